@@ -1,8 +1,8 @@
 //! The engine's side of a step: doing it through the public API, and looking at the whole state.
 
-use std::ops::ControlFlow;
+use std::ops::{Bound, ControlFlow};
 
-use sablecat::{Database, Env, ErrorKind, Prefix, Range, Result, Txn, TxnOptions};
+use sablecat::{Database, Env, ErrorKind, Method, Prefix, Range, Result, Txn, TxnOptions};
 
 use crate::model::{Answer, Model, keeps};
 use crate::step::{Part, Read, Step, Transaction, has_prefixes, reversed};
@@ -53,10 +53,36 @@ pub fn ask(from: &impl sablecat::Read<Of = Env>, db: &Database, question: &Read)
         Read::Length(key) => length(from.value_len(db, key)?),
         Read::First => Answer::Records(from.first(db)?.into_iter().collect()),
         Read::Last => Answer::Records(from.last(db)?.into_iter().collect()),
-        Read::Range(bounds, limit, ends) => take(from.range(db, bounds)?, *limit, *ends)?,
+        Read::Range(bounds, limit, ends) => {
+            numbers_agree(from, db, bounds)?;
+            take(from.range(db, bounds)?, *limit, *ends)?
+        }
         Read::Prefix(_) if !has_prefixes(db.name()) => Answer::Missing,
         Read::Prefix(prefix) => take(from.range(db, Prefix(prefix))?, usize::MAX, 0)?,
     })
+}
+
+/// Compares what a counted database says of the numbers of some records with what is found by going through
+/// them.
+fn numbers_agree(
+    from: &impl sablecat::Read<Of = Env>,
+    db: &Database,
+    bounds: &(Bound<Vec<u8>>, Bound<Vec<u8>>),
+) -> Result<()> {
+    if db.method() != Method::Counted {
+        return Ok(());
+    }
+    let records: Vec<_> = from.range(db, bounds)?.collect::<Result<_>>()?;
+    assert_eq!(from.count(db, bounds)?, records.len() as u64, "records between {bounds:?}");
+    let Some((first, _)) = records.first() else { return Ok(()) };
+    let before = from.rank(db, first)?;
+    assert_eq!(from.count(db, (Bound::Unbounded, Bound::Excluded(first)))?, before);
+    for at in [0, records.len() / 2, records.len() - 1] {
+        let number = before + at as u64;
+        assert_eq!(from.rank(db, &records[at].0)?, number, "the number of a key");
+        assert_eq!(from.nth(db, number)?.as_ref(), Some(&records[at]), "record {number}");
+    }
+    Ok(())
 }
 
 /// Asks a snapshot.
@@ -221,7 +247,10 @@ pub fn state(env: &Env) -> Result<Model> {
     for name in env.databases()? {
         let db = find(env, &name)?;
         let records = match &db {
-            Some(db) => db.range(..)?.collect::<Result<_>>()?,
+            Some(db) => {
+                numbers_agree(env, db, &(Bound::Unbounded, Bound::Unbounded))?;
+                db.range(..)?.collect::<Result<_>>()?
+            }
             None => panic!("{name:?} is in the list of databases and does not exist"),
         };
         model.tables.insert(name, records);

@@ -12,8 +12,8 @@ use std::sync::atomic::{self, AtomicUsize};
 use sablecat::{Builder, Env, Method, hash_order};
 
 /// The methods, by what they are called.
-const METHODS: [(&str, Method); 3] =
-    [("btree", Method::Btree), ("flat", Method::Flat), ("hash", Method::Hash)];
+const METHODS: [(&str, Method); 4] =
+    [("btree", Method::Btree), ("counted", Method::Counted), ("flat", Method::Flat), ("hash", Method::Hash)];
 
 /// Which of them it is.
 static CHOSEN: AtomicUsize = AtomicUsize::new(0);

@@ -117,7 +117,10 @@ fn odd_or_truncated_text_loads_nothing_and_names_its_line() {
         ("VERSION=3\nformat=odd\n", "line 2"),
         ("VERSION=3\nformat=print\ntype=recno\nHEADER=END\n", "line 5"),
         ("VERSION=3\nformat=print\ntype=heap\nHEADER=END\n", "line 3"),
-        ("VERSION=3\nformat=print\ntype=recno\nrenumber=1\nHEADER=END\nDATA=END\n", "line 4"),
+        (
+            "VERSION=3\nformat=print\ntype=recno\nrenumber=1\nkeys=1\nHEADER=END\n 1\n a\n 3\n b\nDATA=END\n",
+            "line 10: record 3 where the next is 2",
+        ),
         ("VERSION=3\nformat=print\ntype=queue\nHEADER=END\nDATA=END\n", "line 4"),
         ("VERSION=3\nformat=print\ntype=queue\nre_len=0\nHEADER=END\nDATA=END\n", "line 4"),
         ("VERSION=3\nformat=print\ntype=queue\nre_len=3\nre_pad=0x120\nHEADER=END\nDATA=END\n", "line 5"),
@@ -177,7 +180,7 @@ fn odd_or_truncated_text_loads_nothing_and_names_its_line() {
 }
 
 /// What `db5.3_dump` wrote of a queue and of numbered records, with `-k`, and of keys with several values.
-const KINDS: [(&str, &str, &str); 5] = [
+const KINDS: [(&str, &str, &str); 7] = [
     (
         "jobs",
         "queue",
@@ -190,6 +193,8 @@ const KINDS: [(&str, &str, &str); 5] = [
         "btree",
         "type=btree\nduplicates=1\ndupsort=1\nHEADER=END\n 61\n 31\n 61\n 32\n 62\n 31\nDATA=END\n",
     ),
+    ("poem", "recno", "type=recno\nrenumber=1\nkeys=1\nHEADER=END\n 31\n 61\n 32\n \n 33\n 62\nDATA=END\n"),
+    ("ranked", "btree", "type=btree\nrecnum=1\nHEADER=END\n 61\n 31\nDATA=END\n"),
     ("inserted", "btree", "type=btree\nduplicates=1\nHEADER=END\n 61\n 32\n 61\n 31\n 61\n 32\nDATA=END\n"),
 ];
 
@@ -230,7 +235,7 @@ fn queues_numbered_records_and_several_values_come_and_go() {
             assert_eq!(answer.code, 2, "{}", answer.out);
             assert_eq!(again.run_with("load env", dumped.as_bytes(), &[]).code, 0);
             assert_eq!(again.run("dump env --db inserted").out.lines().count(), 5 + 12 + 1);
-            for name in ["jobs", "lines", "rows", "sorted"] {
+            for name in ["jobs", "lines", "rows", "sorted", "poem", "ranked"] {
                 let text = |scratch: &Scratch| scratch.run(&format!("dump env --db {name}")).out;
                 assert_eq!(text(&again), text(&scratch));
             }
@@ -240,6 +245,10 @@ fn queues_numbered_records_and_several_values_come_and_go() {
     let more = "VERSION=3\nformat=print\ntype=queue\nre_len=8\nre_pad=.\nHEADER=END\n last\nDATA=END\n";
     assert_eq!(scratch.run_with("load env --db jobs", more.as_bytes(), &[]).code, 0);
     assert!(scratch.run("dump env --db jobs --format db-print").out.ends_with(" 8\n last....\nDATA=END\n"));
+    let more = "VERSION=3\nformat=print\ntype=recno\nrenumber=1\nHEADER=END\n last\n but one\nDATA=END\n";
+    assert_eq!(scratch.run_with("load env --db poem", more.as_bytes(), &[]).code, 0);
+    let poem = scratch.run("dump env --db poem --format db-print").out;
+    assert!(poem.ends_with(" 3\n b\n 4\n last\n 5\n but one\nDATA=END\n"), "{poem}");
     let answer = scratch.run_with("load env --db lines --no-overwrite", text_of(KINDS[1].2).as_bytes(), &[]);
     assert_eq!((answer.code, &*answer.out), (1, "0 records set\n2 were there already, and left alone\n"));
 }

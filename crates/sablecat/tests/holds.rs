@@ -7,7 +7,7 @@ use sablecat::typed::Typed;
 use sablecat::{Database, Duplicates, Env, ErrorKind, Follower, Holds, Method, MultiMap};
 use support::Place;
 
-const ALL: [(&str, Holds); 7] = [
+const ALL: [(&str, Holds); 9] = [
     ("plain", Holds::Records),
     ("sorted", Holds::Values(Duplicates::Sorted)),
     ("inserted", Holds::Values(Duplicates::Inserted)),
@@ -15,6 +15,8 @@ const ALL: [(&str, Holds); 7] = [
     ("lines", Holds::Numbers { record_bytes: None, pad: 0 }),
     ("rows", Holds::Numbers { record_bytes: Some(80), pad: b' ' }),
     ("globals", Holds::Globals),
+    ("poem", Holds::Renumbered { record_bytes: None, pad: 0 }),
+    ("table", Holds::Renumbered { record_bytes: Some(7), pad: b'.' }),
 ];
 
 fn make_all(env: &Env) {

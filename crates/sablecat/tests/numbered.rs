@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use sablecat::{Duplicates, Env, ErrorKind, Isolation, MultiMap, Numbered, TextFile, TxnOptions};
+use sablecat::{Duplicates, Env, ErrorKind, Isolation, Method, MultiMap, Numbered, TextFile, TxnOptions};
 use sablecat_os::disk::{Disk, How};
 use sablecat_os::sim::SimDisk;
 
@@ -72,6 +72,130 @@ proptest! {
             let wanted: Vec<_> = model.range(from..to).rev().map(|(&n, record)| (n, record.clone())).collect();
             prop_assert_eq!(found, wanted);
         }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    /// Whatever is inserted and removed, the numbers are those of a list's places.
+    #[test]
+    fn renumbered_they_are_a_list(
+        fixed in any::<bool>(),
+        steps in prop::collection::vec((0u8..10, any::<prop::sample::Index>(), prop::collection::vec(any::<u8>(), 0..6)), 1..120),
+    ) {
+        let env = Env::builder().page_size(512).background(false).in_memory().unwrap();
+        let records = if fixed {
+            Numbered::open_renumbered_fixed(&env, "d", 5, b'.').unwrap()
+        } else {
+            Numbered::open_renumbered(&env, "d").unwrap()
+        };
+        prop_assert!(records.renumbers());
+        let mut model = Vec::<Vec<u8>>::new();
+        for (nth, group) in steps.chunks(9).enumerate() {
+            let mut then = model.clone();
+            let mut txn = env.begin().unwrap();
+            for (what, place, record) in group {
+                let mut stored = record.clone();
+                if fixed {
+                    stored.resize(5, b'.');
+                }
+                let next = then.len() as u64 + 1;
+                // Of a record, or the next.
+                let number = place.index(then.len() + 1) as u64 + 1;
+                let at = number as usize - 1;
+                match what {
+                    0..=1 => {
+                        assert_eq!(records.append(&mut txn, record).unwrap(), next);
+                        then.push(stored);
+                    }
+                    2..=4 => {
+                        records.insert(&mut txn, number, record).unwrap();
+                        then.insert(at, stored);
+                    }
+                    5 => {
+                        records.put(&mut txn, number, record).unwrap();
+                        if number == next { then.push(stored) } else { then[at] = stored };
+                    }
+                    6..=7 => {
+                        assert_eq!(records.remove(&mut txn, number).unwrap(), number < next);
+                        if number < next {
+                            then.remove(at);
+                        }
+                    }
+                    8 => {
+                        let before = txn.savepoint();
+                        records.insert(&mut txn, number, record).unwrap();
+                        txn.rollback_to(&before).unwrap();
+                    }
+                    _ => assert_eq!(records.get(&txn, number).unwrap().as_ref(), then.get(at)),
+                }
+                assert_eq!(records.last_number(&txn).unwrap(), then.len() as u64);
+            }
+            let all: Vec<_> = records.iter(&txn).unwrap().map(|record| record.unwrap().1).collect();
+            assert_eq!(all, then);
+            if nth % 4 > 0 {
+                txn.commit().unwrap();
+                model = then;
+            }
+            prop_assert_eq!(contents(&records, &env), (1..).zip(model.clone()).collect());
+            let found: Vec<_> = records.range(&env, 3..6).unwrap().rev().map(Result::unwrap).collect();
+            let wanted: Vec<_> = (1..).zip(model.clone()).skip(2).take(3).collect();
+            prop_assert_eq!(found, wanted.into_iter().rev().collect::<Vec<_>>());
+        }
+        prop_assert_eq!(env.verify(&mut |_| {}).unwrap().problems, Vec::<String>::new());
+    }
+}
+
+#[test]
+fn renumbered_records_have_no_gaps_and_say_so() {
+    let env = Env::in_memory().unwrap();
+    let records = Numbered::open_renumbered(&env, "d").unwrap();
+    env.write(|txn| records.append(txn, "one").map(drop)).unwrap();
+    for number in [0, 3, u64::MAX] {
+        for error in [
+            env.write(|txn| records.put(txn, number, "a")).unwrap_err(),
+            env.write(|txn| records.insert(txn, number, "a")).unwrap_err(),
+        ] {
+            assert_eq!(error.kind(), ErrorKind::Invalid, "{number}");
+        }
+        assert_eq!(records.get(&env, number).unwrap(), None);
+        assert!(!env.write(|txn| records.remove(txn, number)).unwrap());
+    }
+    let plain = Numbered::open(&env, "plain").unwrap();
+    let error = env.write(|txn| plain.insert(txn, 1, "a")).unwrap_err();
+    assert!(error.to_string().contains("where numbers stay what they are"), "{error}");
+    assert!(Numbered::open(&env, "d").is_err() && Numbered::open_renumbered(&env, "plain").is_err());
+    assert!(Numbered::open_renumbered_fixed(&env, "none", 0, 0).is_err());
+    assert_eq!(records.database().method(), Method::Counted);
+    // Whatever the environment has for databases of which nothing is said.
+    let env = Env::builder().method(Method::Hash).in_memory().unwrap();
+    assert_eq!(Numbered::open_renumbered(&env, "d").unwrap().database().method(), Method::Counted);
+}
+
+#[test]
+fn of_two_who_insert_at_one_place_none_is_lost() {
+    for isolation in [Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable] {
+        let env = Env::in_memory().unwrap();
+        let records = Numbered::open_renumbered(&env, "d").unwrap();
+        env.write(|txn| {
+            let mut appender = records.appender(txn)?;
+            (0..1000u32).try_for_each(|n| appender.append(txn, n.to_le_bytes()).map(drop))
+        })
+        .unwrap();
+        let begin = || env.begin_with(TxnOptions::new().isolation(isolation)).unwrap();
+        let (mut one, mut other) = (begin(), begin());
+        records.insert(&mut one, 500, "a").unwrap();
+        records.insert(&mut other, 500, "b").unwrap();
+        one.commit().unwrap();
+        assert_eq!(other.commit().unwrap_err().kind(), ErrorKind::Conflict, "{isolation:?}");
+        assert_eq!(records.len(&env).unwrap(), 1001);
+        // At different places they are in each other's way if numbers are to be what they were.
+        let (mut one, mut other) = (begin(), begin());
+        records.insert(&mut one, 10, "c").unwrap();
+        records.insert(&mut other, 900, "d").unwrap();
+        one.commit().unwrap();
+        assert_eq!(other.commit().is_err(), isolation == Isolation::Serializable, "{isolation:?}");
     }
 }
 
@@ -170,6 +294,29 @@ fn lines_are_read_and_written_back() {
         .unwrap();
     words.sync().unwrap();
     assert_eq!(read(&disk, "words"), b"a b\n ");
+}
+
+#[test]
+fn lines_that_are_renumbered_close_up() {
+    let disk = Arc::new(SimDisk::new(1));
+    let env = on(&disk);
+    let lines = Numbered::open_renumbered(&env, "lines").unwrap();
+    env.write(|txn| lines.append(txn, "of before").map(drop)).unwrap();
+    let many: Vec<u8> = (0..20_000).flat_map(|n: u32| format!("{n}\n").into_bytes()).collect();
+    write(&disk, "text", &many);
+    let text = TextFile::open(lines.clone(), "text").unwrap();
+    assert_eq!(lines.len(&env).unwrap(), 20_000);
+    assert_eq!(lines.get(&env, 12_346).unwrap().unwrap(), b"12345");
+    write(&disk, "text", b"one\nthree\nfour\n");
+    let text = TextFile::open(lines.clone(), text.path()).unwrap();
+    env.write(|txn| {
+        lines.insert(txn, 2, "two")?;
+        lines.remove(txn, 1)?;
+        lines.remove(txn, 3).map(drop)
+    })
+    .unwrap();
+    text.sync().unwrap();
+    assert_eq!(read(&disk, "text"), b"two\nthree\n");
 }
 
 #[test]

@@ -32,6 +32,8 @@ enum Arrangement {
     Btree,
     /// By the hashes of keys
     Hash,
+    /// In the order of keys, counted
+    Counted,
 }
 
 pub(crate) fn run(Arguments { place, method, key, value }: &Arguments) -> Result<Outcome, Failure> {
@@ -48,6 +50,7 @@ pub(crate) fn run(Arguments { place, method, key, value }: &Arguments) -> Result
     let method = match method {
         Arrangement::Btree => Method::Btree,
         Arrangement::Hash => Method::Hash,
+        Arrangement::Counted => Method::Counted,
     };
     let database = match env.existing_database(&place.db)? {
         Some(database) => database,

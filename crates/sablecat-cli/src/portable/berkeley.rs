@@ -94,6 +94,12 @@ impl<W: Write> Writer<W> {
                 record_bytes.map_or(Ok(()), |bytes| of_one_length(&mut self.out, bytes, pad))?;
                 self.out.write_all(b"keys=1\n")
             }
+            Holds::Renumbered { record_bytes, pad } => {
+                self.out.write_all(b"type=recno\nrenumber=1\n")?;
+                record_bytes.map_or(Ok(()), |bytes| of_one_length(&mut self.out, bytes, pad))?;
+                self.out.write_all(b"keys=1\n")
+            }
+            _ if made.method == Method::Counted => self.out.write_all(b"type=btree\nrecnum=1\n"),
             _ if made.method == Method::Hash => self.out.write_all(b"type=hash\n"),
             _ => self.out.write_all(b"type=btree\n"),
         }
@@ -165,7 +171,9 @@ impl<R: BufRead> Parts for Reader<R> {
         }
         let record_bytes = match self.made.holds {
             Holds::Queue { record_bytes, .. } => Some(Some(record_bytes)),
-            Holds::Numbers { record_bytes, .. } => Some(record_bytes),
+            Holds::Numbers { record_bytes, .. } | Holds::Renumbered { record_bytes, .. } => {
+                Some(record_bytes)
+            }
             _ => None,
         };
         if let Some(record_bytes) = record_bytes {
@@ -203,6 +211,7 @@ impl<R: BufRead> Reader<R> {
     fn header(&mut self) -> Result<Part, Failure> {
         let (mut name, mut print, mut kind) = (None, None, None);
         let (mut duplicates, mut sorted, mut record_bytes, mut pad) = (false, false, None, PAD);
+        let (mut counts, mut renumbers) = (false, false);
         (self.keys, self.last, self.last_number) = (false, None, 0);
         let mut first = true;
         loop {
@@ -219,7 +228,9 @@ impl<R: BufRead> Reader<R> {
             }
             first = false;
             match (what, value) {
-                ("VERSION", "2" | "3") | ("recnum", "0" | "1") | ("renumber", "0") => {}
+                ("VERSION", "2" | "3") => {}
+                ("recnum", "0" | "1") => counts = value == "1",
+                ("renumber", "0" | "1") => renumbers = value == "1",
                 ("keys", "0" | "1") => self.keys = value == "1",
                 ("VERSION", _) => {
                     return Err(self
@@ -231,10 +242,6 @@ impl<R: BufRead> Reader<R> {
                 ("type", "btree" | "hash" | "queue" | "recno") => kind = Some(value.to_owned()),
                 ("type", "heap") => {
                     return Err(self.lines.wrong("a database of the type heap, which there is none of"));
-                }
-                ("renumber", "1") => {
-                    let why = "records whose numbers change when others are removed, which there are none of";
-                    return Err(self.lines.wrong(why));
                 }
                 ("re_len", _) => match value.parse() {
                     Ok(bytes) if bytes > 0 => record_bytes = Some(bytes),
@@ -265,15 +272,24 @@ impl<R: BufRead> Reader<R> {
             }
             // The pad of records of any length says nothing.
             (Some("recno"), record_bytes) => {
-                Holds::Numbers { record_bytes, pad: if record_bytes.is_some() { pad } else { 0 } }
+                let pad = if record_bytes.is_some() { pad } else { 0 };
+                if renumbers {
+                    Holds::Renumbered { record_bytes, pad }
+                } else {
+                    Holds::Numbers { record_bytes, pad }
+                }
             }
             // Their order is by hashes where they are hashed; here the key's values have an order, too.
             _ if sorted => Holds::Values(Duplicates::Sorted),
             _ if duplicates => Holds::Values(Duplicates::Inserted),
             _ => Holds::Records,
         };
-        let is_hash = kind.as_deref() == Some("hash") && holds == Holds::Records;
-        self.made = Made { method: if is_hash { Method::Hash } else { Method::Btree }, holds };
+        let method = match kind.as_deref() {
+            Some("hash") if holds == Holds::Records => Method::Hash,
+            Some("btree") if holds == Holds::Records && counts => Method::Counted,
+            _ => Method::Btree,
+        };
+        self.made = Made { method, holds };
         self.print = Some(print.ok_or_else(|| self.lines.wrong("the header does not say the format"))?);
         Ok(Part::Database(name, self.made))
     }

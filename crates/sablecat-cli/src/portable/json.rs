@@ -10,9 +10,9 @@
 //! `key_hex` and `value_hex` stand where bytes are no text, and a `number` in place of a key where a record
 //! has one. The first line and the last may both be missing, in what others write; where there is the first,
 //! the last must be there, and count right. A line with a database alone says that there is one, perhaps
-//! without records, and, with `"method":"hash"`, that it is a hash table if it is made; with `"holds"`, which
-//! kind of records it has: `"values"` (with `"sorted"`),
-//! `"queue"` and `"numbers"` (with `"record_bytes"` and `"pad"`), `"globals"`.
+//! without records, and, with `"method":"hash"` or `"counted"`, that it is a hash table or a counted B+tree
+//! if it is made; with `"holds"`, which kind of records it has: `"values"` (with `"sorted"`), `"queue"`,
+//! `"numbers"` and `"renumbered"` (with `"record_bytes"` and `"pad"`), `"globals"`.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, Write};
@@ -26,12 +26,14 @@ use super::{Part, Parts};
 use crate::arguments::from_hex;
 use crate::{Failure, output};
 
-/// What a hash table is called.
+/// What methods are called, but for B+trees.
 const HASH: &str = "hash";
+const COUNTED: &str = "counted";
 /// What kinds of records are called.
 const VALUES: &str = "values";
 const QUEUE: &str = "queue";
 const NUMBERS: &str = "numbers";
+const RENUMBERED: &str = "renumbered";
 const GLOBALS: &str = "globals";
 
 /// Writes the text.
@@ -51,8 +53,13 @@ impl<W: Write> Writer<W> {
     pub(crate) fn begin(&mut self, name: &str, made: Made) -> io::Result<()> {
         self.database = name.into();
         let mut object = json!({ "database": name });
-        if made.method == Method::Hash {
-            object["method"] = HASH.into();
+        match made.method {
+            Method::Hash => object["method"] = HASH.into(),
+            // Renumbered records are always counted.
+            Method::Counted if !matches!(made.holds, Holds::Renumbered { .. }) => {
+                object["method"] = COUNTED.into();
+            }
+            _ => {}
         }
         match made.holds {
             Holds::Values(order) => {
@@ -64,8 +71,9 @@ impl<W: Write> Writer<W> {
                 object["record_bytes"] = record_bytes.into();
                 object["pad"] = pad.into();
             }
-            Holds::Numbers { record_bytes, pad } => {
-                object["holds"] = NUMBERS.into();
+            Holds::Numbers { record_bytes, pad } | Holds::Renumbered { record_bytes, pad } => {
+                let renumbers = matches!(made.holds, Holds::Renumbered { .. });
+                object["holds"] = if renumbers { RENUMBERED } else { NUMBERS }.into();
                 if let Some(bytes) = record_bytes {
                     object["record_bytes"] = bytes.into();
                     object["pad"] = pad.into();
@@ -187,7 +195,11 @@ impl<R: BufRead> Reader<R> {
         let method = match object.remove("method") {
             None => Method::Btree,
             Some(method) if method == HASH => Method::Hash,
-            Some(_) => return Err(self.lines.wrong(format!("\"method\" is {HASH:?}, or not there"))),
+            Some(method) if method == COUNTED => Method::Counted,
+            Some(_) => {
+                let why = format!("\"method\" is {HASH:?} or {COUNTED:?}, or not there");
+                return Err(self.lines.wrong(why));
+            }
         };
         let holds = self.holds(&mut object)?;
         let (key, value) = (self.bytes(&mut object, "key")?, self.bytes(&mut object, "value")?);
@@ -250,6 +262,9 @@ impl<R: BufRead> Reader<R> {
             }
             (Some(NUMBERS), record_bytes) => {
                 Ok(Holds::Numbers { record_bytes, pad: byte(object.remove("pad"))? })
+            }
+            (Some(RENUMBERED), record_bytes) => {
+                Ok(Holds::Renumbered { record_bytes, pad: byte(object.remove("pad"))? })
             }
             (Some(GLOBALS), None) => Ok(Holds::Globals),
             _ => Err(self.lines.wrong(format!("it cannot be that \"holds\" is {kind}"))),

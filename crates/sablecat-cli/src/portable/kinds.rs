@@ -1,8 +1,9 @@
 //! Databases by what they hold: where the records of a text go, and what of a database goes into a text.
 
+use std::cell::RefCell;
 use std::io;
 
-use sablecat::{Database, Env, Holds, Method, MultiMap, Numbered, Queue, Read, Result, Txn};
+use sablecat::{Appender, Database, Env, Holds, Method, MultiMap, Numbered, Queue, Read, Result, Txn};
 
 use crate::{Failure, interrupt};
 
@@ -27,6 +28,8 @@ pub(crate) enum Held {
     Values(MultiMap),
     Queue(Queue),
     Numbers(Numbered),
+    /// And what appends to them, once anything was set.
+    Renumbered(Numbered, RefCell<Option<Appender>>),
 }
 
 /// Which record it is.
@@ -42,6 +45,7 @@ impl Held {
             Holds::Values(order) => Held::Values(MultiMap::of(database, order)?),
             Holds::Queue { .. } => Held::Queue(Queue::of(database)?),
             Holds::Numbers { .. } => Held::Numbers(Numbered::of(database)?),
+            Holds::Renumbered { .. } => Held::Renumbered(Numbered::of(database)?, RefCell::default()),
             _ => Held::Records(database),
         })
     }
@@ -77,7 +81,7 @@ impl Held {
             Held::Records(database) => database,
             Held::Values(values) => values.database(),
             Held::Queue(queue) => queue.database(),
-            Held::Numbers(numbers) => numbers.database(),
+            Held::Numbers(numbers) | Held::Renumbered(numbers, _) => numbers.database(),
         }
     }
 
@@ -97,7 +101,7 @@ impl Held {
             Held::Queue(queue) => {
                 show(queue.iter(state)?, |(number, record)| each(Which::Number(*number), record))
             }
-            Held::Numbers(numbers) => {
+            Held::Numbers(numbers) | Held::Renumbered(numbers, _) => {
                 show(numbers.iter(state)?, |(number, record)| each(Which::Number(*number), record))
             }
         }
@@ -139,6 +143,23 @@ impl Held {
                     return Ok(false);
                 }
                 numbers.put(txn, number, value)?;
+            }
+            (Held::Renumbered(numbers, appender), Some(Which::Number(_)) | None) => {
+                let mut appender = appender.borrow_mut();
+                let appender = match &mut *appender {
+                    Some(appender) => appender,
+                    none => none.insert(numbers.appender(txn)?),
+                };
+                let next = appender.last_number() + 1;
+                match which {
+                    Some(Which::Number(number)) if number > next => {
+                        let why = format!("record {number} where the next is {next}: these have no gaps");
+                        return Err(why.into());
+                    }
+                    Some(Which::Number(number)) if number < next && !overwrite => return Ok(false),
+                    Some(Which::Number(number)) if number < next => numbers.put(txn, number, value)?,
+                    _ => _ = appender.append(txn, value)?,
+                }
             }
             (Held::Queue(queue), None) => _ = queue.append(txn, value)?,
             (Held::Numbers(numbers), None) => _ = numbers.append(txn, value)?,

@@ -39,6 +39,11 @@ pub enum Method {
     /// A B+tree: for keys in order, and for most things.
     #[default]
     Btree,
+    /// A B+tree that counts its records: as [`Method::Btree`], and knows how many records there are before a
+    /// key ([`Read::rank`](crate::Read::rank)) and which is the nth ([`Read::nth`](crate::Read::nth)) without
+    /// going through them: what Berkeley DB calls DB_RECNUM. Adding and removing records costs more, and is
+    /// done by one transaction at a time; changing a value costs the same.
+    Counted,
     /// A hash table: for records that are looked for by their whole keys, and in no order.
     Hash,
     /// A flat list, for tests.
@@ -54,6 +59,7 @@ impl Method {
     const ALL: &[Method] = &[
         Method::Btree,
         Method::Hash,
+        Method::Counted,
         #[cfg(feature = "seam")]
         Method::Flat,
     ];
@@ -63,6 +69,7 @@ impl Method {
         match self {
             Method::Btree => 1,
             Method::Hash => 2,
+            Method::Counted => 3,
             #[cfg(feature = "seam")]
             Method::Flat => 255,
         }
@@ -78,10 +85,23 @@ impl Method {
         self == Method::Hash
     }
 
+    /// Whether it knows which is the nth record.
+    #[inline]
+    pub(crate) fn counts(self) -> bool {
+        self == Method::Counted
+    }
+
+    /// How the subtrees of nested keys are arranged.
+    pub(crate) fn nested(self) -> Method {
+        if self.counts() { Method::Counted } else { Method::Btree }
+    }
+
     /// Makes the root page of a tree, with nothing in it.
     pub(crate) fn format(self, bytes: &mut [u8], tree: TreeId, root: PageId, custom_order: bool) {
         match self {
-            Method::Btree => btree::format_root(bytes, tree, root, custom_order),
+            Method::Btree | Method::Counted => {
+                btree::format_root(bytes, tree, root, btree::flags_of(self, custom_order));
+            }
             Method::Hash => hash::format(bytes, tree, root),
             #[cfg(feature = "seam")]
             Method::Flat => flat::format(bytes, tree, root),
@@ -95,6 +115,7 @@ impl fmt::Display for Method {
         f.write_str(match self {
             Method::Btree => "B+tree",
             Method::Hash => "hash table",
+            Method::Counted => "counted B+tree",
             #[cfg(feature = "seam")]
             Method::Flat => "flat list",
         })
@@ -163,7 +184,7 @@ impl<'a> Tree<'a> {
     #[inline]
     pub(crate) fn check_key(&self, page_size: usize, key: &[u8]) -> Result<()> {
         match self.method {
-            Method::Btree | Method::Hash => btree::check_key(self.order, page_size, key),
+            Method::Btree | Method::Counted | Method::Hash => btree::check_key(self.order, page_size, key),
             #[cfg(feature = "seam")]
             Method::Flat => flat::check_key(page_size, key),
         }
@@ -197,7 +218,7 @@ impl<'a> Tree<'a> {
     /// Whether the root page has nothing in it, as it was made.
     pub(crate) fn is_as_made(&self, root: &[u8]) -> bool {
         match self.method {
-            Method::Btree => btree::is_empty_leaf(root),
+            Method::Btree | Method::Counted => btree::is_empty_leaf(root),
             Method::Hash => hash::is_as_made(root),
             #[cfg(feature = "seam")]
             Method::Flat => flat::is_as_made(root),
@@ -209,7 +230,7 @@ impl<'a> Tree<'a> {
     #[inline]
     pub(crate) fn is_nested(&self, key: &[u8], page_size: usize) -> bool {
         match self.method {
-            Method::Btree | Method::Hash => btree::is_nested(self, key, page_size),
+            Method::Btree | Method::Counted | Method::Hash => btree::is_nested(self, key, page_size),
             #[cfg(feature = "seam")]
             Method::Flat => false,
         }
@@ -219,7 +240,7 @@ impl<'a> Tree<'a> {
     #[inline]
     pub(crate) fn place<'k, R: PageRead>(&self, reader: &R, key: &'k [u8]) -> Result<Place<'a, 'k>> {
         match self.method {
-            Method::Btree | Method::Hash => btree::find_place(reader, self, key, |_| {}),
+            Method::Btree | Method::Counted | Method::Hash => btree::find_place(reader, self, key, |_| {}),
             #[cfg(feature = "seam")]
             Method::Flat => Ok(Place { tree: *self, stems: &[], rest: key }),
         }
@@ -229,7 +250,9 @@ impl<'a> Tree<'a> {
     #[inline(always)]
     pub(crate) fn find<R: PageRead>(&self, reader: &R, key: &[u8]) -> Result<PageId> {
         match self.method {
-            Method::Btree => btree::find_leaf(reader, self, key, btree::Toward::Key, |_| {}),
+            Method::Btree | Method::Counted => {
+                btree::find_leaf(reader, self, key, btree::Toward::Key, |_| {})
+            }
             Method::Hash => hash::find(reader, self, key),
             #[cfg(feature = "seam")]
             Method::Flat => flat::find(reader, self, key),
@@ -240,7 +263,7 @@ impl<'a> Tree<'a> {
     #[inline(always)]
     pub(crate) fn covers(&self, bytes: &[u8], key: &[u8]) -> bool {
         match self.method {
-            Method::Btree => btree::is_leaf_for(bytes, self, key),
+            Method::Btree | Method::Counted => btree::is_leaf_for(bytes, self, key),
             Method::Hash => hash::covers(bytes, self, key),
             #[cfg(feature = "seam")]
             Method::Flat => flat::covers(bytes, self, key),
@@ -251,7 +274,7 @@ impl<'a> Tree<'a> {
     #[inline(always)]
     pub(crate) fn get<'p>(&self, bytes: &'p [u8], key: &[u8]) -> Option<Value<'p>> {
         match self.method {
-            Method::Btree => btree::get(bytes, key, self.order),
+            Method::Btree | Method::Counted => btree::get(bytes, key, self.order),
             Method::Hash => hash::get(bytes, self, key),
             #[cfg(feature = "seam")]
             Method::Flat => flat::get(bytes, key, self.order),
@@ -268,7 +291,7 @@ impl<'a> Tree<'a> {
         change: Change<'_>,
     ) -> Result<Tried> {
         match self.method {
-            Method::Btree => btree::try_change(writer, self, page, change),
+            Method::Btree | Method::Counted => btree::try_change(writer, self, page, change),
             Method::Hash => hash::try_change(writer, self, page, change),
             #[cfg(feature = "seam")]
             Method::Flat => flat::try_change(writer, self, page, change),
@@ -310,7 +333,7 @@ impl<'a> Tree<'a> {
         store: impl FnOnce(&mut W, TreeId, &[u8]) -> Result<PageId>,
     ) -> Result<bool> {
         match self.method {
-            Method::Btree => btree::change(writer, self, change, last, store),
+            Method::Btree | Method::Counted => btree::change(writer, self, change, last, store),
             Method::Hash => hash::change(writer, self, change, last, store),
             #[cfg(feature = "seam")]
             Method::Flat => flat::change(writer, self, change, last, store),
@@ -329,7 +352,7 @@ impl<'a> Tree<'a> {
         store: impl FnOnce(&mut W, TreeId, &[u8]) -> Result<PageId>,
     ) -> Result<bool> {
         match self.method {
-            Method::Btree => btree::change_beside(writer, self, change, last, store),
+            Method::Btree | Method::Counted => btree::change_beside(writer, self, change, last, store),
             Method::Hash => hash::change_beside(writer, self, change, last, store),
             #[cfg(feature = "seam")]
             Method::Flat => flat::change_beside(writer, self, change, last, store),
@@ -345,7 +368,7 @@ impl<'a> Tree<'a> {
         most: usize,
     ) -> Result<Removed> {
         match self.method {
-            Method::Btree => btree::remove_some(writer, self, bounds, most),
+            Method::Btree | Method::Counted => btree::remove_some(writer, self, bounds, most),
             Method::Hash => one_by_one::remove_some(writer, self, bounds),
             #[cfg(feature = "seam")]
             Method::Flat => one_by_one::remove_some(writer, self, bounds),
@@ -376,7 +399,7 @@ impl<'a> Tree<'a> {
         most: usize,
     ) -> Result<Removed> {
         match self.method {
-            Method::Btree => btree::remove_some_beside(writer, self, bounds, most),
+            Method::Btree | Method::Counted => btree::remove_some_beside(writer, self, bounds, most),
             Method::Hash => one_by_one::remove_some_beside(writer, self, bounds),
             #[cfg(feature = "seam")]
             Method::Flat => one_by_one::remove_some_beside(writer, self, bounds),
@@ -387,7 +410,7 @@ impl<'a> Tree<'a> {
     /// method can.
     pub(crate) fn count<S: Source>(&self, source: &mut S, bounds: Bounds<'_>) -> Result<u64> {
         match self.method {
-            Method::Btree => btree::count(source, self, bounds),
+            Method::Btree | Method::Counted => btree::count(source, self, bounds),
             Method::Hash => one_by_one::count(source, self, bounds),
             #[cfg(feature = "seam")]
             Method::Flat => one_by_one::count(source, self, bounds),
@@ -397,7 +420,7 @@ impl<'a> Tree<'a> {
     /// The page that a scan wants next.
     pub(crate) fn wanted<R: PageRead>(&self, reader: &R, wanted: Wanted<'_>) -> Result<PageId> {
         match self.method {
-            Method::Btree => btree::wanted(reader, self, wanted),
+            Method::Btree | Method::Counted => btree::wanted(reader, self, wanted),
             Method::Hash => hash::wanted(reader, self, wanted),
             #[cfg(feature = "seam")]
             Method::Flat => flat::wanted(reader, self, wanted),
@@ -419,7 +442,7 @@ impl<'a> Tree<'a> {
     /// From which key to which a page has all records of its tree, as far as it has ends and they say so.
     fn ends_of<'p>(&self, bytes: &'p [u8]) -> (Option<&'p [u8]>, Option<&'p [u8]>) {
         match self.method {
-            Method::Btree => btree::ends_of(bytes),
+            Method::Btree | Method::Counted => btree::ends_of(bytes),
             // Its order is not that of bytes: its pages are for no prefix of keys.
             Method::Hash => (None, None),
             #[cfg(feature = "seam")]
@@ -440,7 +463,9 @@ impl<'a> Tree<'a> {
     #[inline]
     pub(crate) fn inline_value_bytes_max(&self, page_size: usize, key_len: usize) -> usize {
         match self.method {
-            Method::Btree | Method::Hash => btree::node::inline_value_bytes_max(page_size, key_len),
+            Method::Btree | Method::Counted | Method::Hash => {
+                btree::node::inline_value_bytes_max(page_size, key_len)
+            }
             #[cfg(feature = "seam")]
             Method::Flat => flat::inline_value_bytes_max(page_size),
         }
@@ -450,7 +475,9 @@ impl<'a> Tree<'a> {
     #[inline]
     pub(crate) fn bound_read<'b>(&self, bound: Bound<&'b [u8]>, page_size: usize) -> ReadBound<'b> {
         match self.method {
-            Method::Btree => btree::bound_read(self.order, bound, page_size).map(Cow::Borrowed),
+            Method::Btree | Method::Counted => {
+                btree::bound_read(self.order, bound, page_size).map(Cow::Borrowed)
+            }
             Method::Hash => hash::bound_read(self, bound, page_size),
             #[cfg(feature = "seam")]
             Method::Flat => bound.map(Cow::Borrowed),
@@ -476,7 +503,7 @@ impl<'a> Tree<'a> {
         states: (&mut S, &mut S),
     ) -> Result<bool> {
         match self.method {
-            Method::Btree => btree::reads_same(self, stems, bounds, states),
+            Method::Btree | Method::Counted => btree::reads_same(self, stems, bounds, states),
             Method::Hash => hash::reads_same(self, stems, bounds, states),
             #[cfg(feature = "seam")]
             Method::Flat => scan::reads_same((self, self), bounds, states),
@@ -493,7 +520,7 @@ impl<'a> Tree<'a> {
         each: impl FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>,
     ) -> Result<B> {
         match self.method {
-            Method::Btree => btree::fold(state, self, bounds, sum, each),
+            Method::Btree | Method::Counted => btree::fold(state, self, bounds, sum, each),
             Method::Hash => scan::fold(state, self, bounds, sum, each),
             #[cfg(feature = "seam")]
             Method::Flat => scan::fold(state, self, bounds, sum, each),
@@ -508,7 +535,7 @@ impl<'a> Tree<'a> {
     /// Begins to load records that come in order, if they must; there is nothing in the tree yet.
     pub(crate) fn load(&self, page_size: usize) -> Load<'a> {
         match self.method {
-            Method::Btree => Load::Btree(btree::Load::new(*self, page_size)),
+            Method::Btree | Method::Counted => Load::Btree(btree::Load::new(*self, page_size)),
             Method::Hash => Load::Hash(hash::Load::new(*self)),
             #[cfg(feature = "seam")]
             Method::Flat => Load::Flat(flat::Load::new(*self, page_size)),
@@ -518,7 +545,7 @@ impl<'a> Tree<'a> {
     /// Begins to free its pages.
     pub(crate) fn freeing(&self) -> Freeing<'a> {
         match self.method {
-            Method::Btree => Freeing::Btree(btree::Freeing::new(*self)),
+            Method::Btree | Method::Counted => Freeing::Btree(btree::Freeing::new(*self)),
             Method::Hash => Freeing::Hash(hash::Freeing::new(*self)),
             #[cfg(feature = "seam")]
             Method::Flat => Freeing::Flat(flat::Freeing::new(*self)),
@@ -528,7 +555,7 @@ impl<'a> Tree<'a> {
     /// Frees its root page, the only one it has left, with what belongs to that.
     pub(crate) fn free_root<W: PageWrite>(&self, writer: &mut W) -> Result<()> {
         match self.method {
-            Method::Btree => btree::free_root(writer, self),
+            Method::Btree | Method::Counted => btree::free_root(writer, self),
             Method::Hash => hash::free_root(writer, self),
             #[cfg(feature = "seam")]
             Method::Flat => flat::free_root(writer, self),
@@ -542,7 +569,7 @@ impl<'a> Tree<'a> {
     /// found.
     pub(crate) fn reach<R: PageRead>(&self, reader: &R, met: &mut dyn FnMut(PageId) -> bool) -> Result<()> {
         match self.method {
-            Method::Btree => btree::reach(reader, self, met),
+            Method::Btree | Method::Counted => btree::reach(reader, self, met),
             Method::Hash => hash::reach(reader, self, met),
             #[cfg(feature = "seam")]
             Method::Flat => flat::reach(reader, self, met),
@@ -555,7 +582,7 @@ impl<'a> Tree<'a> {
     /// Those of reading, and corruption if pages that were looked at are not arranged as they must be.
     pub(crate) fn estimate<R: PageRead>(&self, reader: &R, seed: u64) -> Result<Estimate> {
         match self.method {
-            Method::Btree => btree::estimate(reader, self, seed),
+            Method::Btree | Method::Counted => btree::estimate(reader, self, seed),
             Method::Hash => hash::estimate(reader, self, seed),
             #[cfg(feature = "seam")]
             Method::Flat => flat::estimate(reader, self),
@@ -573,7 +600,7 @@ impl<'a> Tree<'a> {
         seed: u64,
     ) -> Result<Records> {
         match self.method {
-            Method::Btree => btree::estimate_range(reader, self, bounds, seed),
+            Method::Btree | Method::Counted => btree::estimate_range(reader, self, bounds, seed),
             Method::Hash => hash::estimate_range(reader, self, bounds, seed),
             #[cfg(feature = "seam")]
             Method::Flat => flat::estimate_range(reader, self, bounds),
@@ -590,7 +617,7 @@ impl<'a> Tree<'a> {
         progress: &mut dyn FnMut(u64),
     ) -> Shape {
         match self.method {
-            Method::Btree => btree::verify(reader, self, seen, problem, progress),
+            Method::Btree | Method::Counted => btree::verify(reader, self, seen, problem, progress),
             Method::Hash => hash::verify(reader, self, seen, problem, progress),
             #[cfg(feature = "seam")]
             Method::Flat => flat::verify(reader, self, seen, problem, progress),

@@ -13,6 +13,7 @@ mod home;
 mod in_order;
 pub(crate) mod long;
 mod method;
+mod numbers;
 mod one_by_one;
 mod scan;
 mod wrong;
@@ -91,6 +92,12 @@ pub(crate) trait PageWrite: PageRead {
     /// # Errors
     /// Corruption if they are not different; those of writing each.
     fn write_all<const N: usize>(&mut self, pages: [PageId; N]) -> Result<[&mut [u8]; N]>;
+
+    /// Has some pages be such that [`PageWrite::write`] of any of them does not fail, until something else is
+    /// done: so who has to change all of them does not fail in between.
+    fn make_ready(&mut self, pages: &[PageId]) -> Result<()> {
+        pages.iter().try_for_each(|&page| self.write(page).map(drop))
+    }
 
     /// Adds a page, to be in this volume; its bytes are undefined until the caller has formatted them.
     fn allocate(&mut self, home: VolumeId) -> Result<PageId>;

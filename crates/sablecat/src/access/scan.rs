@@ -267,7 +267,7 @@ impl Scan {
     ) -> Result<Option<Vec<u8>>> {
         if matches!(self.ends, Ends::Unknown) {
             self.ends = match tree.method {
-                Method::Btree => Ends::Btree(btree::Ends::default()),
+                Method::Btree | Method::Counted => Ends::Btree(btree::Ends::default()),
                 Method::Hash => Ends::Hash(hash::Ends::default()),
                 #[cfg(feature = "seam")]
                 Method::Flat => Ends::Flat(flat::Ends::default()),

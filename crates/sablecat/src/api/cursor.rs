@@ -204,6 +204,41 @@ impl<K: Kind> Cursor<K> {
         Ok(self.last(state)?.map(|_| Ordering::Less))
     }
 
+    /// Goes to the record before which there are `n`, in a database that counts them; its key. None, and it
+    /// stands after the last, if there are no more than that.
+    ///
+    /// # Errors
+    /// As [`Read::rank`]; then it stays where it was.
+    pub fn seek_nth(&mut self, state: &(impl Read<Of = K> + ?Sized), n: u64) -> Result<Option<&[u8]>> {
+        self.database.require_counts("asking for a record by its number")?;
+        let (found, stamp) = within(state, &self.database, |txn, tree| {
+            Ok((txn.records.nth_found(tree, n)?, txn.records.stamp()))
+        })?;
+        match found {
+            Some((key, found)) => {
+                self.stand(key);
+                self.found = match (found, stamp) {
+                    (Found::Bytes(value), Some(stamp)) => Some((stamp, value)),
+                    _ => None,
+                };
+                Ok(Some(&self.key))
+            }
+            None => {
+                (self.place, self.found, self.walk) = (Place::After, None, None);
+                Ok(None)
+            }
+        }
+    }
+
+    /// How many records there are before where it stands, in a database that counts them: the number of the
+    /// record there. None if it stands at none.
+    ///
+    /// # Errors
+    /// As [`Read::rank`].
+    pub fn rank(&self, state: &(impl Read<Of = K> + ?Sized)) -> Result<Option<u64>> {
+        self.key().map_or(Ok(None), |key| state.rank(&self.database, key).map(Some))
+    }
+
     /// The value of the record at which it stands, as it is now; none if that is not there any more, or it
     /// stands at none.
     ///

@@ -654,11 +654,15 @@ impl Database {
         self.of.write(|txn| txn.retain(self, &mut keep))
     }
 
-    /// How many records there are. Counts them.
+    /// How many records there are. Counts them, unless the database does
+    /// ([`Method::Counted`](crate::Method::Counted)).
     ///
     /// # Errors
     /// As [`Database::get`].
     pub fn len(&self) -> Result<u64> {
+        if self.method().counts() {
+            return self.count(..);
+        }
         let mut count = 0;
         self.visit(.., |_, _| {
             count += 1;

@@ -1,13 +1,13 @@
 //! Records by number.
 
-use std::ops::{Bound, ControlFlow, RangeBounds};
+use std::ops::{Bound, RangeBounds};
 
-use super::{Database, Env, Kind, Range, Read, Record, Write};
+use super::{Database, Env, Kind, Range, Read, Record, Write, label};
 use crate::error::{Error, Result};
 use crate::txn::Holds;
 use crate::txn::queue::{key_of, number_of};
 
-/// Records by number, from 1 on: what Berkeley DB calls DB_RECNO, without renumbering.
+/// Records by number, from 1 on: what Berkeley DB calls DB_RECNO, with or without renumbering.
 ///
 /// ```
 /// use sablecat::Numbered;
@@ -36,11 +36,47 @@ use crate::txn::queue::{key_of, number_of};
 /// Of two transactions that append at once, one conflicts and runs again, at any isolation; many that append
 /// do better with a [`Queue`](super::Queue), which leaves gaps in place of conflicts. The lines of a file can
 /// be such records: [`TextFile`](super::TextFile).
-#[derive(Clone, Debug)]
+///
+/// # Renumbered
+///
+/// Records that were opened as *renumbered* have no gaps: what comes behind a record that is inserted or
+/// removed gets the next number, or the one before, and nothing is done to it.
+///
+/// ```
+/// # use sablecat::Numbered;
+/// # fn main() -> sablecat::Result<()> {
+/// # let env = sablecat::Env::in_memory()?;
+/// let lines = Numbered::open_renumbered(&env, "poem")?;
+/// env.write(|txn| {
+///     lines.append(txn, "one")?;
+///     lines.append(txn, "three")?;
+///     lines.insert(txn, 2, "two")?;
+///     assert_eq!(lines.get(txn, 3)?.as_deref(), Some(&b"three"[..]));
+///     lines.remove(txn, 1)?;
+///     assert_eq!(lines.get(txn, 2)?.as_deref(), Some(&b"three"[..]));
+///     Ok(())
+/// })?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// They are kept in a counted B+tree ([`Method::Counted`](crate::Method::Counted)), by keys between which
+/// there is always room, and a number is that of the place. So each operation is one of a B+tree, and a look
+/// at all that the transaction itself has changed; to add many in one, use an [`Appender`]. A number means
+/// something in one state: others may have changed it when a transaction commits. One that is serialisable
+/// conflicts then, if it went by it.
+#[derive(Debug)]
 pub struct Numbered<O: Kind = Env> {
     database: Database<O>,
     record_bytes: Option<usize>,
     pad: u8,
+    renumbers: bool,
+}
+
+impl<O: Kind> Clone for Numbered<O> {
+    fn clone(&self) -> Self {
+        Numbered { database: self.database.clone(), ..*self }
+    }
 }
 
 impl Numbered {
@@ -65,6 +101,26 @@ impl Numbered {
         let holds = Holds::Numbers { record_bytes: Some(record_bytes), pad };
         Numbered::of(env.database_holding(name, holds)?)
     }
+
+    /// The renumbered records of this name, of any length. The database is created if there is none.
+    ///
+    /// # Errors
+    /// As [`Numbered::open`]; `Invalid` for records whose numbers stay what they are.
+    pub fn open_renumbered(env: &Env, name: &str) -> Result<Numbered> {
+        Numbered::of(env.database_holding(name, Holds::Renumbered { record_bytes: None, pad: 0 })?)
+    }
+
+    /// The renumbered records of this name, each of so many bytes, as [`Numbered::open_fixed`].
+    ///
+    /// # Errors
+    /// As [`Numbered::open_fixed`] and [`Numbered::open_renumbered`].
+    pub fn open_renumbered_fixed(env: &Env, name: &str, record_bytes: u32, pad: u8) -> Result<Numbered> {
+        if record_bytes == 0 {
+            return Err(no_bytes());
+        }
+        let holds = Holds::Renumbered { record_bytes: Some(record_bytes), pad };
+        Numbered::of(env.database_holding(name, holds)?)
+    }
 }
 
 impl<O: Kind> Numbered<O> {
@@ -73,11 +129,18 @@ impl<O: Kind> Numbered<O> {
     /// # Errors
     /// `Invalid` for a database that holds something else.
     pub fn of(database: Database<O>) -> Result<Numbered<O>> {
-        match database.holds() {
-            Holds::Numbers { record_bytes: Some(0), .. } => Err(no_bytes()),
-            Holds::Numbers { record_bytes, pad } => {
+        let holds = database.holds();
+        match holds {
+            Holds::Numbers { record_bytes: Some(0), .. }
+            | Holds::Renumbered { record_bytes: Some(0), .. } => Err(no_bytes()),
+            Holds::Numbers { record_bytes, pad } | Holds::Renumbered { record_bytes, pad } => {
                 database.require_order_of_bytes("numbered records")?;
-                Ok(Numbered { database, record_bytes: record_bytes.map(|bytes| bytes as usize), pad })
+                let renumbers = matches!(holds, Holds::Renumbered { .. });
+                if renumbers {
+                    database.require_counts("renumbered records")?;
+                }
+                let record_bytes = record_bytes.map(|bytes| bytes as usize);
+                Ok(Numbered { database, record_bytes, pad, renumbers })
             }
             holds => Err(Error::invalid(format!(
                 "the database {:?} holds {holds}, and was asked for as one of numbered records",
@@ -101,18 +164,33 @@ impl<O: Kind> Numbered<O> {
         self.pad
     }
 
+    /// Whether the records are renumbered.
+    pub fn renumbers(&self) -> bool {
+        self.renumbers
+    }
+
     /// The record with a number.
     ///
     /// # Errors
     /// As [`Read::get`].
     pub fn get(&self, from: &impl Read<Of = O>, number: u64) -> Result<Option<Vec<u8>>> {
+        if self.renumbers {
+            return Ok(self.nth(from, number)?.map(|(_, record)| record));
+        }
         from.get(&self.database, key_of(number))
     }
 
-    /// Sets the record with a number, whether or not there was one.
+    /// A renumbered record, with its key.
+    fn nth(&self, from: &impl Read<Of = O>, number: u64) -> Result<Option<Record>> {
+        number.checked_sub(1).map_or(Ok(None), |before| from.nth(&self.database, before))
+    }
+
+    /// Sets the record with a number, whether or not there was one. Where records are renumbered there is
+    /// one, or the number is the next.
     ///
     /// # Errors
-    /// `Invalid` for the number 0, and for a record longer than all are; as [`Write::insert`].
+    /// `Invalid` for the number 0, for a number that would leave a gap where there are none, and for a record
+    /// longer than all are; as [`Write::insert`].
     pub fn put(&self, to: &mut impl Write<Of = O>, number: u64, record: impl AsRef<[u8]>) -> Result<()> {
         if number == 0 {
             return Err(Error::invalid(format!(
@@ -120,7 +198,44 @@ impl<O: Kind> Numbered<O> {
                 self.database.name()
             )));
         }
-        self.whole(record.as_ref(), |record| to.insert(&self.database, key_of(number), record))
+        if !self.renumbers {
+            return self.whole(record.as_ref(), |record| to.insert(&self.database, key_of(number), record));
+        }
+        match self.nth(to, number)? {
+            Some((key, _)) => self.whole(record.as_ref(), |record| to.insert(&self.database, key, record)),
+            None => self.insert(to, number, record),
+        }
+    }
+
+    /// Sets a record before the one that has this number, which gets the next one, as all behind it do; or,
+    /// if the number is the next, after the last. For renumbered records.
+    ///
+    /// Of two transactions that insert at one place at once, one conflicts and runs again, at any isolation.
+    ///
+    /// # Errors
+    /// `Invalid` if the records are not renumbered, for the number 0, for one behind the next, and for a
+    /// record longer than all are; as [`Write::insert`].
+    pub fn insert(&self, to: &mut impl Write<Of = O>, number: u64, record: impl AsRef<[u8]>) -> Result<()> {
+        let name = self.database.name();
+        if !self.renumbers {
+            return Err(Error::invalid(format!(
+                "inserting before record {number} of the database {name:?}, where numbers stay what they are"
+            )));
+        }
+        let before = match number {
+            0 => None,
+            1 => Some(None),
+            _ => self.nth(to, number - 1)?.map(|(key, _)| Some(key)),
+        };
+        let Some(before) = before else {
+            return Err(Error::invalid(format!(
+                "record {number} of the database {name:?}, which has records 1 to {}: they have no gaps",
+                self.last_number(to)?
+            )));
+        };
+        let after = self.nth(to, number)?.map(|(key, _)| key);
+        let key = label::between(before.as_deref(), after.as_deref());
+        self.whole(record.as_ref(), |record| to.insert_found_absent(&self.database, key, record))
     }
 
     /// Sets the record after the last; its number.
@@ -129,18 +244,31 @@ impl<O: Kind> Numbered<O> {
     /// `Invalid` for a record longer than all are; `Exhausted` if the last number is the greatest there is;
     /// as [`Write::insert`].
     pub fn append(&self, to: &mut impl Write<Of = O>, record: impl AsRef<[u8]>) -> Result<u64> {
-        let number = self.last_number(to)?.checked_add(1).ok_or_else(|| {
-            Error::exhausted(format!("all numbers of the database {:?} are used", self.database.name()))
-        })?;
-        self.whole(record.as_ref(), |record| to.insert_found_absent(&self.database, key_of(number), record))?;
-        Ok(number)
+        self.appender(to)?.append(to, record)
     }
 
-    /// Removes the record with a number, which leaves a gap; false if there is none.
+    /// What appends many records, one after the other, looking for the last one once.
+    ///
+    /// # Errors
+    /// As [`Read::get`].
+    pub fn appender(&self, from: &impl Read<Of = O>) -> Result<Appender<O>> {
+        let label =
+            if self.renumbers { self.database.cursor().last(from)?.map(<[u8]>::to_vec) } else { None };
+        Ok(Appender { numbered: self.clone(), last_number: self.last_number(from)?, label })
+    }
+
+    /// Removes the record with a number, which leaves a gap, or, where records are renumbered, gives its
+    /// number to the next; false if there is none.
     ///
     /// # Errors
     /// As [`Write::remove`].
     pub fn remove(&self, to: &mut impl Write<Of = O>, number: u64) -> Result<bool> {
+        if self.renumbers {
+            return match self.nth(to, number)? {
+                Some((key, _)) => to.remove(&self.database, key),
+                None => Ok(false),
+            };
+        }
         to.remove(&self.database, key_of(number))
     }
 
@@ -149,16 +277,19 @@ impl<O: Kind> Numbered<O> {
     /// # Errors
     /// As [`Read::get`]; `Invalid` if something else was written to the database.
     pub fn last_number(&self, from: &impl Read<Of = O>) -> Result<u64> {
+        if self.renumbers {
+            return from.len(&self.database);
+        }
         let mut cursor = self.database.cursor();
         cursor.last(from)?.map_or(Ok(0), number_of)
     }
 
-    /// How many records there are, gaps left out. Counts them.
+    /// How many records there are, gaps left out. Counts them, unless they are renumbered.
     ///
     /// # Errors
     /// As [`Read::fold`].
     pub fn len(&self, from: &impl Read<Of = O>) -> Result<u64> {
-        from.fold(&self.database, .., 0, |count, _, _| ControlFlow::Continue(count + 1))
+        from.len(&self.database)
     }
 
     /// Whether there are no records.
@@ -166,7 +297,7 @@ impl<O: Kind> Numbered<O> {
     /// # Errors
     /// As [`Read::get`].
     pub fn is_empty(&self, from: &impl Read<Of = O>) -> Result<bool> {
-        Ok(self.last_number(from)? == 0)
+        from.is_empty(&self.database)
     }
 
     /// All records, in order and from either end.
@@ -187,9 +318,38 @@ impl<O: Kind> Numbered<O> {
         from: &'s S,
         numbers: impl RangeBounds<u64>,
     ) -> Result<InOrderOfNumbers<S::Lasting<'s>>> {
+        if self.renumbers {
+            return self.range_of_places(from.lasting()?, numbers);
+        }
         let key = |bound: Bound<&u64>| bound.map(|&number| key_of(number));
         let bounds = (key(numbers.start_bound()), key(numbers.end_bound()));
-        Ok(InOrderOfNumbers { range: from.range(&self.database, bounds)? })
+        Ok(InOrderOfNumbers { range: from.range(&self.database, bounds)?, places: None })
+    }
+
+    /// As [`Numbered::range`], of renumbered records.
+    fn range_of_places<S: Read<Of = O>>(
+        &self,
+        state: S,
+        numbers: impl RangeBounds<u64>,
+    ) -> Result<InOrderOfNumbers<S>> {
+        let first = match numbers.start_bound() {
+            Bound::Unbounded => 1,
+            Bound::Included(&number) => number.max(1),
+            Bound::Excluded(&number) => number.saturating_add(1),
+        };
+        let last = self.last_number(&state)?.min(match numbers.end_bound() {
+            Bound::Unbounded => u64::MAX,
+            Bound::Included(&number) => number,
+            Bound::Excluded(&number) => number.saturating_sub(1),
+        });
+        let ends = if first <= last { self.nth(&state, first)?.zip(self.nth(&state, last)?) } else { None };
+        let bounds = match ends {
+            Some(((from, _), (to, _))) => (Bound::Included(from), Bound::Included(to)),
+            // There is no key that is empty.
+            None => (Bound::Included(Vec::new()), Bound::Excluded(Vec::new())),
+        };
+        let range = Range::new(state, self.database.clone(), bounds);
+        Ok(InOrderOfNumbers { range, places: Some((first, last)) })
     }
 
     /// A record as it is stored.
@@ -215,27 +375,82 @@ fn no_bytes() -> Error {
     Error::invalid("numbered records of no bytes each; they have at least one, or any length")
 }
 
+/// Appends records one after the other: see [`Numbered::appender`].
+///
+/// What others append meanwhile it does not see, nor what is appended without it: then the transaction
+/// conflicts when it commits, as those do that append at once, or, if it is the same one, the record that is
+/// there gets another value.
+#[derive(Debug)]
+pub struct Appender<O: Kind = Env> {
+    numbered: Numbered<O>,
+    last_number: u64,
+    /// The key of the last record, if these are renumbered and there is one.
+    label: Option<Vec<u8>>,
+}
+
+impl<O: Kind> Appender<O> {
+    /// Sets the record after the last; its number.
+    ///
+    /// # Errors
+    /// As [`Numbered::append`].
+    pub fn append(&mut self, to: &mut impl Write<Of = O>, record: impl AsRef<[u8]>) -> Result<u64> {
+        let Numbered { database, renumbers, .. } = &self.numbered;
+        let number = self.last_number.checked_add(1).ok_or_else(|| {
+            Error::exhausted(format!("all numbers of the database {:?} are used", database.name()))
+        })?;
+        let label = renumbers.then(|| label::between(self.label.as_deref(), None));
+        self.numbered.whole(record.as_ref(), |record| match &label {
+            Some(label) => to.insert_found_absent(database, label, record),
+            None => to.insert_found_absent(database, key_of(number), record),
+        })?;
+        (self.last_number, self.label) = (number, label);
+        Ok(number)
+    }
+
+    /// The number of the last record; 0 if there are none.
+    pub fn last_number(&self) -> u64 {
+        self.last_number
+    }
+}
+
 /// Records with their numbers: see [`Numbered::range`].
 #[derive(Debug)]
 pub struct InOrderOfNumbers<S: Read> {
     range: Range<S>,
+    /// The numbers of what comes next from either end, if these are places.
+    places: Option<(u64, u64)>,
 }
 
-fn numbered(record: Result<Record>) -> Result<(u64, Vec<u8>)> {
-    let (key, record) = record?;
-    Ok((number_of(&key)?, record))
+impl<S: Read> InOrderOfNumbers<S> {
+    fn numbered(&mut self, record: Result<Record>, forward: bool) -> Result<(u64, Vec<u8>)> {
+        let (key, record) = record?;
+        let number = match &mut self.places {
+            None => number_of(&key)?,
+            Some((next, _)) if forward => {
+                *next = next.saturating_add(1);
+                *next - 1
+            }
+            Some((_, next)) => {
+                *next = next.saturating_sub(1);
+                next.saturating_add(1)
+            }
+        };
+        Ok((number, record))
+    }
 }
 
 impl<S: Read> Iterator for InOrderOfNumbers<S> {
     type Item = Result<(u64, Vec<u8>)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.range.next().map(numbered)
+        let record = self.range.next()?;
+        Some(self.numbered(record, true))
     }
 }
 
 impl<S: Read> DoubleEndedIterator for InOrderOfNumbers<S> {
     fn next_back(&mut self) -> Option<Self::Item> {
-        self.range.next_back().map(numbered)
+        let record = self.range.next_back()?;
+        Some(self.numbered(record, false))
     }
 }

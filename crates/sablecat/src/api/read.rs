@@ -199,12 +199,66 @@ pub trait Read: sealed::State {
         within(self, db, |txn, tree| fold(txn, tree, bounds, initial, each))
     }
 
-    /// How many records there are. Counts them.
+    /// How many records there are. Counts them, unless the database does
+    /// ([`Method::Counted`](crate::Method::Counted)).
     ///
     /// # Errors
     /// As [`Read::get`].
     fn len(&self, db: &Database<Self::Of>) -> Result<u64> {
+        if db.method().counts() {
+            return self.count(db, ..);
+        }
         self.fold(db, .., 0, |count, _, _| ControlFlow::Continue(count + 1))
+    }
+
+    /// How many records some keys have. Looks at each page that has some of them; of a database that counts
+    /// its records ([`Method::Counted`](crate::Method::Counted)), at one page a level. In either case at all
+    /// that the transaction itself has pending there.
+    ///
+    /// # Errors
+    /// As [`Read::range`].
+    fn count(&self, db: &Database<Self::Of>, keys: impl KeyRange) -> Result<u64> {
+        let bounds = db.bounds(&keys)?;
+        within(self, db, |txn, tree| txn.records.count(tree, &bounds))
+    }
+
+    /// How many records have keys below this one, whether or not it has one itself: its number, if the first
+    /// record has the number 0. Takes a look at one page a level, and at all that the transaction itself has
+    /// pending below.
+    ///
+    /// ```
+    /// use sablecat::{Env, Method};
+    ///
+    /// # fn main() -> sablecat::Result<()> {
+    /// # let env = Env::in_memory()?;
+    /// let scores = env.database_as("scores", Method::Counted)?;
+    /// scores.insert_batch([("0310", "ada"), ("0450", "grace"), ("0890", "joan")])?;
+    /// assert_eq!((scores.rank("0450")?, scores.rank("0500")?, scores.len()?), (1, 2, 3));
+    /// assert_eq!(scores.nth(2)?, Some((b"0890".to_vec(), b"joan".to_vec())));
+    /// assert_eq!(scores.nth(3)?, None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// In a serialisable transaction it is part of what was read: who adds a record below the key, or removes
+    /// one, and commits first, is in its way.
+    ///
+    /// # Errors
+    /// `Invalid` for a database that does not count its records: see
+    /// [`Method::Counted`](crate::Method::Counted); as [`Read::get`].
+    fn rank(&self, db: &Database<Self::Of>, key: impl AsRef<[u8]>) -> Result<u64> {
+        db.require_counts("asking for the number of a key")?;
+        self.count(db, (Bound::Unbounded, Bound::Excluded(key.as_ref())))
+    }
+
+    /// The record with a number: the one before which, in the order of keys, there are `n`. None if there are
+    /// no more than that. Costs what [`Read::rank`] does.
+    ///
+    /// # Errors
+    /// As [`Read::rank`].
+    fn nth(&self, db: &Database<Self::Of>, n: u64) -> Result<Option<Record>> {
+        db.require_counts("asking for a record by its number")?;
+        within(self, db, |txn, tree| txn.records.nth(tree, n))
     }
 
     /// Whether there are no records.
@@ -436,7 +490,31 @@ macro_rules! reading {
             crate::api::Read::fold(self, db, keys, initial, each)
         }
 
-        /// How many records there are. Counts them.
+        /// How many records some keys have: see [`Read::count`](crate::Read::count).
+        ///
+        /// # Errors
+        /// As [`Read::range`](crate::Read::range).
+        pub fn count(&self, db: &Database<$of>, keys: impl crate::KeyRange) -> Result<u64> {
+            crate::api::Read::count(self, db, keys)
+        }
+
+        /// How many records have keys below this one: see [`Read::rank`](crate::Read::rank).
+        ///
+        /// # Errors
+        /// As [`Read::rank`](crate::Read::rank).
+        pub fn rank(&self, db: &Database<$of>, key: impl AsRef<[u8]>) -> Result<u64> {
+            crate::api::Read::rank(self, db, key)
+        }
+
+        /// The record before which there are `n`: see [`Read::nth`](crate::Read::nth).
+        ///
+        /// # Errors
+        /// As [`Read::rank`](crate::Read::rank).
+        pub fn nth(&self, db: &Database<$of>, n: u64) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+            crate::api::Read::nth(self, db, n)
+        }
+
+        /// How many records there are: see [`Read::len`](crate::Read::len).
         ///
         /// # Errors
         /// As [`Read::get`](crate::Read::get).

@@ -87,10 +87,10 @@ impl TextFile {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
             file => file.map_err(io)?,
         };
-        let (mut piece, mut record, mut number, mut at) = (vec![0; PIECE], Vec::new(), 0, 0);
+        let (mut piece, mut record, mut at) = (vec![0; PIECE], Vec::new(), 0);
+        let mut appender = self.numbered.appender(txn)?;
         let mut put = |record: &mut Vec<u8>| {
-            number += 1;
-            self.numbered.put(txn, number, &*record)?;
+            appender.append(txn, &*record)?;
             record.clear();
             Ok::<_, Error>(())
         };

@@ -343,7 +343,7 @@ impl Core {
                 "the name of a comparator with more than {OPTION_BYTES_MAX} bytes"
             )));
         }
-        let mut method = asked.method.unwrap_or(self.config.method);
+        let mut method = asked.method.or(asked.holds.method()).unwrap_or(self.config.method);
         if asked.comparator.is_some() && method.hashes() {
             if asked.method.is_some() {
                 return Err(Error::invalid(format!(

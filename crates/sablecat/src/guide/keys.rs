@@ -188,6 +188,27 @@
 //! # }
 //! ```
 //!
+//! # Numbers of records
+//!
+//! A database that is a *counted* B+tree, [`Method::Counted`](crate::Method::Counted), knows which number a
+//! key has in the order of keys, and which record has a number, without going through those before it:
+//! [`rank`](crate::Database::rank), [`nth`](crate::Database::nth), [`count`](crate::Database::count). Choose
+//! it for ranked lists, pages of results, medians. Adding records and removing them costs about twice as much
+//! there as long as nothing is waited for, and is done by one commit at a time.
+//!
+//! ```
+//! # use sablecat::{Env, Method};
+//! # fn main() -> sablecat::Result<()> {
+//! let env = Env::in_memory()?;
+//! let times = env.database_as("times", Method::Counted)?;
+//! times.insert_batch((0..999u32).map(|n| ((n * n).to_be_bytes(), "")))?;
+//! let median = times.nth(times.len()? / 2)?.map(|(key, _)| key);
+//! assert_eq!(median.as_deref(), Some(&(499 * 499u32).to_be_bytes()[..]));
+//! assert_eq!(times.rank(1_000u32.to_be_bytes())?, 32);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # Another order
 //!
 //! A database may have an order of the program's own: [`Builder::comparator`](crate::Builder::comparator). It

@@ -104,6 +104,9 @@ impl Kernel {
             for (tree, records) in writes.trees().filter(|(tree, _)| !tree.is_new()) {
                 let view = tree.tree();
                 for (key, _) in records.iter() {
+                    if let Some(page) = view.changed_around(changes, key)? {
+                        changes.latched(page)?;
+                    }
                     let place = view.place(changes, key)?;
                     let page = place.tree.find(changes, place.rest)?;
                     changes.latched(page)?;

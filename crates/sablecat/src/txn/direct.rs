@@ -184,14 +184,22 @@ impl PageWrite for Direct<'_> {
 
     fn write_all<const N: usize>(&mut self, pages: [PageId; N]) -> Result<[&mut [u8]; N]> {
         check_different(&pages)?;
+        self.make_ready(&pages)?;
+        let frames = pages.map(|page| self.pages.resident(page));
+        // SAFETY: different frames; otherwise as in `write`.
+        Ok(frames.map(|frame| unsafe { self.pages.bytes_mut(frame) }))
+    }
+
+    fn make_ready(&mut self, pages: &[PageId]) -> Result<()> {
         loop {
             pages.iter().try_for_each(|&page| self.frame(page).map(drop))?;
             // Reading in one may have swept another out again.
-            let frames = pages.map(|page| self.pages.resident(page));
-            let is_there = |&frame: &FrameId| frame != FrameId::NONE && self.pages.is_off_block(frame);
-            if frames.iter().all(is_there) {
-                // SAFETY: different frames; otherwise as in `write`.
-                return Ok(frames.map(|frame| unsafe { self.pages.bytes_mut(frame) }));
+            let is_there = |&page: &PageId| {
+                let frame = self.pages.resident(page);
+                frame != FrameId::NONE && self.pages.is_off_block(frame)
+            };
+            if pages.iter().all(is_there) {
+                return Ok(());
             }
         }
     }

@@ -5,6 +5,7 @@
 //!         queue     2 | record's bytes u32 | pad u8
 //!         numbers   3 | flags u8: 1 of one length | record's bytes u32 | pad u8
 //!         globals   4
+//!         numbers that close up  5 | flags u8: 1 of one length | record's bytes u32 | pad u8
 //! ```
 //!
 //! Nothing is done by it: which records there are, and what they mean, the handles know (api/multi.rs,
@@ -13,6 +14,8 @@
 //! records, or, from before there was this option, keys with several values or globals.
 
 use std::fmt;
+
+use crate::access::Method;
 
 /// What kind of records a database holds: see [`Database::holds`](crate::Database::holds).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
@@ -37,6 +40,14 @@ pub enum Holds {
         /// The byte that shorter ones are filled up with, where all have one length.
         pad: u8,
     },
+    /// Records by number, in which what comes after an insertion or a removal gets other numbers:
+    /// [`Numbered::open_renumbered`](crate::Numbered::open_renumbered).
+    Renumbered {
+        /// Bytes of each record; none: they have any length.
+        record_bytes: Option<u32>,
+        /// The byte that shorter ones are filled up with, where all have one length.
+        pad: u8,
+    },
     /// Globals: [`Globals`](crate::globals::Globals).
     Globals,
 }
@@ -54,6 +65,7 @@ const VALUES: u8 = 1;
 const QUEUE: u8 = 2;
 const NUMBERS: u8 = 3;
 const GLOBALS: u8 = 4;
+const RENUMBERED: u8 = 5;
 
 const SORTED: u8 = 0;
 const INSERTED: u8 = 1;
@@ -70,10 +82,8 @@ impl Holds {
                 let [a, b, c, d] = record_bytes.to_le_bytes();
                 Some(vec![QUEUE, a, b, c, d, pad])
             }
-            Holds::Numbers { record_bytes, pad } => {
-                let [a, b, c, d] = record_bytes.unwrap_or_default().to_le_bytes();
-                Some(vec![NUMBERS, if record_bytes.is_some() { OF_ONE_LENGTH } else { 0 }, a, b, c, d, pad])
-            }
+            Holds::Numbers { record_bytes, pad } => Some(encode_numbers(NUMBERS, record_bytes, pad)),
+            Holds::Renumbered { record_bytes, pad } => Some(encode_numbers(RENUMBERED, record_bytes, pad)),
             Holds::Globals => Some(vec![GLOBALS]),
         }
     }
@@ -84,10 +94,14 @@ impl Holds {
             [VALUES, SORTED] => Holds::Values(Duplicates::Sorted),
             [VALUES, INSERTED] => Holds::Values(Duplicates::Inserted),
             [QUEUE, a, b, c, d, pad] => Holds::Queue { record_bytes: u32::from_le_bytes([a, b, c, d]), pad },
-            [NUMBERS, flags @ (0 | OF_ONE_LENGTH), a, b, c, d, pad] => Holds::Numbers {
-                record_bytes: (flags == OF_ONE_LENGTH).then_some(u32::from_le_bytes([a, b, c, d])),
-                pad,
-            },
+            [kind @ (NUMBERS | RENUMBERED), flags @ (0 | OF_ONE_LENGTH), a, b, c, d, pad] => {
+                let record_bytes = (flags == OF_ONE_LENGTH).then_some(u32::from_le_bytes([a, b, c, d]));
+                if kind == NUMBERS {
+                    Holds::Numbers { record_bytes, pad }
+                } else {
+                    Holds::Renumbered { record_bytes, pad }
+                }
+            }
             [GLOBALS] => Holds::Globals,
             _ => return None,
         })
@@ -98,10 +112,20 @@ impl Holds {
         self == other || self == Holds::Records && matches!(other, Holds::Values(_) | Holds::Globals)
     }
 
+    /// The method that its records are to be arranged by, if there is but one.
+    pub(crate) fn method(self) -> Option<Method> {
+        matches!(self, Holds::Renumbered { .. }).then_some(Method::Counted)
+    }
+
     /// Whether its records must be in the order of their keys.
     pub(crate) fn needs_order(self) -> bool {
         self != Holds::Records
     }
+}
+
+fn encode_numbers(kind: u8, record_bytes: Option<u32>, pad: u8) -> Vec<u8> {
+    let [a, b, c, d] = record_bytes.unwrap_or_default().to_le_bytes();
+    vec![kind, if record_bytes.is_some() { OF_ONE_LENGTH } else { 0 }, a, b, c, d, pad]
 }
 
 /// What it is called.
@@ -118,6 +142,10 @@ impl fmt::Display for Holds {
                 write!(f, "numbered records of {bytes} bytes, padded with 0x{pad:02x}")
             }
             Holds::Numbers { record_bytes: None, .. } => f.write_str("numbered records"),
+            Holds::Renumbered { record_bytes: Some(bytes), pad } => {
+                write!(f, "records of {bytes} bytes whose numbers close up, padded with 0x{pad:02x}")
+            }
+            Holds::Renumbered { record_bytes: None, .. } => f.write_str("records whose numbers close up"),
             Holds::Globals => f.write_str("globals"),
         }
     }
@@ -135,6 +163,8 @@ mod tests {
             Holds::Queue { record_bytes: 0x0102_0304, pad: 7 },
             Holds::Numbers { record_bytes: Some(80), pad: b' ' },
             Holds::Numbers { record_bytes: None, pad: 0 },
+            Holds::Renumbered { record_bytes: Some(7), pad: b'.' },
+            Holds::Renumbered { record_bytes: None, pad: 0 },
             Holds::Globals,
         ];
         assert_eq!(Holds::Records.encode(), None);

@@ -71,6 +71,7 @@ mod presence;
 mod publish;
 pub(crate) mod queue;
 pub(crate) mod ranges;
+mod ranks;
 mod reads;
 mod reap;
 mod rebuilt;

@@ -15,18 +15,22 @@
 //! of these counts as well. What was read of one leaf is kept in one place, so that reading the same again
 //! and again takes no memory.
 //!
+//! What was counted in a counted tree is counted again, in the commit step: it takes some pages a number.
+//!
 //! (Kung and Robinson's backward validation; the leaf test is Silo's node set.)
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ops::{Bound, Range};
 
 use super::changes::PageMap;
 use super::presence::removed;
+use super::ranges;
+use super::ranks::count_between;
 use super::recent::Published;
 use super::{Committed, Kernel, TreeRef, conflict};
-use crate::access::{PageCopy, PageRead, Part, PendingRecord, Source, Tree, Wanted};
-use crate::error::Result;
+use crate::access::{Bounds, PageCopy, PageRead, Part, PendingRecord, Source, Tree, Wanted};
+use crate::error::{Error, Result};
 use crate::pages::Participant;
 use crate::types::{Lsn, PageId};
 
@@ -134,6 +138,14 @@ impl Read {
     }
 }
 
+/// How many records there were between two bounds of a counted tree.
+#[derive(Debug, PartialEq, Eq)]
+struct Counted {
+    tree: usize,
+    span: ranges::Span,
+    records: u64,
+}
+
 /// The reads of a transaction: as many as it read leaves, whatever it read of them and however often.
 #[derive(Debug)]
 pub(crate) struct ReadSet {
@@ -143,6 +155,8 @@ pub(crate) struct ReadSet {
     index: PageMap<usize>,
     /// Ways down to subtrees. Reads that follow each other on one way down share it.
     stems: Vec<u8>,
+    /// What was counted.
+    counted: Vec<Counted>,
     /// Trees that were to be read, and that the snapshot does not have.
     absent: Vec<TreeRef>,
     /// Where what was read of a leaf is since that has changed, each with where in `reads` it is.
@@ -216,6 +230,7 @@ impl ReadSet {
             reads: Vec::new(),
             index: PageMap::default(),
             stems: Vec::new(),
+            counted: Vec::new(),
             absent: Vec::new(),
             homes: BTreeSet::new(),
         }
@@ -250,8 +265,20 @@ impl ReadSet {
         }
     }
 
+    /// Notes how many records there are between two bounds of a counted tree.
+    pub(crate) fn note_count(&mut self, tree: &TreeRef, (lower, upper): Bounds<'_>, records: u64) {
+        let span = (lower.map(<[u8]>::to_vec), upper.map(<[u8]>::to_vec));
+        let counted = Counted { tree: self.tree_index(tree), span, records };
+        if self.counted.last() != Some(&counted) {
+            self.counted.push(counted);
+        }
+    }
+
     /// Notes what another has noted, of the same snapshot.
     pub(crate) fn absorb(&mut self, other: &ReadSet) {
+        for Counted { tree, span, records } in &other.counted {
+            self.note_count(&other.trees[*tree], ranges::bounds(span), *records);
+        }
         for read in &other.reads {
             for (lower, upper) in read.spans().map(Span::bounds) {
                 let stems = &other.stems[read.stems.clone()];
@@ -319,7 +346,7 @@ impl ReadSet {
 
     /// Whether nothing was read of any tree.
     pub(crate) fn is_empty(&self) -> bool {
-        self.reads.is_empty()
+        self.reads.is_empty() && self.counted.is_empty()
     }
 
     /// Of how many leaves something was read.
@@ -334,6 +361,7 @@ impl ReadSet {
         self.reads.clear();
         self.index.clear();
         self.stems.clear();
+        self.counted.clear();
         self.absent.clear();
         self.homes.clear();
     }
@@ -405,7 +433,9 @@ impl ReadSet {
     ) -> Result<bool> {
         let pages = watch.published.take_so_far(me)?;
         Ok(elsewhere(kernel) != watch.elsewhere
-            || pages.is_none_or(|pages| self.reads_on(pages.into_iter()).next().is_some()))
+            || pages.is_none_or(|pages| {
+                self.counts_on(&pages) || self.reads_on(pages.into_iter()).next().is_some()
+            }))
     }
 
     /// Compares everything that was read at `at`, and has changed since, with the newest state. Returns the
@@ -420,6 +450,10 @@ impl ReadSet {
         let since = kernel.pages.newest();
         // Behind that look: who has seen a state of after trees were built anew sees that.
         let is_in_place = at >= kernel.pages.rebuilt_since();
+        if !self.counted.is_empty() {
+            let newest = kernel.pages.guarded(me);
+            self.count_again(kernel, newest.at(), me)?;
+        }
         for read in 0..self.reads.len() {
             let is_unchanged = is_in_place && {
                 let _newest = kernel.pages.guarded(me);
@@ -431,6 +465,23 @@ impl ReadSet {
             published.look(me)?;
         }
         Ok(since)
+    }
+
+    /// Whether anything that was counted may have changed with these pages: no count changes without that of
+    /// all records, which is in the root.
+    fn counts_on(&self, pages: &HashSet<PageId>) -> bool {
+        self.counted.iter().any(|counted| pages.contains(&self.trees[counted.tree].root))
+    }
+
+    /// A conflict if anything that was counted comes to something else at `now`, which is pinned.
+    fn count_again(&self, kernel: &Kernel, now: Lsn, me: &Participant) -> Result<()> {
+        let state = Committed { kernel, me, at: now };
+        for Counted { tree, span, records } in &self.counted {
+            if count_between(&state, &self.trees[*tree].tree(), ranges::bounds(span))? != *records {
+                return Err(changed());
+            }
+        }
+        Ok(())
     }
 
     /// Where in `reads` there is what was read of these pages, or is on them since.
@@ -453,6 +504,9 @@ impl ReadSet {
     ) -> Result<()> {
         let since = ahead.since;
         let now = kernel.pages.newest();
+        if now != at {
+            self.count_again(kernel, now, me)?;
+        }
         if now == since {
             return Ok(());
         }
@@ -506,11 +560,14 @@ impl ReadSet {
         let (mut then, mut newest) = (compared(at), compared(now));
         for span in read.spans() {
             if !tree.reads_same(stems, span.bounds(), (&mut then, &mut newest))? {
-                return Err(conflict(
-                    "another transaction changed what this one has read, and committed first; run it again",
-                ));
+                return Err(changed());
             }
         }
         Ok(newest.leaves)
     }
+}
+
+#[cold]
+fn changed() -> Error {
+    conflict("another transaction changed what this one has read, and committed first; run it again")
 }

@@ -25,7 +25,7 @@ impl Transaction<'_> {
         if ranges::is_empty(ranges::bounds(&span), |a, b| view.order.compare(a, b)) {
             return Ok(0);
         }
-        let committed = self.count_committed(tree, &span)?;
+        let committed = self.count_committed(tree, &span, self.keeps_snapshot())?;
         let (set, hidden, pending) = self.pending_in(tree, &span)?;
         self.used.set(self.used.get() + 1);
         self.sets += 1;
@@ -45,8 +45,9 @@ impl Transaction<'_> {
         Ok(committed + set - hidden)
     }
 
-    /// How many records the snapshot has in a range, without what was removed as part of a range before.
-    fn count_committed(&self, tree: &TreeRef, span: &Span) -> Result<u64> {
+    /// How many records the snapshot has in a range, without what was removed as part of a range before; with
+    /// `notes`, each of its leaves is noted as read.
+    pub(super) fn count_committed(&self, tree: &TreeRef, span: &Span, notes: bool) -> Result<u64> {
         if tree.is_new() {
             return Ok(0);
         }
@@ -56,23 +57,21 @@ impl Transaction<'_> {
         };
         self.look(tree, |state| {
             let mut source = self.merged(state, tree);
-            source.reads = self.keeps_snapshot().then_some(&self.reads);
+            source.reads = notes.then_some(&self.reads);
             left.iter().map(|span| tree.tree().count(&mut source, ranges::bounds(span))).sum()
         })
     }
 
     /// What is pending in a range: how many records that the snapshot does not have, or that a range took
     /// away, are set; how many that it has are gone already; and the keys of all.
-    fn pending_in(&self, tree: &TreeRef, span: &Span) -> Result<(u64, u64, Vec<Vec<u8>>)> {
+    pub(super) fn pending_in(&self, tree: &TreeRef, span: &Span) -> Result<(u64, u64, Vec<Vec<u8>>)> {
         let (mut set, mut hidden, mut keys) = (0, 0, Vec::<Vec<u8>>::new());
         let Some(records) = self.writes.records(tree.id) else { return Ok((set, hidden, keys)) };
         let (lower, upper) = ranges::bounds(span);
         loop {
             let from = keys.last().map_or(lower, |key| std::ops::Bound::Excluded(key));
             let Some((key, value)) = records.edge(from, upper, true)? else { break };
-            let is_there = !tree.is_new()
-                && records.removed_around(&key).is_none()
-                && self.look(tree, |state| self.extent(state, tree, &key, |_| ()))?.is_some();
+            let is_there = self.stands(tree, records, &key)?;
             set += u64::from(value.is_some() && !is_there);
             hidden += u64::from(value.is_none() && is_there);
             keys.push(key);

@@ -206,10 +206,14 @@ impl Kernel {
         record.finish_body();
         self.wait_for_gate(me)?;
         let done = loop {
-            let attempt = self.patiently(|| {
-                let pinned = self.pages.pinned(me);
-                self.attempt(tree, key, change, &mut record, pinned.at(), me)
-            });
+            let attempt = if view.is_of_structure(change.of(key)) {
+                Ok(Attempt::Structure)
+            } else {
+                self.patiently(|| {
+                    let pinned = self.pages.pinned(me);
+                    self.attempt(tree, key, change, &mut record, pinned.at(), me)
+                })
+            };
             // A sweep may give up any snapshot that is not being read at the moment; nobody saw anything of
             // this one yet.
             if is_too_old(&attempt) {

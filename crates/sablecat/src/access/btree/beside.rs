@@ -33,7 +33,7 @@ pub(crate) fn change_beside<W: CopyWrite>(
     if *last == PageId::NONE || !writer.read(*last, |bytes| is_leaf_for(bytes, tree, key))? {
         *last = own_leaf(writer, tree, key)?;
     }
-    match change_leaf(writer, tree, *last, change, store)? {
+    match change_leaf(writer, tree, (*last, None), change, store)? {
         Changed::Done | Changed::Missing => {}
         Changed::Split => *last = PageId::NONE,
         Changed::Sparse => {
@@ -123,7 +123,8 @@ pub(super) fn copy_led_to<'t, W: CopyWrite>(
     slot: usize,
 ) -> Result<Tree<'t>> {
     let new = copy_subtree(writer, old)?;
-    let reference = nest::reference(new.root);
+    let records = writer.read(leaf, |bytes| nest::records_led_to(Leaf::new(bytes).value(slot)))?;
+    let reference = nest::reference(&new, records);
     LeafMut::new(writer.write(leaf)?)
         .replace_value(slot, Value::Inline(&reference))
         .map_err(|_| Error::corruption(format!("page {leaf} has no room for what stood there")))?;

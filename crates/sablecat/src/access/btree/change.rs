@@ -2,7 +2,7 @@
 
 use super::node::{Leaf, LeafMut, Value, inline_value_bytes_max};
 use super::shape::{merge_up, put, should_merge};
-use super::{Toward, Tree, find_leaf, is_leaf_for, nest};
+use super::{Step, Toward, Tree, counted, find_leaf, is_leaf_for, nest};
 use crate::access::method::{Change, Tried};
 use crate::access::{PageWrite, long};
 use crate::error::Result;
@@ -37,6 +37,10 @@ pub(crate) fn try_change<W: PageWrite>(
     if place.is_ok_and(|slot| matches!(leaf.value(slot), Value::Long { .. }))
         || value.is_some_and(|value| value.len() > inline_value_bytes_max(bytes.len(), key.len()))
     {
+        return Ok(Tried::Structure);
+    }
+    // What changes counts changes the pages on the way as well.
+    if tree.method.counts() && value.is_some() == place.is_err() {
         return Ok(Tried::Structure);
     }
     // The version that is written has what was read in the same slots.
@@ -87,10 +91,18 @@ pub(crate) fn change<W: PageWrite>(
     if nest::is_nested(tree, key, writer.page_size()) {
         return nest::change(writer, tree, key, value, store);
     }
+    let mut way = None;
     if *last == PageId::NONE || !is_leaf_for(writer.latched(*last)?, tree, key) {
-        *last = find_leaf(writer, tree, key, Toward::Key, |_| {})?;
+        let counts = tree.method.counts();
+        let mut path = Vec::new();
+        *last = find_leaf(writer, tree, key, Toward::Key, |step| {
+            if counts {
+                path.push(step);
+            }
+        })?;
+        way = Some(path);
     }
-    let changed = change_leaf(writer, tree, *last, change, store)?;
+    let changed = change_leaf(writer, tree, (*last, way), change, store)?;
     if let Changed::Sparse = changed {
         merge_up(writer, tree, key)?;
     }
@@ -100,13 +112,13 @@ pub(crate) fn change<W: PageWrite>(
     Ok(!matches!(changed, Changed::Missing))
 }
 
-/// Sets or removes a record in the leaf for its key, splitting pages if need be. The pages of the value
-/// before are freed last: a writer in place that fails on the way leaves pages that nothing leads to, and no
-/// record without its value.
+/// Sets or removes a record in the leaf for its key, to which this is the way, if that is known, splitting
+/// pages if need be. The pages of the value before are freed last: a writer in place that fails on the way
+/// leaves pages that nothing leads to, and no record without its value.
 pub(super) fn change_leaf<W: PageWrite>(
     writer: &mut W,
     tree: &Tree<'_>,
-    page: PageId,
+    (page, way): (PageId, Option<Vec<Step>>),
     (key, value): Change<'_>,
     store: impl FnOnce(&mut W, TreeId, &[u8]) -> Result<PageId>,
 ) -> Result<Changed> {
@@ -116,6 +128,20 @@ pub(super) fn change_leaf<W: PageWrite>(
         Ok(Value::Long { first_page, len }) => Some((first_page, len)),
         _ => None,
     };
+    let more = match (&value, place) {
+        (Some(_), Err(_)) => 1,
+        (None, Ok(_)) => -1,
+        _ => 0,
+    };
+    let counts = tree.method.counts() && more != 0;
+    let mut path = Vec::new();
+    if counts {
+        match way {
+            Some(way) => path = way,
+            None => _ = find_leaf(writer, tree, key, Toward::Key, |step| path.push(step))?,
+        }
+        counted::make_ready(writer, &path, page)?;
+    }
     let changed = match (value, place) {
         (None, Err(_)) => return Ok(Changed::Missing),
         (None, Ok(slot)) => {
@@ -134,6 +160,10 @@ pub(super) fn change_leaf<W: PageWrite>(
             }
         }
     };
+    // Who splits pages counts what it puts.
+    if counts && !matches!(changed, Changed::Split) {
+        counted::add(writer, &path, more)?;
+    }
     if let Some((first, len)) = before {
         long::free(writer, first, len)?;
     }

@@ -85,8 +85,8 @@ fn drop_first_child<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, mut path: Vec
             writer.free(parent)?;
             continue;
         }
-        let custom_order = node::flags(bytes) & node::FLAG_CUSTOM_ORDER != 0;
-        format_root(bytes, tree.id, tree.root, custom_order);
+        let flags = node::flags(bytes);
+        format_root(bytes, tree.id, tree.root, flags);
     }
     Ok(())
 }

@@ -8,7 +8,7 @@
 //! a key comes that does not belong there, it is finished, and its reference goes to the tree around it.
 
 use super::node::{self, InnerLoader, LeafLoader, Value};
-use super::{Tree, nest};
+use super::{Tree, counted, flags_of, nest};
 use crate::access::{InOrder, PageWrite};
 use crate::error::Result;
 use crate::pages::header;
@@ -57,7 +57,10 @@ impl<'t> Load<'t> {
         let mut rest = &key[self.below.len().saturating_mul(self.stem_bytes)..];
         while let Some((stem, after)) = rest.split_at_checked(self.stem_bytes) {
             let home = self.below.last().map_or(self.tree.home, |around| around.tree.home).of_subtree(stem);
-            self.below.push(TreeLoad::new(nest::make(writer, home)?, writer.page_size()));
+            self.below.push(TreeLoad::new(
+                nest::make(writer, self.tree.method.nested(), home)?,
+                writer.page_size(),
+            ));
             rest = after;
         }
         match self.below.last_mut() {
@@ -78,11 +81,11 @@ impl<'t> Load<'t> {
         while self.below.len() > depth
             && let Some(load) = self.below.pop()
         {
-            let root = load.tree.root;
-            load.finish(writer)?;
+            let subtree = load.tree;
+            let records = load.finish(writer)?;
             let at = self.below.len() * self.stem_bytes;
             let stem = self.taken.last().get(at..at + self.stem_bytes).unwrap_or_default();
-            let reference = nest::reference(root);
+            let reference = nest::reference(&subtree, records);
             match self.below.last_mut() {
                 Some(around) => around.push_stored(writer, stem, Value::Inline(&reference))?,
                 None => self.outermost.push_stored(writer, stem, Value::Inline(&reference))?,
@@ -117,7 +120,7 @@ struct TreeLoad<'t> {
 
 impl<'t> TreeLoad<'t> {
     fn new(tree: Tree<'t>, page_size: usize) -> TreeLoad<'t> {
-        let flags = if matches!(tree.order, node::Order::Custom(_)) { node::FLAG_CUSTOM_ORDER } else { 0 };
+        let flags = flags_of(tree.method, matches!(tree.order, node::Order::Custom(_)));
         let leaves = LeafLoader::new(page_size, tree.id, flags, FILL_PERCENT, None);
         TreeLoad { tree, flags, page_size, leaves, levels: Vec::new() }
     }
@@ -138,19 +141,25 @@ impl<'t> TreeLoad<'t> {
             let page = writer.allocate(self.tree.home.volume)?;
             let bytes = writer.write(page)?;
             let separator = self.leaves.emit(bytes, page);
-            let home = self.tree.home_of_page(bytes);
+            let (home, records) = (self.tree.home_of_page(bytes), self.records_in(bytes));
             writer.settle(page, home)?;
-            self.complete(writer, 0, page, separator)?;
+            self.complete(writer, 0, (page, records), separator)?;
         }
         Ok(())
     }
 
-    /// A page one below `level` is complete, and `separator` stands between it and the next.
+    /// How many records there are in a page and below it, if they are counted.
+    fn records_in(&self, bytes: &[u8]) -> u64 {
+        if self.tree.method.counts() { counted::records_in(bytes) } else { 0 }
+    }
+
+    /// A page one below `level` is complete, with so many records, and `separator` stands between it and the
+    /// next.
     fn complete<W: PageWrite>(
         &mut self,
         writer: &mut W,
         level: usize,
-        page: PageId,
+        page: (PageId, u64),
         separator: Vec<u8>,
     ) -> Result<()> {
         let Some(above) = self.levels.get_mut(level) else {
@@ -163,14 +172,16 @@ impl<'t> TreeLoad<'t> {
         let before = std::mem::replace(&mut above.before, separator);
         if above.loader.push(&before, page) {
             let full = writer.allocate(self.tree.home.volume)?;
-            let separator = above.loader.emit(writer.write(full)?, full);
-            self.complete(writer, level + 1, full, separator)?;
+            let bytes = writer.write(full)?;
+            let separator = above.loader.emit(bytes, full);
+            let records = self.records_in(bytes);
+            self.complete(writer, level + 1, (full, records), separator)?;
         }
         Ok(())
     }
 
-    /// Writes what is left, and the root.
-    fn finish<W: PageWrite>(mut self, writer: &mut W) -> Result<()> {
+    /// Writes what is left, and the root. Says how many records there are, if they are counted.
+    fn finish<W: PageWrite>(mut self, writer: &mut W) -> Result<u64> {
         let mut page = vec![0; self.page_size];
         while let Some(separator) = self.leaves.finish(&mut page, self.tree.root, None) {
             let id = self.place(writer, &mut page)?;
@@ -184,8 +195,10 @@ impl<'t> TreeLoad<'t> {
             let before = std::mem::take(&mut self.levels[level].before);
             if self.levels[level].loader.push(&before, id) {
                 let full = writer.allocate(self.tree.home.volume)?;
-                let separator = self.levels[level].loader.emit(writer.write(full)?, full);
-                self.complete(writer, level + 1, full, separator)?;
+                let bytes = writer.write(full)?;
+                let separator = self.levels[level].loader.emit(bytes, full);
+                let records = self.records_in(bytes);
+                self.complete(writer, level + 1, (full, records), separator)?;
             }
             while let Some(separator) = self.levels[level].loader.finish(&mut page, self.tree.root, None) {
                 let id = self.place(writer, &mut page)?;
@@ -194,14 +207,14 @@ impl<'t> TreeLoad<'t> {
             level += 1;
         }
         writer.write(self.tree.root)?.copy_from_slice(&page);
-        Ok(())
+        Ok(self.records_in(&page))
     }
 
-    /// Gives the page in hand a place of its own.
-    fn place<W: PageWrite>(&self, writer: &mut W, page: &mut [u8]) -> Result<PageId> {
+    /// Gives the page in hand a place of its own; says how many records there are in it, if they are counted.
+    fn place<W: PageWrite>(&self, writer: &mut W, page: &mut [u8]) -> Result<(PageId, u64)> {
         let id = writer.allocate(self.tree.home_of_page(page))?;
         header::set_page_id(page, id);
         writer.write(id)?.copy_from_slice(page);
-        Ok(id)
+        Ok((id, self.records_in(page)))
     }
 }

@@ -9,7 +9,8 @@
 //! also changes inner pages; the caller sees to it that only one writer at a time changes a tree's shape (the
 //! structure latch), and that leaves are written in key order.
 //!
-//! Keys too long for a page are nested: nest.rs. Ranges are removed by pages: removal.rs.
+//! Keys too long for a page are nested: nest.rs. Ranges are removed by pages: removal.rs. Trees that know how
+//! many records they have, and which is the nth: counted.rs.
 //!
 //! Splits leave room for any entry in both halves (node/limits.rs), so a put splits each level at most once.
 //! Merges take a page into its right neighbour's company when both fit one page, once it is less than a third
@@ -18,6 +19,7 @@
 mod beside;
 mod change;
 mod count;
+mod counted;
 mod estimate;
 mod fold;
 mod free;
@@ -35,11 +37,12 @@ mod verify;
 pub(super) use beside::{change_beside, copy_subtree, own_nested};
 pub(super) use change::{change, remove_here, try_change};
 pub(super) use count::count;
+pub(super) use counted::{count_below, record_at};
 pub(super) use estimate::estimate;
 pub(super) use fold::fold;
 pub(super) use free::{Freeing, free_root};
 pub(super) use load::Load;
-pub(super) use nest::{check_key, find as find_place, is_nested};
+pub(super) use nest::{check_key, find as find_place, find_around, is_nested};
 pub(crate) use on_page::RecordsOnPage;
 pub(super) use range::estimate_range;
 pub(super) use reach::reach;
@@ -52,7 +55,7 @@ pub(super) use verify::verify;
 use std::ops::{Bound, Range};
 
 use self::node::{Inner, Kind, Leaf, LeafMut, Order, Value};
-use super::method::Tree;
+use super::method::{Method, Tree};
 use super::wrong::{damaged, misplaced, unborn};
 use super::{Bounds, PageRead};
 use crate::error::Result;
@@ -262,8 +265,13 @@ pub(super) fn put_in_leaf(
     }
 }
 
-/// Makes an empty tree's root.
-pub(super) fn format_root(bytes: &mut [u8], tree: TreeId, root: PageId, custom_order: bool) {
-    let flags = if custom_order { node::FLAG_CUSTOM_ORDER } else { 0 };
+/// Makes an empty tree's root; `flags` as its pages have them.
+pub(super) fn format_root(bytes: &mut [u8], tree: TreeId, root: PageId, flags: u16) {
     LeafMut::format(bytes, root, tree, flags, node::Fences::NONE);
+}
+
+/// What the pages of a tree are marked with.
+pub(super) fn flags_of(method: Method, custom_order: bool) -> u16 {
+    let counted = if method.counts() { node::FLAG_COUNTED } else { 0 };
+    counted | if custom_order { node::FLAG_CUSTOM_ORDER } else { 0 }
 }

@@ -7,7 +7,7 @@
 //! it the subtree is a record with the stem for its key, and for its value a *reference*:
 //!
 //! ```text
-//! tree id u32 | root page u32
+//! tree id u32 | root page u32 | records in it u48, in a counted tree
 //! ```
 //!
 //! So a record whose key is exactly as long as a stem always is a reference, and order is kept: the stem
@@ -27,9 +27,11 @@
 //!
 //! Costs: a stem that only one key begins with takes a page of its own. A descent adds one descent a stem.
 
-use super::node::{self, Inner, Kind, Leaf, Order, Value, inline_value_bytes_max};
+use super::node::{
+    self, COUNT_BYTES, Inner, Kind, Leaf, Order, Value, decode_count, encode_count, inline_value_bytes_max,
+};
 use super::shape::{put, remove_with};
-use super::{Toward, Tree, damaged, find_leaf, format_root};
+use super::{Toward, Tree, counted, damaged, find_leaf, flags_of, format_root};
 use crate::access::method::{Method, Place};
 use crate::access::{Home, PageRead, PageWrite, hash, long};
 use crate::error::{Error, Result};
@@ -67,35 +69,52 @@ pub(crate) fn key_bytes_max(order: Order<'_>, page_size: usize) -> usize {
 
 impl Tree<'_> {
     /// The subtree with this root, whose pages go there.
-    pub(super) fn subtree(root: PageId, home: Home<'static>) -> Tree<'static> {
-        Tree { id: TreeId(!root.0), root, method: Method::Btree, order: Order::Bytes, home }
+    pub(super) fn subtree(root: PageId, method: Method, home: Home<'static>) -> Tree<'static> {
+        Tree { id: TreeId(!root.0), root, method, order: Order::Bytes, home }
     }
 }
 
-/// What stands under a stem for the subtree with this root.
-pub(crate) fn reference(root: PageId) -> [u8; REFERENCE_BYTES] {
-    let mut bytes = [0; REFERENCE_BYTES];
-    bytes[..4].copy_from_slice(&(!root.0).to_le_bytes());
-    bytes[4..].copy_from_slice(&root.0.to_le_bytes());
+/// What stands under a stem for a subtree with so many records, which it says in a counted tree.
+pub(crate) fn reference(subtree: &Tree<'_>, records: u64) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(REFERENCE_BYTES + COUNT_BYTES);
+    bytes.extend((!subtree.root.0).to_le_bytes());
+    bytes.extend(subtree.root.0.to_le_bytes());
+    if subtree.method.counts() {
+        bytes.extend(encode_count(records));
+    }
     bytes
 }
 
-/// The subtree that a reference names; the error says what is wrong with it, not where it is.
-pub(crate) fn subtree(value: Value<'_>) -> std::result::Result<Tree<'static>, &'static str> {
-    let Value::Inline(&[a, b, c, d, e, f, g, h]) = value else {
-        return Err("where a reference to a subtree should be, has another value");
+/// The subtree, arranged by this method, that a reference names; the error says what is wrong with it, not
+/// where it is.
+pub(crate) fn subtree(value: Value<'_>, method: Method) -> std::result::Result<Tree<'static>, &'static str> {
+    let count_bytes = if method.counts() { COUNT_BYTES } else { 0 };
+    let (id, root) = match value {
+        Value::Inline(&[a, b, c, d, e, f, g, h, ref count @ ..]) if count.len() == count_bytes => {
+            (u32::from_le_bytes([a, b, c, d]), PageId(u32::from_le_bytes([e, f, g, h])))
+        }
+        _ => return Err("where a reference to a subtree should be, has another value"),
     };
-    let (id, root) = (u32::from_le_bytes([a, b, c, d]), PageId(u32::from_le_bytes([e, f, g, h])));
     if root == PageId::NONE || id != !root.0 {
         return Err("has a reference to a subtree whose number and root page do not fit each other");
     }
     // For reading. Who changes a subtree has come by its stem.
-    Ok(Tree::subtree(root, Home::MAIN))
+    Ok(Tree::subtree(root, method, Home::MAIN))
+}
+
+/// How many records there are in the subtree that a reference of a counted tree names, as it says.
+pub(super) fn records_led_to(value: Value<'_>) -> u64 {
+    match value {
+        Value::Inline(bytes) => {
+            bytes.get(REFERENCE_BYTES..).and_then(<[u8]>::first_chunk).map_or(0, decode_count)
+        }
+        Value::Long { .. } => 0,
+    }
 }
 
 /// The subtree in a leaf's slot, whose key is a stem.
 pub(crate) fn subtree_at(tree: &Tree<'_>, bytes: &[u8], slot: usize) -> Result<Tree<'static>> {
-    subtree(Leaf::new(bytes).value(slot))
+    subtree(Leaf::new(bytes).value(slot), tree.method.nested())
         .map_err(|why| damaged(tree, header::page_id(bytes), format_args!("{why} (record {slot})")))
 }
 
@@ -157,6 +176,12 @@ pub(super) fn find_subtree<R: PageRead>(
     })?
 }
 
+/// The leaf of this very tree that has, or will have, the reference to the subtree of a nested key.
+pub(crate) fn find_around<R: PageRead>(reader: &R, tree: &Tree<'_>, key: &[u8]) -> Result<PageId> {
+    let stem = &key[..key.len().min(stem_bytes(tree.order, reader.page_size()))];
+    find_leaf(reader, tree, stem, Toward::Key, |_| {})
+}
+
 /// A bound on the keys of a subtree that whole keys on this side of `bound` have there, some of them being
 /// below `stems`.
 pub(crate) fn inside<'b>(bound: std::ops::Bound<&'b [u8]>, stems: &[u8]) -> std::ops::Bound<&'b [u8]> {
@@ -205,12 +230,33 @@ pub(crate) fn change<W: PageWrite>(
     };
     match value {
         Some(value) => {
-            insert(writer, &place, value, store)?;
+            // Before it: so what fails after that can be undone.
+            let counts = matches!(before, Before::Nothing);
+            if counts {
+                count_around(writer, &around, key, 1)?;
+            }
+            if let Err(error) = insert(writer, &place, value, store) {
+                if counts {
+                    _ = count_around(writer, &around, key, -1);
+                }
+                return Err(error);
+            }
             before.free(writer).map(|()| true)
         }
         None if matches!(before, Before::Nothing) => Ok(false),
         None => take_out(writer, &place, around, key, before).map(|()| true),
     }
+}
+
+/// Has the trees around that of a key, as far as they are counted, say that there are so many records more in
+/// what is nested in them, or fewer.
+fn count_around<W: PageWrite>(writer: &mut W, around: &[Tree<'_>], key: &[u8], more: i64) -> Result<()> {
+    for (depth, tree) in around.iter().enumerate().filter(|(_, tree)| tree.method.counts()) {
+        let stem_len = stem_bytes(tree.order, writer.page_size());
+        let stem = key.get(depth * stem_len..(depth + 1) * stem_len).unwrap_or_default();
+        counted::add_nested(writer, tree, stem, more)?;
+    }
+    Ok(())
 }
 
 /// What a record was before it changes.
@@ -269,13 +315,14 @@ fn insert_noting<'v, W: PageWrite>(
     let (stems, last) = place.rest.split_at(place.rest.len() / stem_len * stem_len);
     // Whatever is nested in it is where the outermost of the new ones is.
     let home = place.tree.home.of_subtree(stems);
-    let mut make = |writer: &mut W| make(writer, home).inspect(|tree| roots.push(tree.root));
+    let method = place.tree.method.nested();
+    let mut make = |writer: &mut W| make(writer, method, home).inspect(|tree| roots.push(tree.root));
     let mut tree = if stems.is_empty() { place.tree } else { make(writer)? };
     *stored = store_value(writer, tree.id, last.len(), value, store)?;
     put(writer, &tree, last, *stored)?;
     for (depth, stem) in stems.chunks_exact(stem_len).enumerate().rev() {
         let around = if depth == 0 { place.tree } else { make(writer)? };
-        let reference = reference(tree.root);
+        let reference = reference(&tree, 1);
         if around.method == Method::Hash {
             hash::put_reference(writer, &around, stem, Value::Inline(&reference))?;
         } else {
@@ -287,10 +334,14 @@ fn insert_noting<'v, W: PageWrite>(
 }
 
 /// Makes an empty subtree, whose pages go there.
-pub(super) fn make<W: PageWrite>(writer: &mut W, home: Home<'static>) -> Result<Tree<'static>> {
+pub(super) fn make<W: PageWrite>(
+    writer: &mut W,
+    method: Method,
+    home: Home<'static>,
+) -> Result<Tree<'static>> {
     let root = writer.allocate(home.volume)?;
-    let tree = Tree::subtree(root, home);
-    format_root(writer.write(root)?, tree.id, root, false);
+    let tree = Tree::subtree(root, method, home);
+    format_root(writer.write(root)?, tree.id, root, flags_of(method, false));
     Ok(tree)
 }
 
@@ -308,11 +359,13 @@ fn take_out<W: PageWrite>(
 ) -> Result<()> {
     let stem_len = stem_bytes(place.tree.order, writer.page_size());
     let (mut tree, mut gone, mut pages) = (place.tree, place.rest, Vec::new());
-    while let Some(outer) = around.pop() {
+    while let Some(&outer) = around.last() {
         let Some(emptied) = pages_if_last(writer, &tree)? else { break };
+        around.pop();
         pages.extend(emptied);
         (tree, gone) = (outer, &key[around.len() * stem_len..][..stem_len]);
     }
+    count_around(writer, &around, key, -1)?;
     let led_to = |writer: &mut W| {
         before.free(writer)?;
         pages.into_iter().try_for_each(|page| writer.free(page))
@@ -322,6 +375,9 @@ fn take_out<W: PageWrite>(
     } else {
         remove_with(writer, &tree, gone, led_to)
     };
+    if is_removed.is_err() {
+        _ = count_around(writer, &around, key, 1);
+    }
     is_removed.map(drop)
 }
 

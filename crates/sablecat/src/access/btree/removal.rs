@@ -29,7 +29,7 @@ use std::ops::{Bound, Range};
 use super::node::{self, Fences, Inner, InnerMut, Kind, Leaf, LeafMut, Value};
 use super::reach::Step as Reach;
 use super::shape::{merge_at, settle, should_merge, shrink};
-use super::{Step, Toward, Tree, beside, damaged, find_edge, find_leaf, nest, slots_between};
+use super::{Step, Toward, Tree, beside, counted, damaged, find_edge, find_leaf, nest, slots_between};
 use crate::access::method::Removed;
 use crate::access::scan::{Bounds, Scan, Scanned};
 use crate::access::{CopyWrite, PageRead, PageWrite, after, check_different, long};
@@ -148,7 +148,7 @@ fn remove<W: PageWrite>(
     }
     let stem_bytes = nest::stem_bytes(tree.order, writer.page_size());
     let whole = tree;
-    let (mut tree, mut bounds, mut stems) = (*tree, (lower, upper), Vec::new());
+    let (mut tree, mut bounds, mut stems, mut around) = (*tree, (lower, upper), Vec::new(), Vec::new());
     // As this tree has them: there what is nested is one record, of its stem.
     let (from, to) = loop {
         let stem = stem_of(bounds.0, stem_bytes);
@@ -165,11 +165,13 @@ fn remove<W: PageWrite>(
         if !has_others(writer, &below, inside)? {
             break (Bound::Included(stem), to);
         }
-        tree = way.own_subtree(writer, &tree, stem, below)?;
+        let inner = way.own_subtree(writer, &tree, stem, below)?;
+        let outer = std::mem::replace(&mut tree, inner);
+        around.push((outer, stem.to_vec()));
         stems.extend_from_slice(stem);
         bounds = inside;
     };
-    let removed = remove_leaves(writer, &tree, (from, to), most, way)?;
+    let removed = remove_leaves(writer, (&tree, around), (from, to), most, way)?;
     let left = match (removed.left, to) {
         (Some(left), _) => Some([&stems, &left[..]].concat()),
         // What is nested at the range's end.
@@ -238,10 +240,11 @@ struct Loss {
     cut: Option<Vec<u8>>,
 }
 
-/// Removes the first records of a range in the bounds of one tree's own keys.
+/// Removes the first records of a range in the bounds of the own keys of one tree, which is nested in those
+/// around it.
 fn remove_leaves<W: PageWrite>(
     writer: &mut W,
-    tree: &Tree<'_>,
+    (tree, around): (&Tree<'_>, Around<'_>),
     (lower, upper): Bounds<'_>,
     most: usize,
     way: &impl Way<W>,
@@ -250,12 +253,13 @@ fn remove_leaves<W: PageWrite>(
         Bound::Unbounded => None,
         Bound::Included(key) | Bound::Excluded(key) => Some(key),
     };
-    let (leaf, path) = descend(writer, tree, first, way)?;
-    let mut step = Removal { tree, way, records: 0, touched: Vec::new() };
-    let Some(parent) = path.last().copied() else {
+    let (leaf, mut path) = descend(writer, tree, first, way)?;
+    let parent = path.pop();
+    let mut step = Removal { tree, around, above: path, way, records: 0, touched: Vec::new() };
+    let Some(parent) = parent else {
         way.hold(writer, leaf)?;
         let loss = step.look(writer, leaf, (lower, upper), most)?;
-        step.thin_out(writer, &loss)?;
+        step.thin_out(writer, &loss, None)?;
         return Ok(Removed { records: step.records, left: loss.cut });
     };
     let last = writer.read(parent.page, |bytes| Inner::new(bytes).count())?;
@@ -285,7 +289,7 @@ fn remove_leaves<W: PageWrite>(
             step.empty(writer, parent.page, slot - emptied.len(), &emptied)?;
             let at = slot - emptied.len().saturating_sub(1);
             let leaf = way.own_child(writer, tree, parent.page, at, loss.leaf)?;
-            step.thin_out(writer, &Loss { leaf, ..loss })?;
+            step.thin_out(writer, &Loss { leaf, ..loss }, Some(Step { slot: at, ..parent }))?;
             if stops || !emptied.is_empty() {
                 break next;
             }
@@ -321,9 +325,15 @@ fn descend<W: PageWrite>(
     Ok((page, path))
 }
 
+/// Trees that one is nested in, from the outermost on, each with the stem that leads on from it.
+type Around<'t> = Vec<(Tree<'t>, Vec<u8>)>;
+
 /// A step in one tree.
 struct Removal<'a, 't, Y> {
     tree: &'a Tree<'t>,
+    around: Around<'t>,
+    /// The way to the parent of the leaves.
+    above: Vec<Step>,
     way: &'a Y,
     records: u64,
     /// Where leaves begin that were changed.
@@ -404,12 +414,20 @@ impl<Y> Removal<'_, '_, Y> {
         let pages: Vec<PageId> = leaves.iter().map(|loss| loss.leaf).chain([parent]).collect();
         check_different(&pages)?;
         let stays = self.way.own_child(writer, tree, parent, slot, first.leaf)?;
+        let records = leaves.iter().map(|loss| loss.records).sum();
+        let way = [&self.above[..], &[Step { page: parent, slot }]].concat();
+        self.begin_to_uncount(writer, &way, stays, records)?;
         let [bytes, above] = writer.write_all([stays, parent])?;
         let fences = Fences { lower: first.lower.as_deref(), upper: last.upper.as_deref() };
         let flags = node::flags(bytes);
         LeafMut::format(bytes, stays, tree.id, flags, fences);
         let mut above = InnerMut::new(above);
         (1..leaves.len()).for_each(|_| above.remove(slot));
+        above.set_records(slot, 0);
+        let above = &self.above;
+        if tree.method.counts() {
+            counted::add(writer, above, less(records))?;
+        }
         settle(writer, tree, stays)?;
         self.touched.push(first.lower.clone());
         for (n, loss) in leaves.iter().enumerate() {
@@ -421,15 +439,41 @@ impl<Y> Removal<'_, '_, Y> {
         Ok(())
     }
 
-    /// Takes out of a leaf what it loses.
-    fn thin_out<W: PageWrite>(&mut self, writer: &mut W, loss: &Loss) -> Result<()> {
+    /// Takes out of a leaf what it loses; where its parent has it.
+    fn thin_out<W: PageWrite>(&mut self, writer: &mut W, loss: &Loss, parent: Option<Step>) -> Result<()> {
         if loss.slots.is_empty() {
             return Ok(());
         }
+        let way: Vec<Step> = self.above.iter().copied().chain(parent).collect();
+        self.begin_to_uncount(writer, &way, loss.leaf, loss.records)?;
         let mut leaf = LeafMut::new(writer.write(loss.leaf)?);
         loss.slots.clone().rev().for_each(|slot| leaf.remove(slot));
+        if self.tree.method.counts() {
+            counted::add(writer, &way, less(loss.records))?;
+        }
         self.touched.push(loss.lower.clone());
         self.free(writer, loss)
+    }
+
+    /// Says in the trees around that so many records fewer are in what is nested there, and makes sure that
+    /// the same can be said on the way to a leaf. Of trees that are not counted nothing is said.
+    fn begin_to_uncount<W: PageWrite>(
+        &self,
+        writer: &mut W,
+        way: &[Step],
+        leaf: PageId,
+        records: u64,
+    ) -> Result<()> {
+        let is_counted = |(tree, _): &&(Tree<'_>, Vec<u8>)| tree.method.counts();
+        for (n, (tree, stem)) in self.around.iter().filter(is_counted).enumerate() {
+            if let Err(error) = counted::add_nested(writer, tree, stem, less(records)) {
+                for (tree, stem) in self.around.iter().filter(is_counted).take(n) {
+                    _ = counted::add_nested(writer, tree, stem, less(records).saturating_neg());
+                }
+                return Err(error);
+            }
+        }
+        if self.tree.method.counts() { counted::make_ready(writer, way, leaf) } else { Ok(()) }
     }
 
     /// Frees what nothing leads to any more.
@@ -494,6 +538,11 @@ impl<Y> Removal<'_, '_, Y> {
         }
         Ok(false)
     }
+}
+
+/// So many records fewer.
+fn less(records: u64) -> i64 {
+    i64::try_from(records).map_or(i64::MIN, |records| -records)
 }
 
 /// Notes all pages of a subtree to be freed, with all that is nested in it; says how many records it has.

@@ -1,7 +1,7 @@
 //! Puts and removes that may change the tree's shape.
 
 use super::node::{self, Fences, Inner, InnerMut, Kind, Leaf, LeafMut, SplitPoint, Value};
-use super::{Step, Toward, Tree, damaged, find_leaf, put_in_leaf};
+use super::{Step, Toward, Tree, counted, damaged, find_leaf, put_in_leaf};
 use crate::access::PageWrite;
 use crate::error::{Error, Result};
 use crate::pages::header;
@@ -13,8 +13,13 @@ pub(crate) fn put<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, key: &[u8], val
     loop {
         path.clear();
         let leaf = find_leaf(writer, tree, key, Toward::Key, |step| path.push(step))?;
+        let counts = tree.method.counts()
+            && writer.read(leaf, |bytes| Leaf::new(bytes).search(key, tree.order).is_err())?;
+        if counts {
+            counted::make_ready(writer, &path, leaf)?;
+        }
         if put_in_leaf(writer.write(leaf)?, key, value, tree.order).is_ok() {
-            return Ok(());
+            return if counts { counted::add(writer, &path, 1) } else { Ok(()) };
         }
         split(writer, tree, &path, leaf, key)?;
     }
@@ -55,7 +60,12 @@ fn split<W: PageWrite>(
         };
         node::split_inner(&source, left_bytes, right_bytes, right, at)
     };
-    let has_room = InnerMut::new(parent_bytes).insert(parent.slot, &separator, right).is_ok();
+    let mut parent_page = InnerMut::new(parent_bytes);
+    let has_room = parent_page.insert(parent.slot, &separator, right).is_ok();
+    if has_room && tree.method.counts() {
+        parent_page.set_records(parent.slot, counted::records_in(left_bytes));
+        parent_page.set_records(parent.slot + 1, counted::records_in(right_bytes));
+    }
     settle(writer, tree, page)?;
     settle(writer, tree, right)?;
     if has_room { Ok(()) } else { Err(damaged(tree, parent.page, "has less room than it says")) }
@@ -99,7 +109,10 @@ fn grow<W: PageWrite>(writer: &mut W, tree: &Tree<'_>) -> Result<()> {
     header::set_page_id(below, child);
     let flags = node::flags(root);
     let level = node::level(root) + 1;
-    InnerMut::format(root, tree.root, tree.id, flags, level, Fences::NONE, child);
+    let mut root = InnerMut::format(root, tree.root, tree.id, flags, level, Fences::NONE, child);
+    if tree.method.counts() {
+        root.set_records(0, counted::records_in(below));
+    }
     Ok(())
 }
 
@@ -123,9 +136,16 @@ pub(super) fn remove_with<W: PageWrite>(
     }
     // What is written may be a newer version than what was read: others may have changed records beside this
     // one, which then is in another slot.
+    if tree.method.counts() {
+        counted::make_ready(writer, &path, leaf)?;
+    }
     let bytes = writer.write(leaf)?;
     let Ok(index) = Leaf::new(bytes).search(key, tree.order) else { return Ok(false) };
     LeafMut::new(bytes).remove(index);
+    if tree.method.counts() {
+        // Of what leads to a subtree there is one left.
+        counted::add(writer, &path, -1)?;
+    }
     led_to(writer)?;
     merge_path(writer, tree, leaf, path)?;
     Ok(true)
@@ -234,7 +254,10 @@ pub(super) fn merge_at<W: PageWrite>(
         node::merge_inner(&left_image, &right_image, &separator, into)
     };
     assert!(merged, "two pages that may be merged fit one");
-    InnerMut::new(above).remove(left_slot);
+    let below = [left_slot, left_slot + 1].map(|slot| Inner::new(above).records_below(slot));
+    let mut above = InnerMut::new(above);
+    above.remove(left_slot);
+    above.set_records(left_slot, below[0].saturating_add(below[1]));
     settle(writer, tree, left)?;
     writer.free(right)?;
     Ok(true)

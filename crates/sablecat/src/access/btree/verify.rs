@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::node::{self, Fences, Inner, Kind, Leaf, Value};
-use super::{Tree, nest};
+use super::{Tree, counted, nest};
 use crate::access::method::Shape;
 use crate::access::{PageRead, long};
 use crate::pages::header;
@@ -31,11 +31,18 @@ pub(crate) fn verify<R: PageRead>(
     };
     walk.page(tree.root, None, (None, None));
     // One after the other, however deep they are nested.
-    while let Some((subtree, stems_len)) = walk.below.pop() {
+    while let Some((subtree, stems_len, counted)) = walk.below.pop() {
         (walk.tree, walk.stems_len, walk.found) = (subtree, stems_len, 0);
-        walk.page(subtree.root, None, (None, None));
+        let records = walk.page(subtree.root, None, (None, None));
         if walk.found == 0 {
             walk.wrong(subtree.root, "is the root of a subtree in which no record was found");
+        }
+        if let Some(records) = records
+            && tree.method.counts()
+            && records != counted
+        {
+            let why = format!("has {records} records below it, and the reference to it says {counted}");
+            walk.wrong(subtree.root, why);
         }
     }
     walk.shape
@@ -48,8 +55,8 @@ struct Walk<'a, R> {
     tree: Tree<'a>,
     stems_len: usize,
     found: u64,
-    /// Subtrees to be walked.
-    below: Vec<(Tree<'a>, usize)>,
+    /// Subtrees to be walked, and how many records they are said to have.
+    below: Vec<(Tree<'a>, usize, u64)>,
     seen: &'a mut HashSet<PageId>,
     problem: &'a mut dyn FnMut(String),
     progress: &'a mut dyn FnMut(u64),
@@ -62,29 +69,15 @@ impl<R: PageRead> Walk<'_, R> {
     }
 
     /// Checks a page and what is below it. Its parent says at which level it must be and what its fences are.
-    fn page(&mut self, page: PageId, level: Option<u8>, fences: (Option<Vec<u8>>, Option<Vec<u8>>)) {
-        if !self.seen.insert(page) {
-            return self.wrong(page, "is reached twice");
-        }
-        let bytes = match self.reader.read(page, <[u8]>::to_vec) {
-            Ok(bytes) => bytes,
-            Err(error) => return self.wrong(page, error),
-        };
-        if let Err(why) = node::check_full(&bytes, self.tree.order) {
-            return self.wrong(page, why);
-        }
-        if header::page_id(&bytes) != page {
-            self.wrong(page, format!("says it is page {}", header::page_id(&bytes)));
-        }
-        if header::tree_id(&bytes) != self.tree.id {
-            return self.wrong(page, format!("belongs to tree {}", header::tree_id(&bytes)));
-        }
-        if level.is_some_and(|level| level != node::level(&bytes)) {
-            return self.wrong(
-                page,
-                format!("is at level {}, and its parent at one that does not fit", node::level(&bytes)),
-            );
-        }
+    /// Says how many records were found below it, those in subtrees as the references to them say; none if
+    /// that is not known.
+    fn page(
+        &mut self,
+        page: PageId,
+        level: Option<u8>,
+        fences: (Option<Vec<u8>>, Option<Vec<u8>>),
+    ) -> Option<u64> {
+        let bytes = self.checked(page, level)?;
         self.shape.levels = self.shape.levels.max(u32::from(node::level(&bytes)) + 1);
         let expected = Fences { lower: fences.0.as_deref(), upper: fences.1.as_deref() };
         match node::kind(&bytes) {
@@ -93,15 +86,52 @@ impl<R: PageRead> Walk<'_, R> {
                     self.wrong(page, "has other fences than its parent's separators");
                 }
                 self.leaf(page, &bytes);
+                Some(counted::records_in(&bytes))
             }
             Some(Kind::Inner) => {
                 if Inner::new(&bytes).fences() != expected {
                     self.wrong(page, "has other fences than its parent's separators");
                 }
-                self.inner(&bytes, fences);
+                self.inner(page, &bytes, fences)
             }
-            _ => self.wrong(page, "is neither a leaf nor an inner page"),
+            None => {
+                self.wrong(page, "is neither a leaf nor an inner page");
+                None
+            }
         }
+    }
+
+    /// The bytes of a page, if it is one that can be looked into.
+    fn checked(&mut self, page: PageId, level: Option<u8>) -> Option<Vec<u8>> {
+        match self.check(page, level) {
+            Ok(bytes) => Some(bytes),
+            Err(why) => {
+                self.wrong(page, why);
+                None
+            }
+        }
+    }
+
+    fn check(&mut self, page: PageId, level: Option<u8>) -> Result<Vec<u8>, String> {
+        if !self.seen.insert(page) {
+            return Err("is reached twice".to_owned());
+        }
+        let bytes = self.reader.read(page, <[u8]>::to_vec).map_err(|error| error.to_string())?;
+        node::check_full(&bytes, self.tree.order)?;
+        if header::page_id(&bytes) != page {
+            self.wrong(page, format!("says it is page {}", header::page_id(&bytes)));
+        }
+        if header::tree_id(&bytes) != self.tree.id {
+            return Err(format!("belongs to tree {}", header::tree_id(&bytes)));
+        }
+        if level.is_some_and(|level| level != node::level(&bytes)) {
+            let level = node::level(&bytes);
+            return Err(format!("is at level {level}, and its parent at one that does not fit"));
+        }
+        if node::is_counted(&bytes) != self.tree.method.counts() {
+            return Err("counts its records where its tree does not, or the other way round".to_owned());
+        }
+        Ok(bytes)
     }
 
     fn leaf(&mut self, page: PageId, bytes: &[u8]) {
@@ -130,8 +160,12 @@ impl<R: PageRead> Walk<'_, R> {
                     ),
                 );
             } else if key.len() == stem_bytes {
-                match nest::subtree(leaf.value(slot)) {
-                    Ok(subtree) => self.below.push((subtree, self.stems_len + key.len())),
+                let value = leaf.value(slot);
+                match nest::subtree(value, self.tree.method.nested()) {
+                    Ok(subtree) => {
+                        let records = nest::records_led_to(value);
+                        self.below.push((subtree, self.stems_len + key.len(), records));
+                    }
                     Err(why) => self.wrong(page, format!("{why} (record {slot})")),
                 }
             } else {
@@ -170,7 +204,13 @@ impl<R: PageRead> Walk<'_, R> {
         }
     }
 
-    fn inner(&mut self, bytes: &[u8], fences: (Option<Vec<u8>>, Option<Vec<u8>>)) {
+    fn inner(
+        &mut self,
+        page: PageId,
+        bytes: &[u8],
+        fences: (Option<Vec<u8>>, Option<Vec<u8>>),
+    ) -> Option<u64> {
+        let mut records = Some(0);
         let inner = Inner::new(bytes);
         self.shape.inner_pages += 1;
         let separator = |slot: usize| {
@@ -181,7 +221,16 @@ impl<R: PageRead> Walk<'_, R> {
         for slot in 0..=inner.count() {
             let lower = if slot == 0 { fences.0.clone() } else { Some(separator(slot - 1)) };
             let upper = if slot == inner.count() { fences.1.clone() } else { Some(separator(slot)) };
-            self.page(inner.child(slot), Some(inner.level() - 1), (lower, upper));
+            let found = self.page(inner.child(slot), Some(inner.level() - 1), (lower, upper));
+            let counted = inner.records_below(slot);
+            if let Some(found) = found
+                && self.tree.method.counts()
+                && found != counted
+            {
+                self.wrong(page, format!("counts {counted} records below child {slot}, which has {found}"));
+            }
+            records = records.zip(found).map(|(sum, found): (u64, u64)| sum.saturating_add(found));
         }
+        records
     }
 }

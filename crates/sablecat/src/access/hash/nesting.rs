@@ -38,7 +38,7 @@ fn reference_in(
 
 /// The subtree that a reference in a bucket names.
 pub(super) fn subtree_at(tree: &Tree<'_>, page: PageId, value: Value<'_>) -> Result<Tree<'static>> {
-    nest::subtree(value).map_err(|why| damaged(tree, page, why))
+    nest::subtree(value, tree.method.nested()).map_err(|why| damaged(tree, page, why))
 }
 
 /// Sets the reference of a stem.
@@ -72,7 +72,7 @@ pub(super) fn own_nested<W: CopyWrite>(writer: &mut W, tree: &Tree<'_>, key: &[u
     let mut subtree = Tree { home: tree.home.of_subtree(stem), ..below };
     if !writer.is_own(subtree.root)? {
         subtree = btree::copy_subtree(writer, &subtree)?;
-        let reference = nest::reference(subtree.root);
+        let reference = nest::reference(&subtree, 0);
         BucketMut::new(writer.write(bucket)?)
             .replace_value(slot, Value::Inline(&reference))
             .map_err(|_| damaged(tree, bucket, "has no room for what stood there"))?;

@@ -156,7 +156,7 @@ impl<R: PageRead> Walk<'_, R> {
                 self.wrong(page, format!("record {slot} is there twice"));
             }
             if is_reference(bytes, slot) {
-                match nest::subtree(value) {
+                match nest::subtree(value, self.tree.method.nested()) {
                     Ok(subtree) => self.subtrees.push(subtree),
                     Err(why) => self.wrong(page, format!("{why} (record {slot})")),
                 }

@@ -3,6 +3,7 @@
 
 mod accounting;
 mod bulk;
+mod counted;
 #[cfg(feature = "shuttle")]
 mod explore;
 mod failing;

@@ -55,7 +55,7 @@ impl Store {
         Ok(count)
     }
 
-    fn problems(&self) -> Vec<String> {
+    pub(super) fn problems(&self) -> Vec<String> {
         let txn = self.begin(Isolation::Snapshot, true);
         let mut problems = Vec::new();
         self.tree.tree().verify(

@@ -7,7 +7,8 @@
 
 use super::bytes::common_len;
 use super::cell;
-use super::header::{FLAG_CUSTOM_ORDER, Identity, Kind};
+use super::counts::{COUNT_BYTES, encode_count};
+use super::header::{FLAG_COUNTED, FLAG_CUSTOM_ORDER, Identity, Kind};
 use super::heap::{Entry, build};
 use super::limits::usable_bytes;
 use super::slots::{INNER, LEAF, slot_bytes};
@@ -27,7 +28,8 @@ struct Waiting {
 enum Stored {
     Inline(usize),
     Long(PageId, u64),
-    Child(PageId),
+    /// A child, and the bytes of its count.
+    Child(PageId, usize),
 }
 
 /// What leaves and inner pages have in common in loading.
@@ -40,6 +42,7 @@ struct Loader<const C: usize> {
     budget: usize,
     lower: Option<Vec<u8>>,
     first_child: PageId,
+    first_records: [u8; COUNT_BYTES],
     arena: Vec<u8>,
     waiting: Vec<Waiting>,
     /// Bytes of the waiting entries with whole keys.
@@ -65,6 +68,7 @@ impl<const C: usize> Loader<C> {
             budget: usable_bytes(page_size) * fill_percent.clamp(50, 100) / 100,
             lower: lower.map(<[u8]>::to_vec),
             first_child: PageId::NONE,
+            first_records: [0; COUNT_BYTES],
             arena: Vec::new(),
             waiting: Vec::new(),
             bytes: 0,
@@ -77,6 +81,10 @@ impl<const C: usize> Loader<C> {
         self.flags & FLAG_CUSTOM_ORDER != 0
     }
 
+    fn is_counted(&self) -> bool {
+        self.flags & FLAG_COUNTED != 0
+    }
+
     fn key(&self, i: usize) -> &[u8] {
         let Waiting { at, key_len, .. } = self.waiting[i];
         &self.arena[at..at + key_len]
@@ -84,10 +92,11 @@ impl<const C: usize> Loader<C> {
 
     fn entry(&self, i: usize) -> Entry<'_> {
         let Waiting { at, key_len, value } = self.waiting[i];
+        let inline = |len| Value::Inline(&self.arena[at + key_len..at + key_len + len]);
         let (value, child) = match value {
-            Stored::Inline(len) => (Value::Inline(&self.arena[at + key_len..at + key_len + len]), 0),
+            Stored::Inline(len) => (inline(len), 0),
             Stored::Long(first_page, len) => (Value::Long { first_page, len }, 0),
-            Stored::Child(child) => (Value::Inline(&[]), child.0),
+            Stored::Child(child, len) => (inline(len), child.0),
         };
         Entry { key: (&[], self.key(i)), value, child }
     }
@@ -136,7 +145,10 @@ impl<const C: usize> Loader<C> {
         let rest: Vec<(Vec<u8>, Waiting)> = (n..self.waiting.len())
             .map(|i| {
                 let waiting = self.waiting[i];
-                let inline = if let Stored::Inline(len) = waiting.value { len } else { 0 };
+                let inline = match waiting.value {
+                    Stored::Inline(len) | Stored::Child(_, len) => len,
+                    Stored::Long(..) => 0,
+                };
                 (self.arena[waiting.at..waiting.at + waiting.key_len + inline].to_vec(), waiting)
             })
             .collect();
@@ -145,12 +157,13 @@ impl<const C: usize> Loader<C> {
         (self.bytes, self.ready) = (0, 0);
         self.lower = Some(upper.clone());
         for (i, (bytes, waiting)) in rest.into_iter().enumerate() {
+            let (key, inline) = bytes.split_at(waiting.key_len);
             match waiting.value {
-                Stored::Child(child) if i == 0 => self.first_child = child,
-                value => {
-                    let (key, inline) = bytes.split_at(waiting.key_len);
-                    self.push(key, value, inline);
+                Stored::Child(child, _) if i == 0 => {
+                    self.first_child = child;
+                    self.first_records = inline.try_into().unwrap_or_default();
                 }
+                value => _ = self.push(key, value, inline),
             }
         }
         upper
@@ -182,6 +195,7 @@ impl<const C: usize> Loader<C> {
             level: self.level,
             flags: self.flags,
             first_child: self.first_child,
+            first_records: self.first_records,
         };
         let fences = Fences { lower: self.lower.as_deref(), upper };
         build::<C>(page, identity, fences, n, (0..n).map(|i| self.entry(i)))
@@ -241,7 +255,7 @@ impl LeafLoader {
 pub(crate) struct InnerLoader(Loader<INNER>);
 
 impl InnerLoader {
-    /// As for leaves; `first_child` is the child below the first separator.
+    /// As for leaves; `first_child` is the child below the first separator, with so many records below it.
     pub(crate) fn new(
         page_size: usize,
         tree: TreeId,
@@ -249,17 +263,24 @@ impl InnerLoader {
         level: u8,
         fill_percent: usize,
         lower: Option<&[u8]>,
-        first_child: PageId,
+        (first_child, records): (PageId, u64),
     ) -> Self {
         let mut loader = Loader::new(page_size, tree, flags, level, fill_percent, lower);
         loader.first_child = first_child;
+        if loader.is_counted() {
+            loader.first_records = encode_count(records);
+        }
         InnerLoader(loader)
     }
 
-    /// Takes a separator and the child right of it; true if a page is ready.
+    /// Takes a separator and the child right of it, with so many records below that; true if a page is ready.
     #[must_use]
-    pub(crate) fn push(&mut self, separator: &[u8], child: PageId) -> bool {
-        self.0.push(separator, Stored::Child(child), &[])
+    pub(crate) fn push(&mut self, separator: &[u8], (child, records): (PageId, u64)) -> bool {
+        if self.0.is_counted() {
+            self.0.push(separator, Stored::Child(child, COUNT_BYTES), &encode_count(records))
+        } else {
+            self.0.push(separator, Stored::Child(child, 0), &[])
+        }
     }
 
     /// Writes a page; returns the separator between it and the next.

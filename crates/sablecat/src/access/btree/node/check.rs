@@ -8,8 +8,9 @@
 
 use super::bytes::{u16_at, u32_at};
 use super::cell::Cell;
-use super::header::{self, FLAG_CUSTOM_ORDER, HEADER_BYTES, HINTS, HINTS_AT, Kind, Side};
-use super::limits::{key_bytes_max, record_bytes_max};
+use super::counts::COUNT_BYTES;
+use super::header::{self, FLAG_COUNTED, FLAG_CUSTOM_ORDER, HEADER_BYTES, HINTS, HINTS_AT, Kind, Side};
+use super::limits::{REFERENCE_BYTES_MAX, key_bytes_max, record_bytes_max};
 use super::slots::{self, INNER, LEAF, child_at, head, head_after, offset_at, slots_end, suffix};
 use super::{Fences, Order};
 use crate::pages::header as common;
@@ -53,7 +54,7 @@ fn bounds<const C: usize>(page: &[u8], used: &mut [u64]) -> Result<(), String> {
     if heap_start > page.len() || slots_end > heap_start {
         return Err(format!("{count} slots do not fit below a heap at {heap_start}"));
     }
-    if header::flags(page) & !FLAG_CUSTOM_ORDER != 0 {
+    if header::flags(page) & !(FLAG_CUSTOM_ORDER | FLAG_COUNTED) != 0 {
         return Err(format!("unknown flags {:#x}", header::flags(page)));
     }
     let key_max = key_bytes_max(page.len());
@@ -79,6 +80,8 @@ fn bounds<const C: usize>(page: &[u8], used: &mut [u64]) -> Result<(), String> {
         return Err(format!("a prefix of {prefix_len} bytes, which is not what the fences share"));
     }
     let record_max = record_bytes_max(page.len());
+    // What stands beside each separator.
+    let beside = if header::is_counted(page) { COUNT_BYTES } else { 0 };
     let offsets = &page[offset_at::<C>(count, 0)..slots_end];
     for (slot, offset) in offsets.chunks_exact(2).enumerate() {
         let at = usize::from(u16_at(offset, 0));
@@ -87,7 +90,12 @@ fn bounds<const C: usize>(page: &[u8], used: &mut [u64]) -> Result<(), String> {
             _ => return Err(format!("the cell of slot {slot}, at {at}, leaves the heap")),
         };
         let (key_len, size) = (cell.key_len + prefix_len, cell.size());
-        if key_len > key_max || key_len + cell.value_len > record_max || (C != 0 && cell.value_len != 0) {
+        let is_reference =
+            key_len == key_max && cell.value_len == REFERENCE_BYTES_MAX && (C == 0 && cell.is_narrow());
+        if key_len > key_max
+            || (key_len + cell.value_len > record_max && !is_reference)
+            || (C != 0 && (cell.value_len != beside || cell.is_long))
+        {
             return Err(format!(
                 "slot {slot} has a key of {key_len} and a value of {} bytes",
                 cell.value_len

@@ -3,7 +3,7 @@
 //! ```text
 //!   0  ..   common               what all pages begin with (pages/header.rs); the kind is 1 for a leaf, 2 for an inner page
 //!  21  u8   level                0 for a leaf
-//!  22  u16  flags                bit 0: custom order: no prefix, no skip, heads zero
+//!  22  u16  flags                bit 0: custom order: no prefix, no skip, heads zero; bit 1: counted
 //!  24  u16  count                of slots
 //!  26  u16  prefix length        of the lower fence: what the cells' keys leave out
 //!  28  u32  heap start           the lowest byte of the heap; the page size when it is empty
@@ -14,7 +14,7 @@
 //!  42  u16  upper fence length
 //!  44  u32  first child          inner pages: the child left of the first separator; zero in leaves
 //!  48  u16  skip                 bytes after the prefix that all keys share and heads leave out
-//!  50  ..   zero
+//!  50  u48  records              counted inner pages: below the first child; else zero
 //!  56  u64  skip word            the first 8 skipped bytes, as a big-endian number, zero padded
 //!  64  u32  hints[16]            hints[j] = head of slot (j+1) * 2^k - 1, or all ones if there is no such slot
 //! 128       heads
@@ -23,6 +23,7 @@
 //! All integers little-endian.
 
 use super::bytes::{put_u16, put_u32, put_u64, u16_at, u32_at, u64_at};
+use super::counts::COUNT_BYTES;
 use super::{Fences, bytes};
 use crate::pages::header as common;
 use crate::types::{PageId, TreeId};
@@ -31,11 +32,16 @@ use crate::types::{PageId, TreeId};
 pub(super) const HEADER_BYTES: usize = 128;
 /// Where the hints are.
 pub(super) const HINTS_AT: usize = 64;
+/// Where the records below the first child are counted.
+const RECORDS_AT: usize = 50;
 /// How many hints a page has.
 pub(super) const HINTS: usize = 16;
 
 /// Header flag: the tree is ordered by a comparator of the user's.
 pub(crate) const FLAG_CUSTOM_ORDER: u16 = 1;
+
+/// Header flag: the tree counts its records (counts.rs).
+pub(crate) const FLAG_COUNTED: u16 = 2;
 
 /// What a page of a tree is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -94,6 +100,23 @@ fields! {
 #[inline(always)]
 pub(super) fn is_custom(page: &[u8]) -> bool {
     flags(page) & FLAG_CUSTOM_ORDER != 0
+}
+
+/// Whether the tree counts its records.
+#[inline(always)]
+pub(crate) fn is_counted(page: &[u8]) -> bool {
+    flags(page) & FLAG_COUNTED != 0
+}
+
+/// How many records there are below the first child of a counted page, as it stands there.
+#[inline(always)]
+pub(super) fn first_records(page: &[u8]) -> &[u8; COUNT_BYTES] {
+    page[RECORDS_AT..].first_chunk().expect("a page is longer than its header")
+}
+
+#[inline(always)]
+pub(super) fn set_first_records(page: &mut [u8], records: [u8; COUNT_BYTES]) {
+    page[RECORDS_AT..RECORDS_AT + COUNT_BYTES].copy_from_slice(&records);
 }
 
 #[inline(always)]
@@ -160,6 +183,7 @@ pub(super) struct Identity {
     pub(super) level: u8,
     pub(super) flags: u16,
     pub(super) first_child: PageId,
+    pub(super) first_records: [u8; COUNT_BYTES],
 }
 
 impl Identity {
@@ -172,6 +196,7 @@ impl Identity {
             level: level(page),
             flags: flags(page),
             first_child: first_child(page),
+            first_records: *first_records(page),
         }
     }
 
@@ -198,6 +223,7 @@ pub(super) fn format(page: &mut [u8], identity: Identity, fences: Fences<'_>) {
     page[21] = identity.level;
     put_u16(page, 22, identity.flags);
     set_first_child(page, identity.first_child);
+    set_first_records(page, identity.first_records);
     set_heap_start(page, page.len());
     place_fence(page, Side::Lower, fences.lower);
     place_fence(page, Side::Upper, fences.upper);

@@ -2,14 +2,21 @@
 //!
 //! With n separators there are n + 1 children. Child i + 1 covers the keys from separator i up; child 0 those
 //! below all separators.
+//!
+//! In a counted page each child has a count of the records below it (counts.rs).
 
 use super::bytes::{put_u32, u32_at};
+use super::counts::{COUNT_BYTES, decode_count, encode_count};
 use super::header::{self, Identity, Kind};
 use super::slots::{INNER, cell, child_at};
 use super::{Fences, Order, PageFull, Value, heap, search};
 use crate::types::{PageId, TreeId};
 
-const NOTHING: Value<'static> = Value::Inline(&[]);
+/// What stands beside a separator before there is something to be said of the child.
+#[inline(always)]
+fn nothing(page: &[u8]) -> Value<'static> {
+    Value::Inline(if header::is_counted(page) { &[0; COUNT_BYTES] } else { &[] })
+}
 
 /// An inner page to read. The page has passed [`check_bounds`](super::check_bounds), or was made here.
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +71,25 @@ impl<'a> Inner<'a> {
         (header::prefix(self.page), cell::<INNER>(self.page, i).key(self.page))
     }
 
+    /// How many records there are below a child of a counted page, `0..=count`. 0 in a page without counts.
+    #[inline]
+    pub(crate) fn records_below(self, i: usize) -> u64 {
+        let counted = match i {
+            0 => Some(header::first_records(self.page)),
+            _ => {
+                let cell = cell::<INNER>(self.page, i - 1);
+                self.page[cell.value_at()..cell.value_at() + cell.value_len].first_chunk()
+            }
+        };
+        counted.map_or(0, decode_count)
+    }
+
+    /// How many records there are below the first `n` children of a counted page.
+    #[inline]
+    pub(crate) fn records_before(self, n: usize) -> u64 {
+        (0..n).map(|i| self.records_below(i)).sum()
+    }
+
     /// Makes `key` a separator.
     pub(crate) fn copy_separator(self, i: usize, key: &mut Vec<u8>) {
         let (prefix, suffix) = self.separator(i);
@@ -101,7 +127,7 @@ impl<'a> Inner<'a> {
     /// Whether a separator of `separator_len` bytes can be inserted.
     #[inline]
     pub(crate) fn fits(self, separator_len: usize) -> bool {
-        heap::fits::<INNER>(self.page, separator_len, NOTHING)
+        heap::fits::<INNER>(self.page, separator_len, nothing(self.page))
     }
 }
 
@@ -129,7 +155,9 @@ impl<'a> InnerMut<'a> {
         fences: Fences<'_>,
         first_child: PageId,
     ) -> InnerMut<'a> {
-        let identity = Identity { page: page_id, tree, kind: Kind::Inner, level, flags, first_child };
+        let first_records = [0; COUNT_BYTES];
+        let identity =
+            Identity { page: page_id, tree, kind: Kind::Inner, level, flags, first_child, first_records };
         header::format(page, identity, fences);
         InnerMut { page }
     }
@@ -144,7 +172,7 @@ impl<'a> InnerMut<'a> {
     /// Inserts separator `i` and, right of it, child `i + 1`: what a split of child `i` asks for.
     pub(crate) fn insert(&mut self, i: usize, separator: &[u8], child: PageId) -> Result<(), PageFull> {
         let suffix = separator.get(header::prefix_len(self.page)..).unwrap_or_default();
-        heap::insert::<INNER>(self.page, i, suffix, NOTHING)?;
+        heap::insert::<INNER>(self.page, i, suffix, nothing(self.page))?;
         self.replace_child(i + 1, child);
         Ok(())
     }
@@ -157,6 +185,30 @@ impl<'a> InnerMut<'a> {
             0 => header::set_first_child(self.page, child),
             _ => put_u32(self.page, child_at(count, i - 1), child.0),
         }
+    }
+
+    /// Says how many records there are below child `i`, `0..=count`, of a counted page. A page without counts
+    /// stays as it is.
+    #[inline]
+    pub(crate) fn set_records(&mut self, i: usize, records: u64) {
+        if !header::is_counted(self.page) {
+            return;
+        }
+        let count = encode_count(records);
+        match i {
+            0 => header::set_first_records(self.page, count),
+            _ => {
+                let at = cell::<INNER>(self.page, i - 1).value_at();
+                self.page[at..at + COUNT_BYTES].copy_from_slice(&count);
+            }
+        }
+    }
+
+    /// Says that there are so many records more below child `i`, or fewer.
+    #[inline]
+    pub(crate) fn add_records(&mut self, i: usize, more: i64) {
+        let records = Inner { page: self.page }.records_below(i);
+        self.set_records(i, records.saturating_add_signed(more));
     }
 
     /// Removes separator `i` and, right of it, child `i + 1`: what merging children `i` and `i + 1` into `i`

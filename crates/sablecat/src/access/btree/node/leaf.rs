@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::bytes::{u16_at, u64_at};
 use super::cell::Cell;
+use super::counts::COUNT_BYTES;
 use super::header::{self, Identity, Kind};
 use super::slots::{LEAF, cell, offset_at};
 use super::{Fences, Order, PageFull, Value, heap, search};
@@ -186,8 +187,8 @@ impl<'a> LeafMut<'a> {
         LeafMut { page }
     }
 
-    /// Makes `page` an empty leaf; whatever it held is overwritten. `flags`: 0 or
-    /// [`FLAG_CUSTOM_ORDER`](super::FLAG_CUSTOM_ORDER).
+    /// Makes `page` an empty leaf; whatever it held is overwritten. `flags`: any of
+    /// [`FLAG_CUSTOM_ORDER`](super::FLAG_CUSTOM_ORDER) and [`FLAG_COUNTED`](super::FLAG_COUNTED).
     pub(crate) fn format(
         page: &'a mut [u8],
         page_id: PageId,
@@ -195,8 +196,15 @@ impl<'a> LeafMut<'a> {
         flags: u16,
         fences: Fences<'_>,
     ) -> LeafMut<'a> {
-        let identity =
-            Identity { page: page_id, tree, kind: Kind::Leaf, level: 0, flags, first_child: PageId::NONE };
+        let identity = Identity {
+            page: page_id,
+            tree,
+            kind: Kind::Leaf,
+            level: 0,
+            flags,
+            first_child: PageId::NONE,
+            first_records: [0; COUNT_BYTES],
+        };
         header::format(page, identity, fences);
         LeafMut { page }
     }

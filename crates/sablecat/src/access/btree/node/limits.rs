@@ -24,11 +24,15 @@
 //!
 //! Entries do not grow in a split, since a half's prefix is at least that of the whole.
 
+use super::counts::COUNT_BYTES;
 use super::header::HEADER_BYTES;
 use crate::pages::header::{PAGE_SIZE_MIN, is_page_size};
 
 /// What a reference to a long value takes in a cell: page id u32, length u64.
 pub(super) const LONG_VALUE_BYTES: usize = 12;
+
+/// The longest reference to a subtree: tree id u32, root page u32, and a count (nest.rs).
+pub(super) const REFERENCE_BYTES_MAX: usize = 8 + COUNT_BYTES;
 
 /// The longest key that pages of `page_size` bytes can hold; longer ones are nested.
 pub(crate) const fn key_bytes_max(page_size: usize) -> usize {
@@ -58,7 +62,11 @@ const _: () = {
         let key = key_bytes_max(page_size);
         assert!(4 * (record_bytes_max(page_size) + 10) + 2 * key <= usable_bytes(page_size));
         assert!(inline_value_bytes_max(page_size, key) >= LONG_VALUE_BYTES);
-        assert!(key + 14 <= record_bytes_max(page_size) + 10);
+        assert!(key + 14 + COUNT_BYTES <= record_bytes_max(page_size) + 10);
+        // In the smallest pages a reference with a count has two bytes more than a record may, and two less
+        // of a header.
+        let reference = key + REFERENCE_BYTES_MAX;
+        assert!(reference <= record_bytes_max(page_size) + if key <= 0x7f { 2 } else { 0 });
         // Lengths fit the 15 bits a cell header has for them.
         assert!(record_bytes_max(page_size) < 1 << 15);
         page_size += 8;

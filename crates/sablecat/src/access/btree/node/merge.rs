@@ -52,7 +52,7 @@ fn merged<'a, const C: usize>(
 ) -> impl Iterator<Item = Entry<'a>> {
     let down = separator.map(|separator| Entry {
         key: (&[], separator),
-        value: Value::Inline(&[]),
+        value: Value::Inline(if header::is_counted(right) { header::first_records(right) } else { &[] }),
         child: header::first_child(right).0,
     });
     entries::<C>(left, 0..header::count(left)).chain(down).chain(entries::<C>(right, 0..header::count(right)))

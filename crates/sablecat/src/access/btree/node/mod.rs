@@ -37,6 +37,7 @@ mod bulk;
 mod bytes;
 mod cell;
 mod check;
+mod counts;
 #[cfg(any(test, feature = "fuzzing"))]
 mod exercise;
 mod header;
@@ -58,9 +59,10 @@ use crate::types::PageId;
 
 pub(crate) use bulk::{InnerLoader, LeafLoader};
 pub(crate) use check::{check_bounds, check_full};
+pub(crate) use counts::{COUNT_BYTES, decode_count, encode_count};
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use exercise::exercise;
-pub(crate) use header::{FLAG_CUSTOM_ORDER, Kind, flags, kind, level};
+pub(crate) use header::{FLAG_COUNTED, FLAG_CUSTOM_ORDER, Kind, flags, is_counted, kind, level};
 pub(crate) use inner::{Inner, InnerMut};
 pub(crate) use leaf::{Leaf, LeafMut, Record};
 pub(crate) use limits::{inline_value_bytes_max, key_bytes_max};

@@ -6,6 +6,7 @@
 //! inner pages is one of the separators, which moves up.
 
 use super::bytes::common_len;
+use super::counts::encode_count;
 use super::header::{self, Identity};
 use super::heap::{build, bytes_for, entries};
 use super::inner::Inner;
@@ -106,6 +107,7 @@ fn build_halves<const C: usize>(
     let mut right_identity = Identity { page: right_id, ..identity };
     if C != 0 {
         right_identity.first_child = Inner::new(source).child(right_start);
+        right_identity.first_records = encode_count(Inner::new(source).records_below(right_start));
     }
     let (left_fences, right_fences) =
         (Fences { lower, upper: Some(separator) }, Fences { lower: Some(separator), upper });

@@ -13,9 +13,11 @@ proptest! {
         keys in prop::collection::btree_set(a_key(44), 0..300),
         fill in 50usize..=100,
         len in 0usize..30,
+        counted in any::<bool>(),
     ) {
+        let flags = if counted { FLAG_COUNTED } else { 0 };
         let mut loader = LeafLoader::new(size, TREE, 0, fill, None);
-        let mut inner = InnerLoader::new(size, TREE, 0, 1, fill, None, PageId(1));
+        let mut inner = InnerLoader::new(size, TREE, flags, 1, fill, None, (PageId(1), 1));
         let mut row = Row { size, order: Order::Bytes, pages: Vec::new() };
         let mut inner_pages = Vec::new();
         let mut separators = Vec::new();
@@ -44,7 +46,7 @@ proptest! {
             prop_assert!(Leaf::new(page).used_bytes() + largest + 128 * fill / 100 >= (size - 128) * fill / 100 / 2);
         }
         for (n, separator) in separators.iter().enumerate() {
-            if inner.push(separator, PageId(n as u32 + 2)) {
+            if inner.push(separator, (PageId(n as u32 + 2), n as u64 + 2)) {
                 let mut page = vec![0xbb; size];
                 inner.emit(&mut page, PageId(1));
                 inner_pages.push(page);
@@ -62,6 +64,10 @@ proptest! {
         for page in &inner_pages {
             check_full(page, Order::Bytes).unwrap();
             prop_assert!(Inner::new(page).count() > 0 || row.pages.len() == 1);
+            for child in 0..=Inner::new(page).count() {
+                let expected = if counted { u64::from(Inner::new(page).child(child).0) } else { 0 };
+                prop_assert_eq!(Inner::new(page).records_below(child), expected);
+            }
             children.extend((0..=Inner::new(page).count()).map(|i| Inner::new(page).child(i).0));
         }
         prop_assert!(children.into_iter().eq(1..=row.pages.len() as u32));
@@ -72,10 +78,10 @@ proptest! {
 #[test]
 fn the_last_inner_page_is_never_left_with_one_child() {
     for n in 1..120u32 {
-        let mut loader = InnerLoader::new(512, TREE, 0, 1, 100, None, PageId(1));
+        let mut loader = InnerLoader::new(512, TREE, 0, 1, 100, None, (PageId(1), 0));
         let mut pages = Vec::new();
         for i in 0..n {
-            if loader.push(&(u64::from(i) << 32).to_be_bytes(), PageId(i + 2)) {
+            if loader.push(&(u64::from(i) << 32).to_be_bytes(), (PageId(i + 2), 0)) {
                 let mut page = vec![0; 512];
                 loader.emit(&mut page, PageId(1));
                 pages.push(page);

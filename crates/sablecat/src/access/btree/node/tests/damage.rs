@@ -59,10 +59,10 @@ fn each_kind_of_damage_is_named() {
     };
     check_bounds(&sound).and(check_bounds(&inner_sound)).unwrap();
     type Case<'a> = (&'a str, &'a [u8], &'a [(usize, u16)]);
-    let cases: [Case<'_>; 15] = [
+    let cases: [Case<'_>; 16] = [
         ("kind", &sound, &[(20, 5)]),
         ("level", &sound, &[(20, 0x0101)]),
-        ("flags", &sound, &[(22, 2)]),
+        ("flags", &sound, &[(22, 4)]),
         ("slots do not fit", &sound, &[(24, 400)]),
         ("slots do not fit", &sound, &[(28, 513)]),
         ("fence", &sound, &[(36, 300)]),
@@ -74,7 +74,8 @@ fn each_kind_of_damage_is_named() {
         ("leaves the heap", &sound, &[(long + 2, 0x8000 | 11)]),
         ("live and", &sound, &[(32, 1)]),
         ("child", &inner_sound, &[(44, 0)]),
-        // A separator of one byte with a value of one byte.
+        // A counted page without counts; a separator of one byte with a value of one byte.
+        ("a value of 0", &inner_sound, &[(22, 2)]),
         ("a value of 1", &inner_sound, &[(cells - 4, 1 | 1 << 7)]),
     ];
     for (what, page, damage) in cases {

@@ -5,10 +5,10 @@ use super::*;
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    /// Inner pages side by side find the child a map finds.
+    /// Inner pages side by side find the child a map finds, and count what is below it.
     #[test]
     fn inner_pages_are_a_map(
-        (size, custom, keys) in (prop::sample::select(&SIZES[..3]), any::<bool>()).prop_flat_map(|(size, custom)| {
+        (size, (custom, counted), keys) in (prop::sample::select(&SIZES[..3]), any::<(bool, bool)>()).prop_flat_map(|(size, custom)| {
             let key = (a_key(key_bytes_max(size)), any::<u8>(), 0..=key_bytes_max(size)).prop_map(|(mut key, n, len)| {
                 if n % 5 == 0 {
                     key.resize(len, b'k');
@@ -20,9 +20,10 @@ proptest! {
         probes in prop::collection::vec(a_key(40), 20),
     ) {
         let order = if custom { REVERSE } else { Order::Bytes };
-        let flags = if custom { FLAG_CUSTOM_ORDER } else { 0 };
+        let flags = if custom { FLAG_CUSTOM_ORDER } else { 0 } | if counted { FLAG_COUNTED } else { 0 };
         let mut first = vec![0xcc; size];
         InnerMut::format(&mut first, PageId(1), TREE, flags, 1, Fences::NONE, PageId(1));
+        InnerMut::new(&mut first).set_records(0, 1);
         let mut pages = vec![first];
         let mut model: Vec<(Key, PageId)> = Vec::new();
         for (n, (key, at, remove)) in keys.iter().enumerate() {
@@ -33,6 +34,7 @@ proptest! {
                 // A fence is no separator of the page it begins; the model has it all the same.
                 let at_slot = Inner::new(&pages[i]).find(key, order).0;
                 if InnerMut::new(&mut pages[i]).insert(at_slot, key, child).is_ok() {
+                    InnerMut::new(&mut pages[i]).add_records(at_slot + 1, i64::from(child.0));
                     break;
                 }
                 assert_eq!(attempt, 0, "no room after a split");
@@ -72,6 +74,8 @@ proptest! {
             let rank = model.partition_point(|(k, _)| order.compare(k, key).is_le());
             let expected = if rank == 0 { PageId(1) } else { model[rank - 1].1 };
             prop_assert_eq!(Inner::new(page).find(key, order).1, expected);
+            let counted = if counted { u64::from(expected.0) } else { 0 };
+            prop_assert_eq!(Inner::new(page).records_below(Inner::new(page).find(key, order).0), counted);
         }
     }
 }
