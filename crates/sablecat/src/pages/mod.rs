@@ -13,8 +13,9 @@
 //! A version superseded at `c` is freed when no pin is below `c` (the *horizon*), or when no pin lies in
 //! [born, c); the latter also waits for the operations in progress, because chain walkers may be on it.
 //!
-//! Inside an operation nothing waits for frames: what runs out of them gets an error that [`Pages::operate`]
-//! answers by leaving the operation, sweeping, and running it again. So a sweep never waits for itself.
+//! Inside an operation nothing waits for frames: what runs out of them gets an error that
+//! [`Visibility::operate`] answers by leaving the operation, sweeping, and running it again. So a sweep never
+//! waits for itself.
 
 mod allocation;
 mod bell;

@@ -113,7 +113,7 @@ impl<'k> Transaction<'k> {
     }
 
     /// Begins at the snapshot of another transaction, which only reads and lasts longer: see
-    /// [`Pages::sit_beside`](crate::pages::Pages::sit_beside).
+    /// `Participants::sit_beside`.
     pub(crate) fn begin_beside(
         kernel: &'k Kernel,
         options: Options,
