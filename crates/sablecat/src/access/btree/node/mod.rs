@@ -57,7 +57,7 @@ use std::fmt;
 use crate::types::PageId;
 
 pub(crate) use bulk::{InnerLoader, LeafLoader};
-pub(crate) use check::{check_bounds, check_full};
+pub(crate) use check::{check_bounds, check_full, claim};
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use exercise::exercise;
 pub(crate) use header::{FLAG_CUSTOM_ORDER, Kind, flags, kind, level};
