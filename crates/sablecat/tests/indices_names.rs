@@ -192,7 +192,7 @@ fn indices_are_opened_while_their_primary_gets_other_names() {
     let records = env.database("records").expect("made");
     env.index("by all", &records, IndexOptions::new("all")).expect("made");
     let rename = |n: u32| {
-        let (from, to) = if n % 2 == 0 { ("records", "renamed") } else { ("renamed", "records") };
+        let (from, to) = if n.is_multiple_of(2) { ("records", "renamed") } else { ("renamed", "records") };
         env.rename_database(from, to).expect("renamed");
     };
     beside(2000, rename, |_| {
@@ -222,7 +222,7 @@ fn a_handle_writes_while_its_database_gets_names_and_indices() {
         let (from, to) = (names[n as usize % 3], names[(n as usize + 1) % 3]);
         env.rename_database(from, to).expect("renamed");
         let named = env.database(to).expect("there");
-        if n % 2 == 0 {
+        if n.is_multiple_of(2) {
             env.index("by all", &named, IndexOptions::new("all")).expect("made");
         } else {
             env.remove_database("by all").expect("removed");
@@ -246,7 +246,7 @@ fn names_that_change_while_a_read_committed_transaction_looks_are_no_damage() {
     let records = env.database("records").expect("made");
     env.index("by all", &records, IndexOptions::new("all")).expect("made");
     let rename = |n: u32| {
-        let (from, to) = if n % 2 == 0 { ("by all", "renamed") } else { ("renamed", "by all") };
+        let (from, to) = if n.is_multiple_of(2) { ("by all", "renamed") } else { ("renamed", "by all") };
         env.rename_database(from, to).expect("renamed");
     };
     beside(2000, rename, |n| {
@@ -270,12 +270,12 @@ fn read_committed_removals_cascade_to_what_refers_and_to_nothing_else() {
     let change = |n: u32| {
         let order = (n / 2 % 3).to_be_bytes();
         // The order is there all the time; whom it is of changes.
-        let person = if n % 2 == 0 { "ada" } else { "eve" };
+        let person = if n.is_multiple_of(2) { "ada" } else { "eve" };
         match orders.insert(order, person) {
             Err(error) if error.kind() == ErrorKind::Reference => {}
             done => done.expect("inserted"),
         }
-        if n % 5 == 0 {
+        if n.is_multiple_of(5) {
             orders.remove(order).expect("removed");
         }
     };
