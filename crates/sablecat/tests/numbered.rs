@@ -2,13 +2,17 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
+mod support;
+
 use std::collections::BTreeMap;
+use std::fmt;
+use std::io::{self, Read as _};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use proptest::prelude::*;
 use sablecat::{Duplicates, Env, ErrorKind, Isolation, Method, MultiMap, Numbered, TextFile, TxnOptions};
-use sablecat_os::disk::{Disk, How};
+use sablecat_os::disk::{Disk, File, FileId, HostDisk, How};
 use sablecat_os::sim::SimDisk;
 
 type Model = BTreeMap<u64, Vec<u8>>;
@@ -353,4 +357,89 @@ fn a_file_is_written_back_whole_or_not_at_all() {
         }
     }
     assert!(old > 8 && new > 8, "{old} and {new}");
+}
+
+/// The machine's disk, on which something happens once right after a file was opened that is to be written.
+struct AfterOpening(Mutex<Option<Box<dyn FnOnce() + Send>>>);
+
+impl fmt::Debug for AfterOpening {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AfterOpening").finish_non_exhaustive()
+    }
+}
+
+impl Disk for AfterOpening {
+    fn open(&self, path: &Path, how: How) -> io::Result<Arc<dyn File>> {
+        let file = HostDisk.open(path, how)?;
+        if how.create
+            && let Some(happens) = self.0.lock().unwrap().take()
+        {
+            happens();
+        }
+        Ok(file)
+    }
+
+    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+        HostDisk.create_dir_all(path)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        HostDisk.list(dir)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        HostDisk.rename(from, to)
+    }
+
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        HostDisk.rename_new(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        HostDisk.remove(path)
+    }
+
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        HostDisk.exists(path)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        HostDisk.sync_dir(dir)
+    }
+
+    fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
+        HostDisk.free_bytes(dir)
+    }
+
+    fn id(&self, path: &Path) -> io::Result<Option<FileId>> {
+        HostDisk.id(path)
+    }
+}
+
+/// Who opened the file that is to become the text, before another finished and gave it that name, would write
+/// to the text itself.
+#[test]
+fn of_two_who_write_a_file_back_none_writes_to_what_the_other_has_written() {
+    let place = support::Place::new("two-texts");
+    let path = place.base.join("text");
+    let text_of = |env: &Env, line: &str| {
+        let lines = Numbered::open(env, "lines").unwrap();
+        let text = TextFile::open(lines.clone(), &path).unwrap();
+        env.write(|txn| (0..1000).try_for_each(|_| lines.append(txn, line).map(drop))).unwrap();
+        text
+    };
+    let one = text_of(&Env::in_memory().unwrap(), "one");
+    let written = Arc::new(Mutex::new(None));
+    let (seen, at) = (Arc::clone(&written), path.clone());
+    let happens = move || {
+        one.sync().unwrap();
+        *seen.lock().unwrap() = Some(std::fs::File::open(at).unwrap());
+    };
+    let disk = AfterOpening(Mutex::new(Some(Box::new(happens))));
+    let other = text_of(&Env::builder().disk(Arc::new(disk)).in_memory().unwrap(), "other");
+    other.sync().unwrap();
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "other\n".repeat(1000));
+    let mut found = String::new();
+    written.lock().unwrap().take().expect("it happened").read_to_string(&mut found).unwrap();
+    assert!(found == "one\n".repeat(1000), "who reads the text has {} bytes of it", found.len());
 }

@@ -263,6 +263,33 @@ fn numbers_do_not_come_again_though_everything_was_consumed() {
 }
 
 #[test]
+fn the_last_number_is_given_once_and_none_after_it() {
+    let env = Env::in_memory().unwrap();
+    for isolation in ISOLATIONS {
+        let jobs = Queue::open(&env, &format!("{isolation:?}"), 8).unwrap();
+        // What is not committed does not count.
+        let mut txn = env.begin_with(at(isolation)).unwrap();
+        jobs.restore(&mut txn, u64::MAX - 1, record(0)).unwrap();
+        assert_eq!(jobs.append(&mut txn, record(1)).unwrap(), u64::MAX);
+        txn.abort();
+        let mut txn = env.begin_with(at(isolation)).unwrap();
+        assert!(jobs.append(&mut txn, record(1)).unwrap() < 1 << 63);
+        jobs.restore(&mut txn, u64::MAX - 2, record(2)).unwrap();
+        txn.commit().unwrap();
+        let mut txn = env.begin_with(at(isolation)).unwrap();
+        let numbers = [(); 2].map(|()| jobs.append(&mut txn, record(3)).unwrap());
+        assert_eq!(numbers, [u64::MAX - 1, u64::MAX]);
+        assert_eq!(jobs.append(&mut txn, record(4)).unwrap_err().kind(), ErrorKind::Exhausted);
+        txn.commit().unwrap();
+        assert_eq!(jobs.append_one(record(4)).unwrap_err().kind(), ErrorKind::Exhausted);
+        let consumed: Vec<_> = (0..4).map(|_| jobs.consume_one().unwrap().unwrap().0).collect();
+        assert_eq!(consumed[1..], [u64::MAX - 2, u64::MAX - 1, u64::MAX]);
+        assert_eq!(jobs.consume_one().unwrap(), None);
+        assert_eq!(jobs.append_one(record(4)).unwrap_err().kind(), ErrorKind::Exhausted);
+    }
+}
+
+#[test]
 fn records_have_one_length() {
     let env = Env::in_memory().unwrap();
     let jobs = Queue::open_padded(&env, "jobs", 4, b'.').unwrap();

@@ -2,6 +2,7 @@
 //! others refer to does.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 use sablecat::{
@@ -243,6 +244,96 @@ fn no_reference_is_left_that_leads_nowhere() {
     }
 }
 
+/// It ran again for ever: what a removal demands of others was demanded although it had been rolled back, or
+/// refused, or the record had been set again.
+#[test]
+fn a_removal_that_is_taken_back_demands_nothing() {
+    for isolation in ISOLATIONS {
+        let env = builder().in_memory().expect("opened");
+        let people = env.database("people").expect("made");
+        let (orders, by_person) = refers(&env, "orders", &people, OnRemove::Cascade);
+        let (stops, _) = refers(&env, "stops", &people, OnRemove::Refuse);
+        people.insert_batch([("ada", ""), ("eve", "")]).expect("inserted");
+        orders.insert_batch([("1", "ada"), ("2", "ada")]).expect("inserted");
+        let begin = || env.begin_with(TxnOptions::new().isolation(isolation)).expect("begun");
+        let mut txn = begin();
+        let before = txn.savepoint();
+        assert!(txn.remove(&people, "ada").expect("removed"));
+        txn.rollback_to(&before).expect("of this transaction");
+        txn.insert(&people, "bob", "").expect("inserted");
+        txn.commit().unwrap_or_else(|error| panic!("{isolation:?}: {error}"));
+        assert_eq!((keys(&people).len(), keys(&orders).len()), (3, 2));
+        stops.insert("here", "ada").expect("inserted");
+        let mut txn = begin();
+        assert_eq!(kind(txn.remove(&people, "ada")), ErrorKind::Reference);
+        txn.insert(&people, "zoe", "").expect("inserted");
+        txn.commit().unwrap_or_else(|error| panic!("{isolation:?}: {error}"));
+        assert_eq!((keys(&people).len(), keys(&orders).len()), (4, 2));
+        stops.clear().expect("removed");
+        let mut txn = begin();
+        assert!(txn.remove(&people, "ada").expect("removed"));
+        txn.insert(&people, "ada", "again").expect("inserted");
+        txn.insert(&orders, "3", "ada").expect("there");
+        txn.commit().unwrap_or_else(|error| panic!("{isolation:?}: {error}"));
+        assert_eq!(keys(&orders), ["3"]);
+        assert_eq!(by_person.verify(&env).expect("read"), [""; 0]);
+    }
+}
+
+/// A removal that a panic cuts short, of which a transaction or a Data Store goes on, was not begun.
+#[test]
+fn a_removal_that_panics_half_way_is_not_done() {
+    fn picky(key: &[u8], value: &[u8], gone: &[u8]) -> Vec<u8> {
+        if key == b"3" {
+            // The panic hook is not asked, so nothing is printed.
+            resume_unwind(Box::new("picky"));
+        }
+        without(key, value, gone)
+    }
+    let builder = || builder().nullifier("picky", picky);
+    let panics = |work: &mut dyn FnMut()| assert!(catch_unwind(AssertUnwindSafe(work)).is_err());
+    let notes = [("1", "ada"), ("2", "ada eve"), ("3", "ada"), ("4", "ada")];
+    let env = builder().in_memory().expect("opened");
+    let people = env.database("people").expect("made");
+    let (orders, by_person) = refers(&env, "orders", &people, OnRemove::Cascade);
+    let (marks, by_mark) = refers(&env, "marks", &people, nullify("picky"));
+    people.insert_batch([("ada", ""), ("eve", "")]).expect("inserted");
+    orders.insert_batch(notes).expect("inserted");
+    marks.insert_batch(notes).expect("inserted");
+    for isolation in ISOLATIONS {
+        let mut txn = env.begin_with(TxnOptions::new().isolation(isolation)).expect("begun");
+        txn.insert(&people, "bob", "").expect("inserted");
+        panics(&mut || _ = txn.remove(&people, "ada").expect("panics"));
+        txn.commit().expect("the rest");
+        assert_eq!(
+            (keys(&people), keys(&orders).len()),
+            (["ada", "bob", "eve"].map(str::to_owned).to_vec(), 4)
+        );
+        assert_eq!(marks.get("1").expect("read").as_deref(), Some(&b"ada"[..]));
+        assert_eq!(
+            (by_person.verify(&env).expect("read"), by_mark.verify(&env).expect("read")),
+            (vec![], vec![])
+        );
+    }
+    let mut store = builder().data_store_in_memory().expect("opened");
+    let [people, orders, marks] =
+        ["people", "orders", "marks"].map(|name| store.database(name).expect("made"));
+    let options = |on_remove| IndexOptions::new("words").references(&people, on_remove);
+    let indices = [
+        store.index("by person", &orders, options(OnRemove::Cascade)).expect("made"),
+        store.index("by mark", &marks, options(nullify("picky"))).expect("made"),
+    ];
+    ["ada", "eve"].iter().for_each(|key| store.insert(&people, key, "").expect("inserted"));
+    for (key, value) in notes {
+        store.insert(&orders, key, value).expect("inserted");
+        store.insert(&marks, key, value).expect("inserted");
+    }
+    panics(&mut || _ = store.remove(&people, "ada").expect("panics"));
+    assert_eq!((store.len(&people).expect("read"), store.len(&orders).expect("read")), (2, 4));
+    assert_eq!(store.get(&marks, "1").expect("read").as_deref(), Some(&b"ada"[..]));
+    indices.iter().for_each(|index| assert_eq!(index.verify(&store).expect("read"), [""; 0]));
+}
+
 #[test]
 fn a_data_store_has_references_and_undoes_what_it_refuses() {
     let mut store = builder().data_store_in_memory().expect("opened");
@@ -268,6 +359,23 @@ fn a_data_store_has_references_and_undoes_what_it_refuses() {
         (by_person.verify(&store).expect("read").len(), by_order.verify(&store).expect("read").len()),
         (0, 0)
     );
+}
+
+#[test]
+fn of_a_bulk_load_into_a_data_store_that_fails_half_way_nothing_is_left() {
+    for on_remove in [OnRemove::Refuse, OnRemove::Cascade] {
+        let mut store = builder().data_store_in_memory().expect("opened");
+        let nodes = store.database("nodes").expect("made");
+        let options = IndexOptions::new("words").references(&nodes, on_remove);
+        let index = store.index("nodes by word", &nodes, options).expect("made");
+        let records = [("1", ""), ("2", "1"), ("3", "2 3"), ("4", "none")];
+        assert_eq!(kind(store.bulk_load(&nodes, records)), ErrorKind::Reference);
+        assert!(store.is_empty(&nodes).expect("read") && store.is_empty(index.database()).expect("read"));
+        assert_eq!(store.bulk_load(&nodes, records[..3].iter().copied()).expect("loaded"), 3);
+        assert_eq!(kind(store.bulk_load(&nodes, records)), ErrorKind::Invalid);
+        assert_eq!(store.len(&nodes).expect("read"), 3);
+        assert_eq!(index.verify(&store).expect("read"), [""; 0]);
+    }
 }
 
 /// Random changes of three databases that refer to each other in a circle, against maps.

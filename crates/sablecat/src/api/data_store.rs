@@ -17,7 +17,7 @@ use crate::txn::{
     Also, Committed, Direct, Durability, Holds, IndexInfo, Isolation, Kernel, Options, Presence, Records,
     TreeRef, View, With, change_followed, not_empty, ranges,
 };
-use crate::types::TreeId;
+use crate::types::{Lsn, TreeId};
 
 /// An environment without transactions and without a log.
 ///
@@ -310,6 +310,34 @@ impl DataStore {
         if self.first(db)?.is_some() {
             return Err(not_empty());
         }
+        let loaded = self.insert_each(db, records);
+        if loaded.is_err() {
+            self.unload_followed(db)?;
+        }
+        loaded
+    }
+
+    /// Removes all records with what is kept with them, and with no regard to who refers to them: all that
+    /// does was loaded with them.
+    fn unload_followed(&mut self, db: &Database<DataStore>) -> Result<()> {
+        while let Some((key, _)) = self.first(db)? {
+            let tree = self.tree(db)?;
+            let mut in_place = InPlace { store: self, done: Vec::new() };
+            let with = match &tree.follower {
+                Some(follower) => follower.follow(tree, (&key, None), &mut in_place)?,
+                None => With::default(),
+            };
+            in_place.set(tree, (&key, None), &with)?;
+            in_place.keep();
+        }
+        Ok(())
+    }
+
+    fn insert_each<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &mut self,
+        db: &Database<DataStore>,
+        records: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<u64> {
         let mut order = InOrder::default();
         for (key, value) in records {
             if self.tree(db)?.tree().loads_in_order() {
@@ -343,10 +371,8 @@ impl DataStore {
     fn change_followed(&mut self, tree: &TreeRef, (key, value): (&[u8], Option<&[u8]>)) -> Result<bool> {
         let is_there = self.core.kernel.value_len(tree, key)?.is_some();
         let mut in_place = InPlace { store: self, done: Vec::new() };
-        if let Err(error) = change_followed(&mut in_place, tree, (key, value)) {
-            in_place.undo();
-            return Err(error);
-        }
+        change_followed(&mut in_place, tree, (key, value))?;
+        in_place.keep();
         Ok(is_there)
     }
 
@@ -422,19 +448,27 @@ pub(super) fn index_of_store(
     store.core.create_index(name, info).map(|named| Database::new(StoreHandle::of(&store.core), named))
 }
 
-/// Records that are changed in place, and what they were before.
+/// Records that are changed in place, and what they were before: which they are again when it is dropped,
+/// whatever cut it short.
 struct InPlace<'s> {
     store: &'s mut DataStore,
     done: Vec<Also>,
 }
 
-impl InPlace<'_> {
+impl Drop for InPlace<'_> {
     /// Puts back what was there: where nothing can be rolled back, half of what belongs together would stay.
-    fn undo(&mut self) {
+    fn drop(&mut self) {
         while let Some((tree, key, before)) = self.done.pop() {
             // What fails here has failed above already, of a disk or a cache; `Index::verify` tells of it.
             let _ = self.store.change_one(&tree, (&key, before.as_deref()));
         }
+    }
+}
+
+impl InPlace<'_> {
+    /// What was done stays.
+    fn keep(mut self) {
+        self.done.clear();
     }
 
     fn set_one(&mut self, tree: &TreeRef, change: Change<'_>) -> Result<()> {
@@ -451,13 +485,17 @@ impl View for InPlace<'_> {
         &self.store.core.kernel
     }
 
+    fn state(&self) -> Lsn {
+        self.kernel().pages.newest()
+    }
+
     fn entry(&self, name: &str) -> Result<Option<CatalogEntry>> {
         let value = self.kernel().get_one(&catalog_tree(), name.as_bytes())?;
         value.map(|value| CatalogEntry::decode(name.as_bytes(), &value)).transpose()
     }
 
     fn presence(&self, _: TreeId) -> Presence {
-        Presence::seen_at(self.kernel().pages.newest())
+        Presence::seen_at(self.state())
     }
 }
 
@@ -482,7 +520,7 @@ impl Records for InPlace<'_> {
     // Nobody else changes anything.
     fn must_stay(&mut self, _: &TreeRef, _: &[u8]) {}
 
-    fn must_be_empty(&mut self, _: &TreeRef, _: Span) {}
+    fn must_be_empty(&mut self, _: &TreeRef, _: Span, _: (TreeId, &[u8])) {}
 
     fn set(&mut self, tree: &TreeRef, change: Change<'_>, with: &With) -> Result<()> {
         for (tree, key, value) in with.first.iter().chain(&with.last) {

@@ -1,8 +1,9 @@
 //! Files whose lines are numbered records.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use sablecat_os::disk::{File, How};
+use sablecat_os::disk::{Disk, File, How};
 
 use super::{Env, Numbered, Txn};
 use crate::error::{Error, ErrorKind, Result};
@@ -135,15 +136,7 @@ impl TextFile {
         let mut new = self.path.clone().into_os_string();
         new.push(NEW);
         let new = PathBuf::from(new);
-        let file = disk
-            .open(&new, How { create: true, ..How::default() })
-            .map_err(|error| io("making", &new, error))?;
-        if !file.try_lock().map_err(|error| io("locking", &new, error))? {
-            return Err(Error::new(
-                ErrorKind::InUse,
-                format!("writing the text {}: somebody else is at it", self.path.display()),
-            ));
-        }
+        let file = self.take_new(&*disk, &new)?;
         // What a crash may have left of another.
         file.set_len(0).map_err(|error| io("writing", &new, error))?;
         let mut out = Out { file: &*file, path: &new, waiting: Vec::with_capacity(PIECE), at: 0 };
@@ -153,6 +146,28 @@ impl TextFile {
         disk.rename(&new, &self.path).map_err(|error| io("renaming", &new, error))?;
         let parent = self.path.parent().unwrap_or(Path::new(""));
         disk.sync_dir(parent).map_err(|error| io("flushing the directory", parent, error))
+    }
+
+    /// Makes the file that is to become the text, and locks it.
+    fn take_new(&self, disk: &dyn Disk, new: &Path) -> Result<Arc<dyn File>> {
+        let io = |what: &'static str| move |error| Error::io(what, new, error);
+        loop {
+            let file = disk.open(new, How { create: true, ..How::default() }).map_err(io("making"))?;
+            if !file.try_lock().map_err(io("locking"))? {
+                return Err(Error::new(
+                    ErrorKind::InUse,
+                    format!("writing the text {}: somebody else is at it", self.path.display()),
+                ));
+            }
+            // Who had it locked when it was opened may have made it the text meanwhile.
+            let named = match disk.id(new) {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                named => named.map_err(io("looking at"))?,
+            };
+            if named.is_none() || named == file.id().map_err(io("looking at"))? {
+                return Ok(file);
+            }
+        }
     }
 
     fn write(&self, out: &mut Out<'_>) -> Result<()> {

@@ -93,9 +93,9 @@ impl Write for Txn<'_> {
         key: impl AsRef<[u8]>,
         value: impl AsRef<[u8]>,
     ) -> Result<()> {
-        let tree = self.tree(db)?;
-        self.inner.records.claim_found(tree, key.as_ref(), None);
-        self.inner.records.set(tree, key.as_ref(), Some(value.as_ref()))
+        let tree = self.tree_to_write(db)?;
+        self.inner.records.claim_found(&tree, key.as_ref(), None);
+        noted(&self.lost, self.inner.records.set(&tree, key.as_ref(), Some(value.as_ref())))
     }
 
     fn remove(&mut self, db: &Database, key: impl AsRef<[u8]>) -> Result<bool> {
@@ -366,15 +366,15 @@ impl<'env> Txn<'env> {
     /// Appends to the queue in a database: see [`Queue::append`](super::Queue::append).
     pub(super) fn append(&mut self, db: &Database, record: &[u8], last: u64) -> Result<u64> {
         self.refuse_locking(db)?;
-        let tree = self.tree(db)?;
-        noted(&self.lost, self.inner.records.append(tree, record, last))
+        let tree = self.tree_to_write(db)?;
+        noted(&self.lost, self.inner.records.append(&tree, record, last))
     }
 
     /// Consumes of the queue in a database: see [`Queue::consume`](super::Queue::consume).
     pub(super) fn consume(&mut self, db: &Database) -> Result<Option<(u64, Vec<u8>)>> {
         self.refuse_locking(db)?;
-        let tree = self.tree(db)?;
-        noted(&self.lost, self.inner.records.consume(tree))
+        let tree = self.tree_to_write(db)?;
+        noted(&self.lost, self.inner.records.consume(&tree))
     }
 
     /// Refuses to lock where that would be around what this thread is in the middle of.

@@ -225,10 +225,10 @@ impl Core {
                 Looked::There => return Ok(&named.tree),
                 Looked::Gone => return Err(named.gone()),
                 Looked::Changed => {
-                    let Some(newer) = self.read(|txn| txn.named_anew(named))? else {
-                        return Err(named.gone());
-                    };
-                    named.newer.get_or_init(|| newer);
+                    // None: it has got another name since, or is gone, which the next look tells.
+                    if let Some(newer) = self.read(|txn| txn.named_anew(named))? {
+                        named.newer.get_or_init(|| newer);
+                    }
                 }
             }
         }

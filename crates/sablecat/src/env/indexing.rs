@@ -27,10 +27,21 @@ use crate::types::TreeId;
 /// What a transaction does about which databases are indices of which.
 #[derive(Debug, Default)]
 pub(super) struct Related {
-    /// The names of trees of which it has changed what there is to know for who writes to them.
-    names: BTreeMap<TreeId, String>,
+    /// The names that trees have had in it of which it has changed what there is to know for who writes to
+    /// them. Which of them they have is for the catalog to say: what gave it may have been rolled back.
+    names: BTreeMap<TreeId, Vec<String>>,
     /// Them, as they are in the transaction.
     named: RefCell<HashMap<TreeId, Arc<Named>>>,
+}
+
+impl Related {
+    /// A tree has a name from here on, or had it.
+    fn note_name(&mut self, tree: TreeId, name: &str) {
+        let names = self.names.entry(tree).or_default();
+        if !names.iter().any(|have| have == name) {
+            names.push(name.to_owned());
+        }
+    }
 }
 
 /// A tree to be written to.
@@ -95,11 +106,16 @@ impl EnvTxn<'_> {
 
     /// A database as the transaction has made it, if it is another than it was.
     fn own(&self, named: &Named) -> Result<Option<Arc<Named>>> {
-        let Some(name) = self.related.names.get(&named.tree.id) else { return Ok(None) };
-        let Some(entry) = self.records.entry(name)?.filter(|entry| entry.tree == named.tree.id) else {
-            // What was done was undone, its name included.
-            return Ok(None);
-        };
+        let Some(names) = self.related.names.get(&named.tree.id) else { return Ok(None) };
+        let mut found = None;
+        for name in names {
+            if let Some(entry) = self.records.entry(name)?.filter(|entry| entry.tree == named.tree.id) {
+                found = Some((name, entry));
+                break;
+            }
+        }
+        // None: what was done was undone, its name included.
+        let Some((name, entry)) = found else { return Ok(None) };
         let mut all = self.related.named.borrow_mut();
         if let Some(own) = all.get(&entry.tree).filter(|own| own.presence.knows(&entry)) {
             return Ok(Some(Arc::clone(own)));
@@ -110,7 +126,8 @@ impl EnvTxn<'_> {
         Ok(Some(own))
     }
 
-    /// The same database with the indices that it has by now; none if it is gone.
+    /// The same database with the indices that it has by now; none if it has another name by now than was
+    /// found last, or is gone.
     pub(super) fn named_anew(&self, named: &Named) -> Result<Option<Arc<Named>>> {
         let Some(name) = named.presence.name() else { return Ok(None) };
         let Some(entry) = self.records.entry(&name)?.filter(|entry| entry.tree == named.tree.id) else {
@@ -223,7 +240,7 @@ impl EnvTxn<'_> {
         entry.method(name.as_bytes())?;
         change(&mut entry);
         self.log_former(name, entry.tree)?;
-        self.related.names.insert(entry.tree, name.to_owned());
+        self.related.note_name(entry.tree, name);
         self.records.set(&catalog_tree(), name.as_bytes(), Some(&entry.encode()))
     }
 
@@ -231,7 +248,7 @@ impl EnvTxn<'_> {
     pub(super) fn note_renamed(&mut self, entry: &CatalogEntry, from: &str, to: &str) -> Result<()> {
         let relations = &entry.relations;
         if self.related.names.contains_key(&entry.tree) {
-            self.related.names.insert(entry.tree, to.to_owned());
+            self.related.note_name(entry.tree, to);
         }
         for index in relations.indices.iter().chain(&relations.referred_by) {
             self.edit(&index.name, |entry| {

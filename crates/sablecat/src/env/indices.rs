@@ -24,9 +24,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::txn::catalog::CatalogEntry;
 use crate::txn::pairs::{self, END};
 use crate::txn::{
-    Also, Comparator, Follow, IndexInfo, Known, OnRemove, Progress, Records, TreeRef, View, With,
+    Also, Comparator, Follow, IndexInfo, Known, OnRemove, Progress, Records, TreeRef, View, With, conflict,
 };
-use crate::types::Lsn;
+use crate::types::{Lsn, TreeId};
 
 /// Takes the index keys that an extractor finds in a record.
 ///
@@ -150,7 +150,7 @@ impl Follow for Guard {
         false
     }
 
-    fn consequence(&self, _: &[u8], _: &mut Progress, _: &mut dyn Records) -> Result<Option<Also>> {
+    fn consequence(&self, _: (TreeId, &[u8]), _: &mut Progress, _: &mut dyn Records) -> Result<Option<Also>> {
         Ok(None)
     }
 
@@ -336,7 +336,7 @@ impl Follow for Indexed {
 
     fn consequence(
         &self,
-        key: &[u8],
+        (tree, key): (TreeId, &[u8]),
         progress: &mut Progress,
         records: &mut dyn Records,
     ) -> Result<Option<Also>> {
@@ -345,9 +345,12 @@ impl Follow for Indexed {
             let from = progress.after.take().map_or_else(|| begin.clone(), Bound::Excluded);
             if let Some((entry, value)) = records.first(&referrer.tree, &(from, end.clone()))? {
                 progress.after = Some(entry.clone());
-                return self.consequence_of(referrer, key, (entry, value), records).map(Some);
+                match self.consequence_of(referrer, key, (entry, value), records)? {
+                    None => continue,
+                    also => return Ok(also),
+                }
             }
-            records.must_be_empty(&referrer.tree, (begin, end));
+            records.must_be_empty(&referrer.tree, (begin, end), (tree, key));
             progress.done += 1;
         }
         Ok(None)
@@ -359,15 +362,17 @@ impl Follow for Indexed {
 }
 
 impl Indexed {
-    /// What becomes of a record that refers to one which is removed, by the entry that says so.
+    /// What becomes of a record that refers to one which is removed, by the entry that says so; none if the
+    /// entry is gone meanwhile, as in a read committed transaction it may be.
     fn consequence_of(
         &self,
         referrer: &Referrer,
         removed: &[u8],
         (entry, value): (Vec<u8>, Vec<u8>),
         records: &mut dyn Records,
-    ) -> Result<Also> {
-        let key = key_of(referrer.info.unique, &entry, value)?;
+    ) -> Result<Option<Also>> {
+        let seen = records.state();
+        let key = key_of(referrer.info.unique, &entry, value.clone())?;
         let on_remove = referrer.info.references.as_ref().map(|(_, on_remove)| on_remove);
         let primary = &referrer.info.primary;
         let nullifier = match on_remove {
@@ -387,10 +392,21 @@ impl Indexed {
             }
         };
         let tree = self.primary_of(referrer, records)?;
-        let Some(before) = records.get(&tree, &key)? else {
-            return Err(leads_nowhere(&referrer.name, primary, &key));
+        // That it is what it is now is claimed before it is known that the entry is of that.
+        let before = records.before(&tree, &key)?;
+        if records.get(&referrer.tree, &entry)? != Some(value) {
+            return Ok(None);
+        }
+        let Some(before) = before else {
+            // If these were several states, it may have come back in the last of them.
+            let is_one_state = records.state() == seen;
+            return Err(if is_one_state {
+                leads_nowhere(&referrer.name, primary, &key)
+            } else {
+                came_back()
+            });
         };
-        let Some(nullifier) = nullifier else { return Ok((tree, key, None)) };
+        let Some(nullifier) = nullifier else { return Ok(Some((tree, key, None))) };
         let after = (nullifier.0)(&key, &before, removed);
         let extractor = self.functions.extractor(&referrer.info.extractor, &referrer.name)?;
         if extractor.keys(&key, Some(&after)).sorted().contains(&removed) {
@@ -401,14 +417,18 @@ impl Indexed {
                 removed.escape_ascii()
             )));
         }
-        Ok((tree, key, Some(after)))
+        Ok(Some((tree, key, Some(after))))
     }
 
     /// The tree of the database that an index is of, with who follows it now.
     fn primary_of(&self, referrer: &Referrer, records: &dyn Records) -> Result<TreeRef> {
-        let gone =
-            || Error::corruption(format!("the index {:?} is of a database that is not there", referrer.name));
         let view = as_view(records);
+        let seen = self.since.min(view.state());
+        let gone = || {
+            disagrees(view, seen, || {
+                format!("the index {:?} is of a database that is not there", referrer.name)
+            })
+        };
         // It may have another name by now.
         let index = view.entry(&referrer.name)?.filter(|entry| entry.tree == referrer.tree.id);
         let info = index.and_then(|entry| entry.relations.index).ok_or_else(gone)?;
@@ -435,6 +455,20 @@ pub(crate) fn leads_nowhere(index: &str, primary: &str, key: &[u8]) -> Error {
         "the index {index:?} leads to a record {} of {primary:?}, which is not there; make the index anew",
         key.escape_ascii()
     ))
+}
+
+#[cold]
+fn came_back() -> Error {
+    conflict(
+        "another transaction removed a record, and set it again, while this one looked at who refers to it; run it again",
+    )
+}
+
+/// The error of who finds that what the catalog says at two places does not agree. That is damage, unless
+/// names have changed after the first of these was `seen`.
+#[cold]
+fn disagrees(view: &dyn View, seen: Lsn, what: impl FnOnce() -> String) -> Error {
+    if view.kernel().names_since() > seen { Error::changed() } else { Error::corruption(what()) }
 }
 
 fn as_view(records: &dyn Records) -> &dyn View {
@@ -468,12 +502,16 @@ pub(super) fn follower(
     if relations.indices.is_empty() && relations.referred_by.is_empty() {
         return Ok(None);
     }
+    // Each look of a read committed transaction is at a state of its own.
+    let begun = view.state();
     let found = |related: &crate::txn::relation::Related| -> Result<(TreeRef, IndexInfo)> {
         let bad = || {
-            Error::corruption(format!(
-                "the database {name:?} has the index {:?}, which is not there, or is none",
-                related.name
-            ))
+            disagrees(view, begun, || {
+                format!(
+                    "the database {name:?} has the index {:?}, which is not there, or is none",
+                    related.name
+                )
+            })
         };
         let index = view.entry(&related.name)?.filter(|index| index.tree == related.tree).ok_or_else(bad)?;
         let tree = seen(view, &related.name, &index)?;
@@ -486,10 +524,12 @@ pub(super) fn follower(
             None => None,
             Some((other, _)) => {
                 let entry = view.entry(other)?.ok_or_else(|| {
-                    Error::corruption(format!(
-                        "the index {:?} refers to the database {other:?}, which is not there",
-                        related.name
-                    ))
+                    disagrees(view, begun, || {
+                        format!(
+                            "the index {:?} refers to the database {other:?}, which is not there",
+                            related.name
+                        )
+                    })
                 })?;
                 Some(seen(view, other, &entry)?)
             }

@@ -30,7 +30,16 @@ pub(super) struct Claims {
     /// Records that are to be there.
     staying: BTreeMap<(TreeId, Vec<u8>), TreeRef>,
     /// Ranges that are to be empty, by where they begin.
-    empty: BTreeMap<(TreeId, Vec<u8>), (TreeRef, Span)>,
+    empty: BTreeMap<(TreeId, Vec<u8>), Empty>,
+}
+
+/// A range that is to be empty if a record is removed. That may be rolled back, or the record be set again:
+/// then others may be in the range, or were before.
+#[derive(Debug)]
+struct Empty {
+    tree: TreeRef,
+    span: Span,
+    removed: (TreeId, Vec<u8>),
 }
 
 #[derive(Debug)]
@@ -52,13 +61,14 @@ impl Claims {
         self.staying.entry((tree.id, key.to_vec())).or_insert_with(|| tree.clone());
     }
 
-    /// A range is to be empty, but for what the transaction changes in it.
-    pub(super) fn add_empty(&mut self, tree: &TreeRef, span: Span) {
+    /// A range is to be empty, but for what the transaction changes in it, if it removes a record.
+    pub(super) fn add_empty(&mut self, tree: &TreeRef, span: Span, (of, key): (TreeId, &[u8])) {
         let begin = match &span.0 {
             Bound::Included(key) | Bound::Excluded(key) => key.clone(),
             Bound::Unbounded => Vec::new(),
         };
-        self.empty.entry((tree.id, begin)).or_insert_with(|| (tree.clone(), span));
+        let empty = || Empty { tree: tree.clone(), span, removed: (of, key.to_vec()) };
+        self.empty.entry((tree.id, begin)).or_insert_with(empty);
     }
 
     pub(super) fn clear(&mut self) {
@@ -110,8 +120,12 @@ impl Kernel {
                 ));
             }
         }
-        for (tree, span) in claims.empty.values() {
-            if !self.is_empty_but_for((tree, span), writes, newest)? {
+        for Empty { tree, span, removed } in claims.empty.values() {
+            let is_removed = match writes.records(removed.0) {
+                Some(records) => records.get(&removed.1)?.is_some_and(|pending| pending.is_none()),
+                None => false,
+            };
+            if is_removed && !self.is_empty_but_for((tree, span), writes, newest)? {
                 return Err(conflict(
                     "another transaction set a record that refers to one which this transaction removes, and committed first; run it again",
                 ));

@@ -65,7 +65,7 @@ pub(crate) trait Follow: fmt::Debug + Send + Sync {
     /// Whatever it fails with, the removal has failed.
     fn consequence(
         &self,
-        key: &[u8],
+        removed: (TreeId, &[u8]),
         progress: &mut Progress,
         records: &mut dyn Records,
     ) -> Result<Option<Also>>;
@@ -99,6 +99,9 @@ pub(crate) trait View {
     /// Pages and log.
     fn kernel(&self) -> &Kernel;
 
+    /// The state that was looked at last.
+    fn state(&self) -> Lsn;
+
     /// What the catalog says of a database.
     fn entry(&self, name: &str) -> Result<Option<CatalogEntry>>;
 
@@ -123,8 +126,9 @@ pub(crate) trait Records: View {
     /// A record that is there is to be there when this is committed, or to be removed by it.
     fn must_stay(&mut self, tree: &TreeRef, key: &[u8]);
 
-    /// A range in which there is nothing any more is to be empty when this is committed.
-    fn must_be_empty(&mut self, tree: &TreeRef, span: Span);
+    /// A range in which there is nothing any more is to be empty when this is committed, if it removes a
+    /// record then that is removed by now.
+    fn must_be_empty(&mut self, tree: &TreeRef, span: Span, removed: (TreeId, &[u8]));
 
     /// Sets or removes a record, and others with it.
     fn set(&mut self, tree: &TreeRef, change: Change<'_>, with: &With) -> Result<()>;
@@ -134,13 +138,13 @@ pub(crate) trait Records: View {
 /// the caller undoes what was done.
 pub(crate) fn change(records: &mut dyn Records, tree: &TreeRef, (key, value): Change<'_>) -> Result<()> {
     let Some(follower) = step(records, tree, (key, value))? else { return Ok(()) };
-    let mut removed = vec![(follower, key.to_vec(), Progress::default())];
-    while let Some((follower, key, progress)) = removed.last_mut() {
-        match follower.consequence(key, progress, records)? {
+    let mut removed = vec![(follower, (tree.id, key.to_vec()), Progress::default())];
+    while let Some((follower, (tree, key), progress)) = removed.last_mut() {
+        match follower.consequence((*tree, key), progress, records)? {
             None => _ = removed.pop(),
             Some((tree, key, value)) => {
                 if let Some(follower) = step(records, &tree, (&key, value.as_deref()))? {
-                    removed.push((follower, key, Progress::default()));
+                    removed.push((follower, (tree.id, key), Progress::default()));
                 }
             }
         }

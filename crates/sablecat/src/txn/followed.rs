@@ -3,12 +3,13 @@
 use super::catalog::{self, CatalogEntry, note_key};
 use super::follow::{self, Follow, Records, View, With};
 use super::ranges::{self, Span};
+use super::savepoints::Position;
 use super::short::Short;
 use super::transaction::Transaction;
 use super::{Isolation, Kernel, Presence, TreeRef, conflict};
 use crate::access::{Change, Scan, State};
 use crate::error::{Error, Result};
-use crate::types::TreeId;
+use crate::types::{Lsn, TreeId};
 
 impl Transaction<'_> {
     /// As [`Transaction::set`], with what follows the record.
@@ -25,9 +26,10 @@ impl Transaction<'_> {
         // One step is made whole or not at all, unless what is undone by itself has to be noted.
         let has_steps = value.is_none() && follower.is_referred_to();
         let begun = (has_steps || self.writes.is_journaled()).then(|| self.writes.savepoint());
-        let done = follow::change(self, tree, (key, value));
-        if let Some(begun) = begun.filter(|_| done.is_err()) {
-            self.roll_back_to(begun)?;
+        let mut steps = Steps { txn: self, begun };
+        let done = follow::change(steps.txn, tree, (key, value));
+        if done.is_ok() {
+            steps.begun = None;
         }
         done
     }
@@ -85,9 +87,28 @@ impl Transaction<'_> {
     }
 }
 
+/// The steps of one change, which are undone together unless all are made: who follows may fail, or panic.
+struct Steps<'t, 'k> {
+    txn: &'t mut Transaction<'k>,
+    begun: Option<Position>,
+}
+
+impl Drop for Steps<'_, '_> {
+    fn drop(&mut self) {
+        if let Some(begun) = self.begun {
+            // It is of this write set, and nothing was rolled back over it.
+            let _ = self.txn.roll_back_to(begun);
+        }
+    }
+}
+
 impl View for Transaction<'_> {
     fn kernel(&self) -> &Kernel {
         self.kernel
+    }
+
+    fn state(&self) -> Lsn {
+        self.at()
     }
 
     fn entry(&self, name: &str) -> Result<Option<CatalogEntry>> {
@@ -130,9 +151,9 @@ impl Records for Transaction<'_> {
         }
     }
 
-    fn must_be_empty(&mut self, tree: &TreeRef, span: Span) {
+    fn must_be_empty(&mut self, tree: &TreeRef, span: Span, removed: (TreeId, &[u8])) {
         if self.claims_reads() && !tree.is_new() {
-            self.claims.add_empty(tree, span);
+            self.claims.add_empty(tree, span, removed);
         }
     }
 

@@ -27,7 +27,7 @@
 //! has room in a bucket with three others at least.
 
 use super::tags::{LANE, matching};
-use crate::access::btree::node::{inline_value_bytes_max, key_bytes_max};
+use crate::access::btree::node::{claim, inline_value_bytes_max, key_bytes_max};
 use crate::access::method::Value;
 use crate::pages::header::{self, at};
 use crate::types::{PageId, TreeId};
@@ -420,9 +420,15 @@ impl<'p> BucketMut<'p> {
 
 /// Tells whether bytes that say they are a bucket can be worked on.
 pub(crate) fn check(page: &[u8]) -> Result<(), String> {
-    if !header::is_page_size(page.len()) {
-        return Err(format!("{} bytes are no page", page.len()));
+    // The map of used bytes is on the stack; clear no more of it than the page needs.
+    match page.len() {
+        _ if !header::is_page_size(page.len()) => Err(format!("{} bytes are no page", page.len())),
+        ..=4096 => check_cells(page, &mut [0; 4096 / 64]),
+        _ => check_cells(page, &mut [0; 65536 / 64]),
     }
+}
+
+fn check_cells(page: &[u8], used: &mut [u64]) -> Result<(), String> {
     let this = Bucket::new(page);
     if !this.stretch().is_sound() {
         return Err("the hashes that it says it is for are none that a bucket can be for".to_owned());
@@ -451,6 +457,10 @@ pub(crate) fn check(page: &[u8]) -> Result<(), String> {
             || !is_long && value_bytes > inline_value_bytes_max(page.len(), key_len)
         {
             return Err(format!("record {slot} is longer than records are"));
+        }
+        // A change of one would change the lengths of the other.
+        if !claim(used, place, len) {
+            return Err(format!("the cell of record {slot}, {len} bytes at {place}, overlaps another"));
         }
         bytes += len;
     }

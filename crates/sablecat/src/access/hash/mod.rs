@@ -226,8 +226,13 @@ pub(super) fn exercise(bytes: &[u8], key: &[u8]) {
         page.copy_from_slice(bytes);
         let mut changed = BucketMut::new(&mut page);
         let _ = changed.insert(hash, key, Value::Inline(value));
+        for slot in 0..bucket.count() {
+            let value = vec![255; inline_value_bytes_max(bytes.len(), bucket.key(slot).len())];
+            let _ = changed.replace_value(slot, Value::Inline(&value[..value.len() / (1 + slot % 3)]));
+        }
         (0..bucket.count()).for_each(|slot| _ = changed.replace_value(slot, Value::Inline(b"")));
         (0..bucket.count()).rev().for_each(|slot| changed.remove(slot));
+        assert_eq!(bucket::check(&page), Ok(()), "a change leaves a bucket sound");
     }
     change::exercise(bytes);
 }

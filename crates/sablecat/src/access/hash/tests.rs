@@ -143,13 +143,14 @@ fn each_kind_of_damage_is_named() {
     assert!(check_page(&bucket).and(check_page(&directory)).is_ok());
     let slots = 64;
     type Case<'a> = (&'a str, &'a [u8], &'a [(usize, u16)]);
-    let cases: [Case<'_>; 11] = [
+    let cases: [Case<'_>; 12] = [
         ("the hashes", &bucket, &[(21, 65)]),
         ("the hashes", &bucket, &[(24, 1)]),
         ("400 records", &bucket, &[(22, 400)]),
         ("from 600 on", &bucket, &[(32, 600)]),
         ("bytes in cells", &bucket, &[(36, 1)]),
         ("is at 480", &bucket, &[(slots, 480)]),
+        ("overlaps another", &bucket, &[(slots + 2, 501)]),
         ("cut short", &bucket, &[(slots, 510)]),
         ("cut short", &bucket, &[(501, 300)]),
         ("a directory of 5 bits", &directory, &[(22, 5)]),

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::super::{Kind, Range, Read};
-use super::Index;
+use super::{Index, LOOKS};
 use crate::env::{key_of, leads_nowhere};
 use crate::error::Result;
 use crate::txn::pairs;
@@ -82,16 +82,19 @@ impl<O: Kind> Index<O> {
         index_key: &[u8],
         key: &[u8],
     ) -> Result<Option<Vec<u8>>> {
-        if let Some(value) = state.get(&self.primary, key)? {
-            return Ok(Some(value));
+        for _ in 0..LOOKS {
+            if let Some(value) = state.get(&self.primary, key)? {
+                return Ok(Some(value));
+            }
+            let unique = self.info.unique;
+            let entry =
+                if unique { pairs::with_end(index_key, pairs::END) } else { pairs::pair(index_key, key) };
+            let Some(value) = state.get(&self.entries, &entry)? else { return Ok(None) };
+            if key_of(unique, &entry, value)? != key {
+                return Ok(None);
+            }
         }
-        let unique = self.info.unique;
-        let entry = if unique { pairs::with_end(index_key, pairs::END) } else { pairs::pair(index_key, key) };
-        let Some(value) = state.get(&self.entries, &entry)? else { return Ok(None) };
-        if key_of(unique, &entry, value)? == key {
-            return Err(leads_nowhere(self.name(), self.primary.name(), key));
-        }
-        Ok(None)
+        Err(leads_nowhere(self.name(), self.primary.name(), key))
     }
 }
 

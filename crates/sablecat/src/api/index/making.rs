@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::super::data_store::index_of_store;
 use super::super::{DataStore, Database, Env, Kind, Read, Txn, TxnOptions};
-use super::{Index, IndexOptions};
+use super::{Index, IndexOptions, LOOKS};
 use crate::error::{Error, Result};
 use crate::txn::Isolation;
 
@@ -14,17 +14,18 @@ impl<O: Kind> Index<O> {
     /// # Errors
     /// As [`Read::existing_database`]; `Invalid` if it is no index.
     pub fn existing(from: &impl Read<Of = O>, name: &str) -> Result<Option<Index<O>>> {
-        let Some(entries) = from.existing_database(name)? else { return Ok(None) };
-        let Some(info) = entries.index_info().map(Arc::clone) else {
-            return Err(Error::invalid(format!("the database {name:?} is no index")));
-        };
-        let Some(primary) = from.existing_database(&info.primary)? else {
-            return Err(Error::corruption(format!(
-                "the index {name:?} is of the database {:?}, which is not there",
-                info.primary
-            )));
-        };
-        Ok(Some(Index { entries, primary, info }))
+        // Each look may be at another state: the primary may have got another name, or have gone with the
+        // index and have been made again, between two of them.
+        for _ in 0..LOOKS {
+            let Some(entries) = from.existing_database(name)? else { return Ok(None) };
+            let Some(info) = entries.index_info().map(Arc::clone) else {
+                return Err(Error::invalid(format!("the database {name:?} is no index")));
+            };
+            if let Some(primary) = from.existing_database(&info.primary)? {
+                return Ok(Some(Index { entries, primary, info }));
+            }
+        }
+        Err(Error::corruption(format!("the index {name:?} is of a database that is not there")))
     }
 
     /// The same as what was asked for.

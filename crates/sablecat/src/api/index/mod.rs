@@ -31,6 +31,10 @@ use crate::error::Result;
 use crate::txn::IndexInfo;
 use crate::txn::pairs::{bounds_of, bounds_of_one};
 
+/// So often something is looked for that is said to be there, before it counts as missing: who looks at
+/// another state each time may meet with others who remove it and set it again.
+const LOOKS: u32 = 16;
+
 /// An index: a database that finds the records of another, its *primary*, by keys which an extractor finds in
 /// them. Berkeley DB's users know it as a secondary index.
 ///
@@ -204,14 +208,23 @@ impl<O: Kind> Index<O> {
         let mut walk = self.entries.walk(&bounds_of_one(key.as_ref()))?;
         let mut count = 0;
         while let Some(entry) = walk.next(from)? {
-            let value = if self.info.unique { from.get(&self.entries, &entry)? } else { None };
-            let key = key_of(self.info.unique, &entry, value.unwrap_or_default())?;
-            if !from.remove(&self.primary, &key)? {
-                return Err(leads_nowhere(self.name(), self.primary.name(), &key));
-            }
-            count += 1;
+            count += u64::from(self.remove_by(from, &entry)?);
         }
         Ok(count)
+    }
+
+    /// Removes the record that an entry leads to. False if the entry is gone: in a read committed transaction
+    /// that may be, and the record may come back in between.
+    fn remove_by(&self, from: &mut impl Write<Of = O>, entry: &[u8]) -> Result<bool> {
+        let mut key = Vec::new();
+        for _ in 0..LOOKS {
+            let Some(value) = from.get(&self.entries, entry)? else { return Ok(false) };
+            key = key_of(self.info.unique, entry, value)?;
+            if from.remove(&self.primary, &key)? {
+                return Ok(true);
+            }
+        }
+        Err(leads_nowhere(self.name(), self.primary.name(), &key))
     }
 }
 

@@ -173,9 +173,10 @@ impl Transaction<'_> {
         }
         self.kernel.pages.check_fence()?;
         let (me, patience) = (self.seat.number(), self.options.patience);
-        let mut number = match last {
-            0 => next_after(self.last_taken(tree)?)?,
-            last => next_after(last)?,
+        let mut number = match last.checked_add(1).filter(|_| last > 0) {
+            Some(next) => next,
+            // That the last of all was taken through a handle is no more than a hint either.
+            None => next_after(self.last_taken(tree)?)?,
         };
         for tries in 0.. {
             let batch = number / BATCH;
@@ -199,7 +200,7 @@ impl Transaction<'_> {
             if number / BATCH == batch {
                 let taken = &mut self.queues.known().taken;
                 taken.retain(|taken| taken.0 != tree.id);
-                taken.push((tree.id, number + 1..beyond));
+                taken.push((tree.id, number.saturating_add(1)..beyond));
                 return Ok(number);
             }
         }

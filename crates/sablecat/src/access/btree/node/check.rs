@@ -121,7 +121,7 @@ fn bounds<const C: usize>(page: &[u8], used: &mut [u64]) -> Result<(), String> {
 
 /// Marks bytes as used; false if one of them was. They are inside the page.
 #[inline(always)]
-fn claim(used: &mut [u64], at: usize, len: usize) -> bool {
+pub(crate) fn claim(used: &mut [u64], at: usize, len: usize) -> bool {
     let (mut at, end) = (at, at + len);
     let mut clash = 0;
     while at < end {

@@ -58,7 +58,7 @@ use std::fmt;
 use crate::types::PageId;
 
 pub(crate) use bulk::{InnerLoader, LeafLoader};
-pub(crate) use check::{check_bounds, check_full};
+pub(crate) use check::{check_bounds, check_full, claim};
 pub(crate) use counts::{COUNT_BYTES, decode_count, encode_count};
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use exercise::exercise;
