@@ -24,7 +24,7 @@ use std::ops::{Bound, ControlFlow};
 use super::flat;
 use super::one_by_one;
 use super::scan::{self, Bounds, Part, ReadBound, Source, State, Wanted};
-use super::{CopyWrite, Estimate, Home, PageCopy, PageRead, PageWrite, Records, RecordsOnPage, btree, hash};
+use super::{CopyWrite, Estimate, Home, PageCopy, PageRead, PageWrite, Records, btree, hash};
 use crate::error::Result;
 #[cfg(feature = "fuzzing")]
 use crate::pages::header;
@@ -295,30 +295,6 @@ impl<'a> Tree<'a> {
             Method::Hash => hash::try_change(writer, self, page, change),
             #[cfg(feature = "seam")]
             Method::Flat => flat::try_change(writer, self, page, change),
-        }
-    }
-
-    /// Removes a record from the page that covers its key, also where that should be joined with another then:
-    /// for who removes records in their order, and so comes to the end of that page.
-    #[inline]
-    pub(crate) fn remove_here<W: PageWrite>(
-        &self,
-        writer: &mut W,
-        page: PageId,
-        key: &[u8],
-    ) -> Result<Tried> {
-        match self.method {
-            Method::Btree => btree::remove_here(writer, self, page, key),
-            _ => self.try_change(writer, page, (key, None)),
-        }
-    }
-
-    /// The records of a page that covers some key, if pages have them in order.
-    #[inline]
-    pub(crate) fn records_on<'p>(&self, bytes: &'p [u8]) -> Option<RecordsOnPage<'p>> {
-        match self.method {
-            Method::Btree => RecordsOnPage::of(bytes),
-            _ => None,
         }
     }
 

@@ -11,6 +11,7 @@ mod flat;
 pub(crate) mod hash;
 mod home;
 mod in_order;
+mod in_turn;
 pub(crate) mod long;
 mod method;
 mod numbers;

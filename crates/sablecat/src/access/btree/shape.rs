@@ -168,8 +168,8 @@ fn merge_path<W: PageWrite>(
     while let Some(mut parent) = path.pop() {
         let above = parent.page;
         let mut is_merged = false;
-        // Again, if what comes of it is as empty: each merge with a full neighbour failed once, and left a page
-        // behind that nothing is removed from any more.
+        // Again, if what comes of it is as empty: a merge with a full neighbour may have failed before, and
+        // left a page behind that nothing is removed from any more.
         while writer.read(page, should_merge)?
             && let Some((slot, merged)) = merge(writer, tree, parent, page)?
         {

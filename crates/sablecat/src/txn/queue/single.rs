@@ -1,10 +1,11 @@
 //! One record that is appended or consumed by itself: the fast path of auto-commit operations.
 //!
 //! One leaf, one version; no write set, no lock. Who appends has the last leaf latched, and who consumes the
-//! first that has one to be consumed: nobody else has the number, or the record, until that is published. What transactions have in hand
-//! they have locked, and who has such a lock looks at the newest state once it had the commit role after it
-//! ([`Transaction::after_singles`]). So the locks are looked at in the commit step: either the lock is seen
-//! here, or the commit there.
+//! first that has a record to be had: nobody else has the number, or the record, until that is published.
+//!
+//! What transactions have in hand they have locked, and who has such a lock looks at the newest state once it
+//! had the commit role after it (`Transaction::after_singles`). So the locks are looked at in the commit
+//! step: either the lock is seen here, or the commit there.
 //!
 //! Whatever is less simple goes by a transaction: an empty queue, a leaf that is full, or is to be merged,
 //! records that somebody follows.
