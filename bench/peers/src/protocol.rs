@@ -85,6 +85,8 @@ pub(crate) enum Kind {
     Read = 3,
     /// Whole scans.
     Bulk = 4,
+    /// Takes the records of a queue in their order, one a commit.
+    Take = 5,
 }
 
 /// [`Keys`], as it is spelt in a request.

@@ -140,6 +140,9 @@ impl Opened {
         {
             return Err("Data Store has no locks: one thread writes".to_owned());
         }
+        if run.kind == Kind::Take && run.threads > 1 {
+            return Err("one thread takes records, so that they are known to come in their order".to_owned());
+        }
         match run.kind {
             Kind::Write if !self.keeps_records => Ok(()),
             _ if !self.keeps_records => Err("it keeps no records: it can only be written to".to_owned()),
@@ -151,7 +154,7 @@ impl Opened {
             _ if records != run.records => {
                 Err(format!("{} records, but the store holds {records}", run.records))
             }
-            Kind::Read | Kind::Bulk if state == State::Mixed => {
+            Kind::Read | Kind::Bulk | Kind::Take if state == State::Mixed => {
                 Err("an earlier update stopped early: it is not known what the values must be".to_owned())
             }
             _ => Ok(()),
@@ -163,7 +166,7 @@ impl Opened {
         run.version.unwrap_or(match run.kind {
             Kind::Load | Kind::Write => 0,
             Kind::Update => last + 1,
-            Kind::Read | Kind::Bulk => last,
+            Kind::Read | Kind::Bulk | Kind::Take => last,
         })
     }
 
@@ -173,6 +176,8 @@ impl Opened {
             Kind::Load | Kind::Write => State::Part,
             Kind::Update => State::Mixed,
             Kind::Read | Kind::Bulk => return Ok(()),
+            // What is left of them is not known from here on.
+            Kind::Take => State::Part,
         };
         self.contents.records = run.records;
         // Reading is refused until a later update is whole, so this need only be higher than all that is
@@ -183,7 +188,10 @@ impl Opened {
 
     /// Notes that it has done all of it, if it has.
     fn after(&mut self, run: &Run, total: &Outcome) -> Result<(), String> {
-        if matches!(run.kind, Kind::Read | Kind::Bulk) || total.ops != run.records || total.errors != 0 {
+        if matches!(run.kind, Kind::Read | Kind::Bulk | Kind::Take)
+            || total.ops != run.records
+            || total.errors != 0
+        {
             return Ok(());
         }
         self.contents.state = State::Whole;
@@ -222,7 +230,7 @@ fn job(run: &Run, kind: Kind, mode: Mode) -> Job {
     let stage = match kind {
         Kind::Load | Kind::Write => Stage::Write,
         Kind::Update => Stage::Update,
-        Kind::Read | Kind::Bulk => Stage::Read,
+        Kind::Read | Kind::Bulk | Kind::Take => Stage::Read,
     };
     Job {
         order: Order::new(run.keys.into(), stage, run.records, run.seed),

@@ -16,6 +16,9 @@ const RECORDS: u64 = 10_000;
 /// Fewer where each costs a flush or more of the device.
 const RECORDS_SYNC: u64 = 500;
 
+/// Its records are taken.
+const QUEUE: &str = "bdb-queue";
+
 /// A `serve` process; ended by closing its input.
 struct Served {
     child: Child,
@@ -73,7 +76,7 @@ fn program(arguments: &[&str]) -> Command {
     command
 }
 
-/// The systems of this build that keep records, each with its modes.
+/// The systems of this build that keep records to be read, each with its modes.
 fn systems() -> Vec<(String, Vec<String>)> {
     let output = program(&["list"]).output().unwrap();
     let list: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -83,8 +86,8 @@ fn systems() -> Vec<(String, Vec<String>)> {
     }
     let name = |system: &Value| system["system"].as_str().unwrap().to_owned();
     let modes = |system: &Value| system["modes"].as_object().unwrap().keys().cloned().collect();
-    let available =
-        all.iter().filter(|system| system["available"] == json!(true) && system["system"] != "device");
+    let available = all.iter().filter(|system| system["available"] == json!(true));
+    let available = available.filter(|system| !matches!(name(system).as_str(), "device" | QUEUE));
     available.map(|system| (name(system), modes(system))).collect()
 }
 
@@ -127,6 +130,41 @@ fn every_system_keeps_what_it_is_given_in_every_mode() {
             }
         }
     }
+}
+
+#[test]
+fn a_queue_gives_back_what_it_is_given_in_order_and_once() {
+    let output = program(&["list"]).output().unwrap();
+    let list: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let found = list["systems"].as_array().unwrap().iter().find(|system| system["system"] == QUEUE).unwrap();
+    let Some(modes) = found["modes"].as_object().filter(|_| found["available"] == json!(true)) else {
+        return eprintln!("skipped: {QUEUE}: {}", found["reason"]);
+    };
+    for mode in modes.keys() {
+        let records = records_for(mode);
+        let dir = fresh_dir(&format!("{QUEUE}-{mode}"));
+        let mut served = Served::start(QUEUE);
+        served.ask_all(&open(&dir, mode, 1), 0);
+        served.ask_all(&run_of(records, "write", "sequential", 1), records);
+        served.ask_all(&run_of(records, "take", "sequential", 1), records);
+        let again = served.ask(&run_of(records, "take", "sequential", 1));
+        assert!(again["error"].is_string(), "{again}");
+        served.end();
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+}
+
+#[test]
+fn what_is_no_queue_has_no_records_taken() {
+    let Some((system, _)) = systems().into_iter().next() else { return };
+    let dir = fresh_dir("no-queue");
+    let mut served = Served::start(&system);
+    served.ask_all(&open(&dir, "NoSync", 1), 0);
+    served.ask_all(&run("write", "sequential", 1), RECORDS);
+    let taken = served.ask(&run("take", "sequential", 1));
+    assert!(taken["errors"].as_u64().is_some_and(|errors| errors > 0), "{taken}");
+    served.end();
+    std::fs::remove_dir_all(dir).unwrap();
 }
 
 #[test]

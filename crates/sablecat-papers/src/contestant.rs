@@ -23,9 +23,17 @@ pub const OURS: &str = "sablecat";
 /// The same in an environment that other processes could share.
 pub const SHARED: &str = "sablecat-shared";
 
-/// Whether a system is ours, shared or not.
+/// Our queues.
+pub(crate) const QUEUE: &str = "sablecat-queue";
+
+/// Whether a system is ours.
 pub(crate) fn is_ours(system: &str) -> bool {
-    matches!(system, OURS | SHARED)
+    matches!(system, OURS | SHARED | QUEUE)
+}
+
+/// Whether a system is a queue: it can be written to, and its records be taken.
+pub(crate) fn is_queue(system: &str) -> bool {
+    system.ends_with("-queue")
 }
 
 /// The disk's rows.

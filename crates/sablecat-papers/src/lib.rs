@@ -42,7 +42,7 @@ pub use machine::Machine;
 pub use row::{Attached, Row};
 pub use serve::{SYSTEMS, serve};
 
-use contestant::{Contestant, DEVICE, Peers, Program};
+use contestant::{Contestant, DEVICE, Peers, Program, QUEUE, is_queue};
 use place::Place;
 use session::Field;
 
@@ -89,6 +89,8 @@ pub enum Case {
     Spill,
     /// Hash tables beside B+trees: random operations of a Data Store.
     Methods,
+    /// Queues: records that are appended and consumed, each in a transaction of its own.
+    Queue,
 }
 
 /// How to run a suite.
@@ -202,13 +204,15 @@ pub fn run(suite: Suite, options: &Options, progress: &mut dyn Progress) -> Resu
         Suite::Engine => true,
         Suite::Threen1 => false,
     };
-    let shared = has_shared.then_some(SHARED);
-    let own: Vec<Program> = [Some(OURS), shared, Some(DEVICE)]
+    let (shared, queue) = (has_shared.then_some(SHARED), (suite == Suite::Engine).then_some(QUEUE));
+    let own: Vec<Program> = [Some(OURS), shared, queue, Some(DEVICE)]
         .into_iter()
         .flatten()
         .map(|name| Program::own(name, &options.serve))
         .collect();
-    let contestants = own.iter().chain(&peers.programs).map(|program| program as &dyn Contestant).collect();
+    let contestants = own.iter().chain(&peers.programs).map(|program| program as &dyn Contestant);
+    // What a queue does only the engine's suite asks for.
+    let contestants = contestants.filter(|one| suite == Suite::Engine || !is_queue(one.name())).collect();
     let field = Field { contestants, dir: place.path(), rounds: options.rounds.unwrap_or(ROUNDS), progress };
     let mut report = match suite {
         Suite::Wp43 => wp43::run(options, field),

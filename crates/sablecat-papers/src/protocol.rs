@@ -68,6 +68,8 @@ pub enum Kind {
     Read,
     /// Whole scans.
     Bulk,
+    /// Takes the records of a queue in their order, one a commit.
+    Take,
 }
 
 impl Kind {
@@ -79,6 +81,7 @@ impl Kind {
             Kind::Update => "update",
             Kind::Read => "read",
             Kind::Bulk => "bulk",
+            Kind::Take => "take",
         }
     }
 }

@@ -8,6 +8,10 @@
  *   const char *peer_scan(struct session *, struct scan *)               calls scan_visit for every record, in any order
  *   const char *peer_batch(struct session *, int open)                   opens / commits a batch of puts while loading
  *
+ * One that serves a queue defines PEER_TAKES, and besides
+ *
+ *   const char *peer_take(struct session *, const uint8_t **value, size_t *length)   takes the first record
+ *
  * Each returns NULL or why it failed. `exists` says that the record is there already (an update).
  */
 #ifndef PEERS_LOOPS_H
@@ -45,6 +49,9 @@ static const char *peer_get(struct session *, const uint8_t *key, const uint8_t 
 static void peer_release(struct session *);
 static const char *peer_scan(struct session *, struct scan *);
 static const char *peer_batch(struct session *, int open);
+#ifdef PEER_TAKES
+static const char *peer_take(struct session *, const uint8_t **value, size_t *length);
+#endif
 
 /* Whether the time is up; looks at the clock every so many operations. */
 static inline int loops_late(const struct peer_job *job, const struct peer_result *result, uint64_t done) {
@@ -120,6 +127,25 @@ static void loops_bulk(struct session *session, const struct peer_job *job, stru
     }
 }
 
+static void loops_take(struct session *session, const struct peer_job *job, struct peer_result *result) {
+#ifdef PEER_TAKES
+    const uint8_t *value = NULL;
+    size_t length = 0;
+    const char *why;
+    for (uint64_t position = job->first; position < job->end; position++) {
+        uint64_t number = workload_key(&job->order, position);
+        if (__builtin_expect((why = peer_take(session, &value, &length)) != NULL, 0))
+            peer_fail(result, "take", number, why);
+        else if (__builtin_expect(!workload_is_value(number, job->version, value, length), 0))
+            peer_fail(result, "take", number, "not the record that comes next");
+        if (loops_late(job, result, ++result->ops)) return;
+    }
+#else
+    (void)session, (void)job;
+    peer_fail(result, "take", 0, "it is no queue");
+#endif
+}
+
 static void loops_run(void *session, const struct peer_job *job, struct peer_result *result) {
     const char *why;
     result->started_ns = peer_now_ns();
@@ -130,6 +156,7 @@ static void loops_run(void *session, const struct peer_job *job, struct peer_res
         case KIND_UPDATE: loops_put(session, job, result, "update", 1); break;
         case KIND_READ: loops_read(session, job, result); break;
         case KIND_BULK: loops_bulk(session, job, result); break;
+        case KIND_TAKE: loops_take(session, job, result); break;
     }
     if ((why = peer_end(session, job)) != NULL) peer_fail(result, "end", 0, why);
     result->ended_ns = peer_now_ns();

@@ -25,7 +25,7 @@ enum { PEER_TEXT_BYTES = 240 };
 
 enum peer_mode { MODE_DS, MODE_TDS, MODE_MEMORY, MODE_NO_SYNC, MODE_WRITE_NO_SYNC, MODE_SYNC };
 
-enum peer_kind { KIND_LOAD, KIND_WRITE, KIND_UPDATE, KIND_READ, KIND_BULK };
+enum peer_kind { KIND_LOAD, KIND_WRITE, KIND_UPDATE, KIND_READ, KIND_BULK, KIND_TAKE };
 
 struct peer_options {
     const char *dir;      /* exists */

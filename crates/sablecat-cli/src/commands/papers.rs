@@ -106,6 +106,7 @@ enum CaseName {
     Large,
     Spill,
     Methods,
+    Queue,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
@@ -185,6 +186,7 @@ impl From<CaseName> for Case {
             CaseName::Large => Case::Large,
             CaseName::Spill => Case::Spill,
             CaseName::Methods => Case::Methods,
+            CaseName::Queue => Case::Queue,
         }
     }
 }

@@ -14,14 +14,17 @@
 //!   (LMDB, LevelDB) have them in memory nevertheless: they are shown, and are not what ours is measured
 //!   against.
 //! - *Methods* (`methods.rs`): hash tables beside B+trees.
+//! - *Queue* (`queue.rs`): records that are appended to a queue, and consumed, each in a transaction of its
+//!   own; ours and Berkeley DB's.
 
 mod attach;
 mod methods;
+mod queue;
 
 use std::fs;
 use std::path::Path;
 
-use crate::contestant::{Contestant, OURS, Refusal, SHARED, is_ours};
+use crate::contestant::{Contestant, OURS, Refusal, SHARED, is_ours, is_queue};
 use crate::grid::{Grid, ratio, thousands};
 use crate::machine::{self, Machine};
 use crate::protocol::{Figures, Kind, Mode, Open, Request, Run};
@@ -47,23 +50,27 @@ fn maps_files(system: &str) -> bool {
 
 /// Whether any case that was asked for compares with peers.
 pub(crate) fn has_peers(options: &Options) -> bool {
-    cases(options).iter().any(|case| matches!(case, Case::Large | Case::Spill))
+    cases(options).iter().any(|case| matches!(case, Case::Large | Case::Spill | Case::Queue))
 }
 
 fn cases(options: &Options) -> &[Case] {
     match &options.cases {
         Some(cases) => cases,
-        None if options.quick => &[Case::Replay, Case::Open, Case::Attach, Case::Methods],
-        None => &[Case::Replay, Case::Open, Case::Attach, Case::Large, Case::Spill, Case::Methods],
+        None if options.quick => &[Case::Replay, Case::Open, Case::Attach, Case::Methods, Case::Queue],
+        None => {
+            &[Case::Replay, Case::Open, Case::Attach, Case::Large, Case::Spill, Case::Methods, Case::Queue]
+        }
     }
 }
 
 /// Runs the cases that were asked for.
 pub(crate) fn run(options: &Options, mut field: Field<'_>) -> Report {
-    // A shared environment is attached to; in the other cases it would be one more system.
-    let shared: Vec<&dyn Contestant>;
+    // A shared environment is attached to; in the other cases it would be one more system. So would queues.
+    let (shared, queues): (Vec<&dyn Contestant>, Vec<&dyn Contestant>);
     (shared, field.contestants) =
         field.contestants.iter().partition(|contestant| contestant.name() == SHARED);
+    (queues, field.contestants) =
+        field.contestants.iter().partition(|contestant| is_queue(contestant.name()));
     let mut all = Outcome::default();
     let mut grids = Vec::new();
     for case in cases(options) {
@@ -80,6 +87,11 @@ pub(crate) fn run(options: &Options, mut field: Field<'_>) -> Report {
             Case::Large => large(options, &mut field),
             Case::Spill => spill(options, &mut field),
             Case::Methods => methods::methods(options, &mut field),
+            Case::Queue => {
+                let (contestants, progress) = (queues.clone(), &mut *field.progress);
+                let mut field = Field { contestants, progress, dir: field.dir, rounds: field.rounds };
+                queue::queue(options, &mut field)
+            }
         };
         grids.push(grid);
         all.rows.append(&mut outcome.rows);
@@ -243,6 +255,7 @@ fn spill(options: &Options, field: &mut Field<'_>) -> (Grid, Outcome) {
 /// One line per operation: ours, every peer's, and how ours compares with the best of those that `counts`
 /// lets count.
 fn beside_peers(title: String, rows: &[Row], counts: impl Fn(&str) -> bool) -> Grid {
+    let ours = rows.iter().map(|row| row.system.as_str()).find(|system| is_ours(system)).unwrap_or(OURS);
     let mut systems: Vec<&str> = Vec::new();
     let mut lines: Vec<(Mode, &str)> = Vec::new();
     for row in rows {
@@ -262,12 +275,12 @@ fn beside_peers(title: String, rows: &[Row], counts: impl Fn(&str) -> bool) -> G
         let rate = |system: &str| of(system).map(|row| row.ops_per_s);
         let best = systems
             .iter()
-            .filter(|&&system| system != OURS && counts(system))
+            .filter(|&&system| system != ours && counts(system))
             .filter_map(|system| rate(system))
             .max_by(f64::total_cmp);
         let mut cells = vec![format!("{} {op}", mode.name())];
         cells.extend(systems.iter().map(|system| rate(system).map_or_else(|| "—".to_owned(), thousands)));
-        cells.push(ratio(rate(OURS).zip(best).map(|(ours, best)| ours / best)));
+        cells.push(ratio(rate(ours).zip(best).map(|(ours, best)| ours / best)));
         grid.rows.push(cells);
     }
     grid

@@ -106,7 +106,7 @@ impl Engine {
     }
 }
 
-fn configure(open: &Open) -> Builder {
+pub(super) fn configure(open: &Open) -> Builder {
     let builder = Env::builder()
         .cache_size(open.cache_bytes)
         .log_buffer_size(open.log_buffer as usize)
@@ -125,7 +125,7 @@ fn configure(open: &Open) -> Builder {
     }
 }
 
-fn say(error: sablecat::Error) -> String {
+pub(super) fn say(error: sablecat::Error) -> String {
     error.to_string()
 }
 

@@ -123,6 +123,7 @@ pub(super) fn run<T: Table>(table: &mut T, job: &Job) -> Tally {
         Kind::Update => put(table, job, "update", &limit, &mut tally),
         Kind::Read => read(table, job, &limit, &mut tally),
         Kind::Bulk => bulk(table, job, &limit, &mut tally),
+        Kind::Take => tally.fail("take", 0, "it is no queue"),
     }
     tally.time = Some((start, Instant::now()));
     tally

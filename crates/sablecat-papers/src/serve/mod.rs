@@ -1,7 +1,7 @@
 //! The serving end of the line protocol: one process, one system, one open store at a time.
 //!
-//! It serves `sablecat`, `sablecat-shared`, which opens its environments as processes do that share them, and
-//! `device`: the disk itself, whose only operation is to make 4 KB durable, as a bound for every synchronous
+//! It serves `sablecat`, `sablecat-shared`, which opens its environments as processes do that share them,
+//! `sablecat-queue`, which can be written to and its records be taken, and `device`: the disk itself, whose only operation is to make 4 KB durable, as a bound for every synchronous
 //! commit. What a run means, how it is warmed, timed and checked, is kept the same here as in
 //! `sablecat-peers`, so that one driver can ask both in turn. Unlike there, it is the driver who has to know
 //! what a directory holds: a wrong belief shows as errors, since every value is checked.
@@ -9,6 +9,7 @@
 mod device;
 mod engine;
 mod fill;
+mod line;
 mod loops;
 
 use std::io::{self, BufRead, Write};
@@ -19,7 +20,7 @@ use std::time::Instant;
 
 use sablecat_os::interrupt;
 
-use crate::contestant::{DEVICE, OURS, SHARED};
+use crate::contestant::{DEVICE, OURS, QUEUE, SHARED};
 use crate::machine;
 use crate::protocol::{Answer, Figures, Kind, Open, Request, Run};
 use crate::workload::{self, Order, Stage};
@@ -27,10 +28,11 @@ pub(crate) use fill::records as records_of_fill;
 
 use device::Device;
 use engine::Engine;
+use line::Line;
 use loops::{Job, Tally};
 
 /// The systems that can be served.
-pub const SYSTEMS: [&str; 3] = [OURS, SHARED, DEVICE];
+pub const SYSTEMS: [&str; 4] = [OURS, SHARED, QUEUE, DEVICE];
 
 /// Answers the requests on standard input until it ends; a store that is still open then is dropped.
 ///
@@ -61,6 +63,7 @@ pub(crate) struct Server {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum System {
     Engine { shared: bool },
+    Queue,
     Device,
 }
 
@@ -74,6 +77,7 @@ struct Opened {
 
 enum Store {
     Engine(Engine),
+    Queue(Line),
     Device(Device),
 }
 
@@ -82,6 +86,7 @@ impl Server {
         let system = match system {
             OURS => System::Engine { shared: false },
             SHARED => System::Engine { shared: true },
+            QUEUE => System::Queue,
             DEVICE => System::Device,
             other => return Err(format!("there is no system {other} to serve, only {}", SYSTEMS.join(", "))),
         };
@@ -124,6 +129,7 @@ impl Server {
         let store = match self.system {
             System::Device => Store::Device(Device::open(&dir)?),
             System::Engine { shared } => Store::Engine(Engine::open(open, shared)?),
+            System::Queue => Store::Queue(Line::open(open)?),
         };
         let figures = Figures { replayed: store.replayed(), ..figures(&dir, started) };
         self.opened = Some(Opened { store, dir, threads: open.threads, version: 0 });
@@ -133,8 +139,10 @@ impl Server {
     fn close(&mut self) -> Result<Figures, String> {
         let Opened { store, dir, .. } = self.opened.take().ok_or("no store is open")?;
         let started = Instant::now();
-        if let Store::Engine(engine) = store {
-            engine.close()?;
+        match store {
+            Store::Engine(engine) => engine.close()?,
+            Store::Queue(line) => line.close()?,
+            Store::Device(_) => {}
         }
         Ok(figures(&dir, started))
     }
@@ -144,13 +152,14 @@ impl Store {
     fn replayed(&self) -> u64 {
         match self {
             Store::Engine(engine) => engine.replayed(),
-            Store::Device(_) => 0,
+            Store::Queue(_) | Store::Device(_) => 0,
         }
     }
 
     fn engine(&mut self) -> Result<&mut Engine, String> {
         match self {
             Store::Engine(engine) => Ok(engine),
+            Store::Queue(_) => Err("this is not asked of a queue".to_owned()),
             Store::Device(_) => Err("the device keeps no records".to_owned()),
         }
     }
@@ -187,10 +196,11 @@ impl Opened {
         let version = run.version.unwrap_or(match run.kind {
             Kind::Load | Kind::Write => 0,
             Kind::Update => self.version + 1,
-            Kind::Read | Kind::Bulk => self.version,
+            Kind::Read | Kind::Bulk | Kind::Take => self.version,
         });
         let tally = match &mut self.store {
             Store::Device(device) => device.run(&job(run, version))?,
+            Store::Queue(line) => line.run(&job(run, version))?,
             Store::Engine(engine) => {
                 if run.warm && matches!(run.kind, Kind::Read | Kind::Bulk | Kind::Update) {
                     let stored = Run { kind: Kind::Bulk, passes: 1, seconds_max: 0.0, ..run.clone() };
@@ -225,7 +235,7 @@ fn job(run: &Run, version: u32) -> Job {
     let stage = match run.kind {
         Kind::Load | Kind::Write => Stage::Write,
         Kind::Update => Stage::Update,
-        Kind::Read | Kind::Bulk => Stage::Read,
+        Kind::Read | Kind::Bulk | Kind::Take => Stage::Read,
     };
     Job {
         kind: run.kind,
