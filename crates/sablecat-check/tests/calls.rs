@@ -7,8 +7,8 @@ use command::run;
 /// Others each time, of all operations.
 #[test]
 fn a_system_call_that_fails_loses_nothing_and_is_told() {
-    run("calls", &["--every", "499"]);
-    run("calls", &["--every", "997", "--on"]);
+    run("calls", &["--every", "997"]);
+    run("calls", &["--every", "1999", "--on"]);
 }
 
 /// What is left of the dead must not be set aside, or forgotten, because something could not be asked for a

@@ -13,7 +13,7 @@ fn steps(words: &[&str]) {
 
 #[test]
 fn dying_at_some_system_call_leaves_nothing_in_doubt() {
-    steps(&["--by", "calls", "--every", "29"]);
+    steps(&["--by", "calls", "--every", "61"]);
 }
 
 #[test]

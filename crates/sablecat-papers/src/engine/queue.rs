@@ -1,5 +1,5 @@
-//! Queues: records of 32 bytes are appended one by one, and then consumed one by one, by one thread, each in a
-//! transaction of its own.
+//! Queues: records of 32 bytes are appended one by one, and then consumed one by one, by one thread, each in
+//! a transaction of its own.
 
 use super::{beside_peers, own_session};
 use crate::Options;

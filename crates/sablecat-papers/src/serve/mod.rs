@@ -1,10 +1,11 @@
 //! The serving end of the line protocol: one process, one system, one open store at a time.
 //!
 //! It serves `sablecat`, `sablecat-shared`, which opens its environments as processes do that share them,
-//! `sablecat-queue`, which can be written to and its records be taken, and `device`: the disk itself, whose only operation is to make 4 KB durable, as a bound for every synchronous
-//! commit. What a run means, how it is warmed, timed and checked, is kept the same here as in
-//! `sablecat-peers`, so that one driver can ask both in turn. Unlike there, it is the driver who has to know
-//! what a directory holds: a wrong belief shows as errors, since every value is checked.
+//! `sablecat-queue`, which can be written to and its records be taken, and `device`: the disk itself, whose
+//! only operation is to make 4 KB durable, as a bound for every synchronous commit. What a run means, how it
+//! is warmed, timed and checked, is kept the same here as in `sablecat-peers`, so that one driver can ask
+//! both in turn. Unlike there, it is the driver who has to know what a directory holds: a wrong belief shows
+//! as errors, since every value is checked.
 
 mod device;
 mod engine;

@@ -112,12 +112,13 @@ mod tests {
         assert!(rising.len() <= 16 && falling.len() <= 16, "{} and {}", rising.len(), falling.len());
     }
 
-    /// Labels that this build did not make as it would are no label, and nothing comes between them.
+    /// Behind the last of all numbers, and before the first, there is another number. What comes before all
+    /// goes far up in it: what comes before that goes below.
     #[test]
     fn where_there_is_no_end_to_numbers() {
         let most = vec![0xff; 8];
         let label = between(Some(&most), None);
         assert!(label > most && label.len() == 12);
-        assert_eq!(between(None, Some(&[0, 0, 0, 0, 0, 0, 0, 1])), [0, 0, 0, 0, 0, 0, 0, 0, 0x80, 0, 0, 0]);
+        assert_eq!(between(None, Some(&[0, 0, 0, 0, 0, 0, 0, 1])), [0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xfc, 0]);
     }
 }
