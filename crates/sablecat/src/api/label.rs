@@ -119,6 +119,9 @@ mod tests {
         let most = vec![0xff; 8];
         let label = between(Some(&most), None);
         assert!(label > most && label.len() == 12);
-        assert_eq!(between(None, Some(&[0, 0, 0, 0, 0, 0, 0, 1])), [0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xfc, 0]);
+        assert_eq!(
+            between(None, Some(&[0, 0, 0, 0, 0, 0, 0, 1])),
+            [0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xfc, 0]
+        );
     }
 }
