@@ -110,6 +110,26 @@ fn changes_are_gone_on_with() {
 }
 
 #[test]
+fn the_tour_goes_through_everything() {
+    for printed in run("tour") {
+        assert_eq!(printed, "a line of each: 12 databases\n");
+    }
+}
+
+#[test]
+fn each_line_of_the_readme_is_in_the_tour() {
+    let (readme, tour) = (include_str!("../../../README.md"), include_str!("../examples/tour.rs"));
+    let table = readme.split("## What it stores").nth(1).and_then(|rest| rest.split("\n## ").next());
+    let lines = table.expect("it is there").lines().filter_map(|line| line.split('|').nth(2));
+    let codes: Vec<_> = lines.filter_map(|cell| cell.trim().strip_prefix('`')?.strip_suffix('`')).collect();
+    assert!(codes.len() > 10, "{codes:?}");
+    let plain = |text: &str| text.split_whitespace().collect::<String>();
+    for code in codes {
+        assert!(plain(tour).contains(&plain(code)), "{code} is not in the tour");
+    }
+}
+
+#[test]
 fn each_example_is_run() {
     let run = include_str!("examples.rs");
     for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("examples")).expect("there") {

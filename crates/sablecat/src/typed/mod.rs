@@ -14,8 +14,9 @@
 //!     paid.update(txn, &("ada".to_owned(), 3), |before| before.map(|cents| cents + 50))
 //! })?;
 //! let of_ada = paid.beginning_with(&env, &("ada",))?;
-//! let of_ada: Vec<(u32, u64)> = of_ada.map(|record| record.map(|((_, day), cents)| (day,
-//! cents))).collect::<Result<_, _>>()?; assert_eq!(of_ada, [(3, 300), (20, 700)]);
+//! let of_ada = of_ada.map(|record| record.map(|((_, day), cents)| (day, cents)));
+//! let of_ada: Vec<(u32, u64)> = of_ada.collect::<Result<_, _>>()?;
+//! assert_eq!(of_ada, [(3, 300), (20, 700)]);
 //! # Ok(())
 //! # }
 //! ```

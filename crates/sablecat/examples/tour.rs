@@ -1,0 +1,75 @@
+//! A line of each kind of thing that sablecat stores and does: those of the table in the README.
+//!
+//! `cargo run -p sablecat --example tour [DIRECTORY]`
+
+use std::env;
+use std::path::PathBuf;
+
+use sablecat::globals::Globals;
+use sablecat::typed::Typed;
+use sablecat::{
+    Duplicates, Env, IndexOptions, Isolation, Method, MultiMap, Numbered, Queue, Result, SequenceOptions,
+    TextFile, TxnOptions, tuple,
+};
+
+fn main() -> Result<()> {
+    let chosen = env::args_os().nth(1).map(PathBuf::from);
+    let directory = chosen.unwrap_or_else(|| env::temp_dir().join("sablecat-tour"));
+    let environment = Env::builder().extractor("city", |_key, person, cities| {
+        cities.push(person.split(|&byte| byte == b',').next().unwrap_or_default());
+    });
+    let env = environment.open(&directory)?;
+
+    // Records in the order of their keys, or by their hashes, or with numbers.
+    let people = env.database("people")?;
+    people.insert("1", "Rome,Livia")?;
+    people.insert("2", "Oslo,Kari")?;
+    assert_eq!(people.range("1".."3")?.count(), 2);
+    let sessions = env.database_as("sessions", Method::Hash)?;
+    sessions.insert("4f1c", "ada")?;
+    let scores = env.database_as("scores", Method::Counted)?;
+    scores.insert("ada", "70")?;
+    assert_eq!(scores.nth(0)?.map(|(name, _)| name).as_deref(), Some(&b"ada"[..]));
+
+    // Queues, records by number, files of lines.
+    let jobs = Queue::open(&env, "jobs", 32)?;
+    jobs.append_one("wash")?;
+    let (_, job) = jobs.consume_wait()?;
+    assert!(job.starts_with(b"wash"));
+    let steps = Numbered::open_renumbered(&env, "steps")?;
+    env.write(|txn| steps.append(txn, "rinse").map(drop))?;
+    let notes = TextFile::open(Numbered::open_renumbered(&env, "notes")?, directory.join("notes.txt"))?;
+    env.write(|txn| notes.numbered().append(txn, "a line").map(drop))?;
+
+    // Several values for a key; what is found by something else than the key.
+    let tags = MultiMap::open(&env, "tags", Duplicates::Sorted)?;
+    env.write(|txn| tags.insert(txn, "rose", "red").map(drop))?;
+    let by_city = env.index("people by city", &people, IndexOptions::new("city"))?;
+    assert_eq!(by_city.get_all(&env, "Rome")?.count(), 1);
+
+    // Keys of several values, types, trees of nodes.
+    let orders = env.database("orders")?;
+    orders.insert(tuple::pack(&("ada", 2026, 7)), "tea")?;
+    let paid: Typed<(String, u32), u64> = Typed::open(&env, "paid")?;
+    env.write(|txn| paid.insert(txn, &("ada".to_owned(), 20), &700))?;
+    let globals = Globals::open(&env, "globals")?;
+    let acct = globals.global("acct")?;
+    env.write(|txn| acct.at(42).at("name").set(txn, "Ada"))?;
+
+    // In one call.
+    let counts = env.database("counts")?;
+    counts.increment("visits", 1)?;
+    counts.compare_and_swap("leader", None, Some(b"ada"))?;
+    let invoice = counts.sequence("invoice", SequenceOptions::new())?.next()?;
+    assert!(invoice > 0);
+    orders.remove_range(tuple::pack(&("ada", 2020))..tuple::pack(&("ada", 2024)))?;
+    let about = orders.estimate(..)?;
+    assert_eq!(about.records, 1);
+
+    // Transactions.
+    env.write_with(TxnOptions::new().isolation(Isolation::Snapshot), |txn| txn.insert(&counts, "a", "b"))?;
+    let snapshot = env.snapshot()?;
+    assert_eq!(snapshot.get(&people, "2")?.as_deref(), Some(&b"Oslo,Kari"[..]));
+    println!("a line of each: {} databases", env.databases()?.len());
+    Ok(())
+}
