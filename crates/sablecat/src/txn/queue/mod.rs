@@ -44,7 +44,7 @@
 //! down to the first leaf and a copy, 150; a lock; a comparison of two states of a leaf, nothing if it has
 //! not changed; the removal.
 
-mod single;
+pub(super) mod single;
 
 use std::cell::RefCell;
 use std::ops::{Bound, Range};

@@ -287,6 +287,8 @@ impl Kernel {
         log.begin(Kind::Commit);
         let Some(prepared) = change(&mut changes, &view, page, log)? else { return Ok(Attempt::NotSo) };
         log.finish_body();
+        #[cfg(test)]
+        others(At::Prepared);
         let validate = |_: &mut Changes<'_>| {
             self.check_not_rebuilt(tree.id, at)?;
             self.check_there(tree, me)?;
@@ -294,6 +296,8 @@ impl Kernel {
             if locks.any(|&lock| self.locks.is_taken(me.number(), lock)) {
                 return Err(conflict("another transaction has just got in hand what was to be changed"));
             }
+            #[cfg(test)]
+            others(At::Checked);
             Ok(())
         };
         match publish::publish(&self.pages, &self.log, changes, log, validate) {
@@ -314,4 +318,34 @@ fn number_at(records: RecordsOnPage<'_>, n: usize) -> Result<u64> {
         return number_of(&key);
     }
     number_of(&[prefix, suffix].concat())
+}
+
+/// Where others may come in between.
+#[cfg(test)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::txn) enum At {
+    /// The change is made, and not yet published.
+    Prepared,
+    /// In the commit step, what others have locked was looked at.
+    Checked,
+}
+
+#[cfg(test)]
+thread_local! {
+    static OTHERS: std::cell::RefCell<Option<std::rc::Rc<dyn Fn(At)>>> = const { std::cell::RefCell::new(None) };
+}
+
+#[cfg(test)]
+fn others(at: At) {
+    let others = OTHERS.with_borrow(Clone::clone);
+    others.into_iter().for_each(|others| others(at));
+}
+
+/// Does something of which `others` come in between.
+#[cfg(test)]
+pub(in crate::txn) fn between<T>(others: impl Fn(At) + 'static, act: impl FnOnce() -> T) -> T {
+    OTHERS.set(Some(std::rc::Rc::new(others)));
+    let done = act();
+    OTHERS.set(None);
+    done
 }

@@ -15,6 +15,7 @@ mod mapped_twice;
 mod nested;
 mod order;
 mod pressure;
+mod queue;
 mod reads;
 mod reaping;
 mod removal;
