@@ -19,8 +19,17 @@ const BYTES: usize = 4;
 const FIRST_STEP: u64 = 1 << 20;
 const STEP: u64 = 1 << 10;
 
-/// A label between two, of which the first is below the second, or below or above all if there is none.
-pub(super) fn between(below: Option<&[u8]>, above: Option<&[u8]>) -> Vec<u8> {
+/// A label between two, of which the first is below the second, or below or above all if there is none. None
+/// if there is none between these: one of them is no label.
+pub(super) fn between(below: Option<&[u8]>, above: Option<&[u8]>) -> Option<Vec<u8>> {
+    let label = toward(below, above)?;
+    let is_between =
+        below.is_none_or(|below| *below < label[..]) && above.is_none_or(|above| label[..] < *above);
+    is_between.then_some(label)
+}
+
+/// A label between two, if these are labels; none if the second ends where there is no room yet.
+fn toward(below: Option<&[u8]>, above: Option<&[u8]>) -> Option<Vec<u8>> {
     // Which of the two was made later, as a rule.
     let (below_len, above_len) = (below.map_or(0, <[u8]>::len), above.map_or(0, <[u8]>::len));
     let (mut below, mut above) = (below.unwrap_or_default(), above);
@@ -46,12 +55,14 @@ pub(super) fn between(below: Option<&[u8]>, above: Option<&[u8]>) -> Vec<u8> {
                 _ => low + half,
             };
             push(&mut label, at, bytes);
-            return label;
+            return Some(label);
         }
         push(&mut label, low, bytes);
         if gap == 1 {
             // Whatever follows here is below the second.
             above = None;
+        } else if above.is_some_and(<[u8]>::is_empty) {
+            return None;
         }
     }
 }
@@ -73,6 +84,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    /// Of two that are labels.
+    fn between(below: Option<&[u8]>, above: Option<&[u8]>) -> Vec<u8> {
+        super::between(below, above).expect("both are labels")
+    }
 
     proptest! {
         /// Wherever labels are put, each is between its neighbours, and none ends with a zero.
@@ -123,5 +139,34 @@ mod tests {
             between(None, Some(&[0, 0, 0, 0, 0, 0, 0, 1])),
             [0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xfc, 0]
         );
+    }
+
+    /// Whatever was written into a database past its handle.
+    #[test]
+    fn between_what_are_no_labels_there_may_be_none() {
+        for (below, above) in [
+            (None, Some(&[][..])),
+            (None, Some(&[0; 8][..])),
+            (None, Some(&[0; 3])),
+            (Some(&[5][..]), Some(&[5, 0, 0, 0])),
+            (Some(&[0, 0, 0, 0, 0, 0, 0, 5]), Some(&[0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0])),
+            (Some(&[2]), Some(&[1])),
+            (Some(&[1; 8]), Some(&[1; 8])),
+        ] {
+            assert_eq!(super::between(below, above), None, "{below:?} {above:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_between_any_bytes_is_so(
+            below in proptest::option::of(proptest::collection::vec(prop_oneof![Just(0u8), Just(1), Just(0xff)], 0..20)),
+            above in proptest::option::of(proptest::collection::vec(prop_oneof![Just(0u8), Just(1), Just(0xff)], 0..20)),
+        ) {
+            if let Some(label) = super::between(below.as_deref(), above.as_deref()) {
+                prop_assert!(below.is_none_or(|below| below < label));
+                prop_assert!(above.is_none_or(|above| label < above));
+            }
+        }
     }
 }

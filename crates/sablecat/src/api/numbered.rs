@@ -234,7 +234,7 @@ impl<O: Kind> Numbered<O> {
             )));
         };
         let after = self.nth(to, number)?.map(|(key, _)| key);
-        let key = label::between(before.as_deref(), after.as_deref());
+        let key = self.key_between(before.as_deref(), after.as_deref())?;
         self.whole(record.as_ref(), |record| to.insert_found_absent(&self.database, key, record))
     }
 
@@ -352,6 +352,16 @@ impl<O: Kind> Numbered<O> {
         Ok(InOrderOfNumbers { range, places: Some((first, last)) })
     }
 
+    /// A key between those of two records, of which either may be none.
+    fn key_between(&self, before: Option<&[u8]>, after: Option<&[u8]>) -> Result<Vec<u8>> {
+        label::between(before, after).ok_or_else(|| {
+            Error::invalid(format!(
+                "a record between two of the database {:?}, whose keys are none of renumbered records: something else was written to it",
+                self.database.name()
+            ))
+        })
+    }
+
     /// A record as it is stored.
     fn whole<T>(&self, record: &[u8], set: impl FnOnce(&[u8]) -> Result<T>) -> Result<T> {
         match self.record_bytes {
@@ -398,7 +408,10 @@ impl<O: Kind> Appender<O> {
         let number = self.last_number.checked_add(1).ok_or_else(|| {
             Error::exhausted(format!("all numbers of the database {:?} are used", database.name()))
         })?;
-        let label = renumbers.then(|| label::between(self.label.as_deref(), None));
+        let label = match renumbers {
+            true => Some(self.numbered.key_between(self.label.as_deref(), None)?),
+            false => None,
+        };
         self.numbered.whole(record.as_ref(), |record| match &label {
             Some(label) => to.insert_found_absent(database, label, record),
             None => to.insert_found_absent(database, key_of(number), record),
