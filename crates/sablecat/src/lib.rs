@@ -71,9 +71,9 @@ pub use access::hash_order;
 pub use api::{
     Appender, Builder, Changes, ChangesIn, ChangesOptions, Commit, Copied, Cursor, DataStore, Database,
     DatabaseStats, Entry, Env, Follower, Found, FoundKeys, FoundRecords, InOrderOfNumbers, InQueue, Index,
-    IndexOptions, Join, KeyRange, Kind, MultiMap, Numbered, Pairs, Prefix, Queue, Range, RangeEstimate, Read,
-    ReadTxn, Record, Savepoint, Sequence, SequenceOptions, Stats, Stopper, TextFile, Txn, TxnOptions, Values,
-    Write,
+    IndexCursor, IndexOptions, Join, KeyRange, Kind, Locker, MultiCursor, MultiMap, Numbered, Pairs, Prefix,
+    Queue, Range, RangeEstimate, Read, ReadTxn, Record, Savepoint, Sequence, SequenceOptions, Stats, Stopper,
+    TextFile, Txn, TxnOptions, Values, Write,
 };
 pub use env::{
     Activity, CheckpointReport, CompactReport, IndexKeys, Participant, Process, Progress, RecordLock,

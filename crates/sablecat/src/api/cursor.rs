@@ -69,8 +69,14 @@ pub struct Cursor<K: Kind = Env> {
     walk: Option<(Scan, bool)>,
 }
 
-/// Where a cursor stands.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// Where a cursor stood.
+pub(super) struct Standing {
+    place: Place,
+    key: Vec<u8>,
+}
+
+/// Where a cursor stands; in order, but for nowhere.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Place {
     Nowhere,
     Before,
@@ -322,8 +328,55 @@ impl<K: Kind> Cursor<K> {
         self.key().map_or(Ok(false), |key| state.remove(&self.database, key))
     }
 
+    /// Sets the value of a key, if there is no record with it, and goes there; whether there was none.
+    /// Berkeley DB's users know it as a put with `DB_NOOVERWRITE`.
+    ///
+    /// # Errors
+    /// As [`Write::insert_new`]; then it stays where it was.
+    pub fn insert_new(
+        &mut self,
+        state: &mut (impl Write<Of = K> + ?Sized),
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) -> Result<bool> {
+        let is_new = state.insert_new(&self.database, key.as_ref(), value)?;
+        self.stand(key.as_ref().to_vec());
+        Ok(is_new)
+    }
+
+    /// How the place of this cursor compares with that of another, in the database's order: the same is
+    /// equal. A cursor that stands nowhere compares with none.
+    ///
+    /// # Errors
+    /// `Invalid` if the other one is in another database.
+    pub fn compare(&self, other: &Cursor<K>) -> Result<Option<Ordering>> {
+        if !self.database.is_same(&other.database) {
+            return Err(Error::invalid(format!(
+                "comparing the places of two cursors, one in the database {:?}, the other in {:?}",
+                self.database.name(),
+                other.database.name()
+            )));
+        }
+        Ok(match (self.place, other.place) {
+            (Place::Nowhere, _) | (_, Place::Nowhere) => None,
+            (Place::At, Place::At) if self.key == other.key => Some(Ordering::Equal),
+            (Place::At, Place::At) => Some(self.database.compare(&self.key, &other.key)),
+            (place, others) => Some(place.cmp(&others)),
+        })
+    }
+
+    /// Where it stands, to return there.
+    pub(super) fn standing(&self) -> Standing {
+        Standing { place: self.place, key: self.key.clone() }
+    }
+
+    /// Goes back to where it stood.
+    pub(super) fn return_to(&mut self, Standing { place, key }: Standing) {
+        (self.place, self.key, self.found, self.walk) = (place, key, None, None);
+    }
+
     /// It stands at a key, of whose record nothing is known.
-    fn stand(&mut self, key: Vec<u8>) {
+    pub(super) fn stand(&mut self, key: Vec<u8>) {
         (self.place, self.key, self.found, self.walk) = (Place::At, key, None, None);
     }
 

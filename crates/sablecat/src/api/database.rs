@@ -16,6 +16,7 @@ use crate::access::Method;
 use crate::env::{Core, Named};
 use crate::error::{Error, Result};
 use crate::txn::{Committed, Holds, Isolation, RecordChange, TreeRef, locks};
+use crate::types::TreeId;
 
 /// A named, ordered map from byte keys to byte values. A handle; clones name the same database.
 ///
@@ -60,6 +61,8 @@ mod sealed {
         type Handle: Clone + Debug + Send + Sync;
         /// Whether it is this one.
         fn is(handle: &Self::Handle, of: Of<'_>) -> bool;
+        /// Whether two handles are of the same.
+        fn is_one(handle: &Self::Handle, other: &Self::Handle) -> bool;
     }
 }
 
@@ -82,6 +85,10 @@ impl sealed::Owner for Env {
     fn is(handle: &Env, of: Of<'_>) -> bool {
         ptr::eq(handle.core(), of.0)
     }
+
+    fn is_one(handle: &Env, other: &Env) -> bool {
+        ptr::eq(handle.core(), other.core())
+    }
 }
 
 impl sealed::Owner for DataStore {
@@ -91,6 +98,10 @@ impl sealed::Owner for DataStore {
     fn is(handle: &StoreHandle, of: Of<'_>) -> bool {
         // Where it is no other can be as long as there is a handle, whether or not it is still open.
         ptr::eq(handle.0.as_ptr(), of.0)
+    }
+
+    fn is_one(handle: &StoreHandle, other: &StoreHandle) -> bool {
+        Weak::ptr_eq(&handle.0, &other.0)
     }
 }
 
@@ -115,6 +126,11 @@ impl<K: Kind> Database<K> {
     #[inline]
     pub(super) fn named_in(&self, core: &Core) -> Result<&Named> {
         if K::is(&self.of, Of(core)) { Ok(&self.named) } else { Err(foreign(self.name())) }
+    }
+
+    /// Its number, in an environment that must be its own.
+    pub(crate) fn tree_id_in(&self, env: &Env) -> Result<TreeId> {
+        self.named_in(env.core()).map(Named::tree_id)
     }
 
     /// The name it was opened under.

@@ -39,6 +39,7 @@
 //! | `$QUERY(^a(1))`, `$QUERY(^a(1),-1)`, and all of them | [`Node::next`], [`Node::previous`], [`Node::nodes`] |
 //! | `$INCREMENT(^a(1),x)` | [`Node::increment`] |
 //! | `MERGE ^a(1)=^b` | [`Node::merge`] |
+//! | `LOCK +^a(1)`, `LOCK +^a(1):5`, `LOCK -^a(1)`, `LOCK` | [`Node::lock`], [`Node::lock_within`], [`Node::unlock`], [`Locker::unlock_all`](crate::Locker::unlock_all) |
 //! | `MUPIP EXTRACT`, `MUPIP LOAD`, of ZWR format | [`Globals::export`], [`Globals::import`] |
 //!
 //! All the nodes of [`Globals`] are the records of one database, in any state that can be read and
@@ -48,6 +49,7 @@
 //! of keys. A name takes its bytes and one; a text subscript its bytes and two; a number one byte for each
 //! two digits, and three.
 
+mod lock;
 mod number;
 mod subscript;
 #[cfg(test)]
@@ -68,9 +70,15 @@ use crate::error::{Error, Result};
 use crate::{Database, Env, Holds, Kind, Read, Write};
 
 /// The globals that one database holds: of an environment, or of a [`DataStore`](crate::DataStore).
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Globals<K: Kind = Env> {
     database: Database<K>,
+}
+
+impl<K: Kind> Clone for Globals<K> {
+    fn clone(&self) -> Self {
+        Globals { database: self.database.clone() }
+    }
 }
 
 impl Globals {

@@ -8,12 +8,14 @@
 //! | [`durability`] | what is safe when a commit returns, and how to pay less for it |
 //! | [`errors`] | the kinds of errors, which to retry, what to do about the others |
 //! | [`containers`] | shared memory, directories and restarts in containers; what a backup is |
+//! | [`berkeley_db`] | what Berkeley DB's users know, and what it is called here: methods for flags of cursors |
 //!
 //! There is no code in these modules. All that is claimed in an example is run as a test.
 //!
 //! Programs to start from are in the directory `examples` of the crate: a queue of jobs, an inverted index, a
 //! cache with deadlines, a secondary index, several processes, following changes.
 
+pub mod berkeley_db;
 pub mod containers;
 pub mod durability;
 pub mod errors;

@@ -13,9 +13,9 @@ impl<K: Kind> Database<K> {
         self.named.index()
     }
 
-    /// Whether it is the same database as another, of the same environment.
-    pub(super) fn is_same(&self, other: &Database<K>) -> bool {
-        self.named.tree_id() == other.named.tree_id()
+    /// Whether it is the same database as another.
+    pub(in crate::api) fn is_same(&self, other: &Database<K>) -> bool {
+        K::is_one(&self.of, &other.of) && self.named.tree_id() == other.named.tree_id()
     }
 
     /// The same, to set in it what another environment has, with all that its indices have.

@@ -7,9 +7,11 @@
 //! found.rs     records found by it, in order
 //! join.rs      records found by several
 //! verifying.rs whether it agrees with its primary
+//! cursor.rs    places among its entries
 //! databases.rs what that needs of handles of databases
 //! ```
 
+mod cursor;
 mod databases;
 mod found;
 mod join;
@@ -17,6 +19,7 @@ mod making;
 mod options;
 mod verifying;
 
+pub use cursor::IndexCursor;
 pub use found::{Found, FoundKeys};
 pub use join::Join;
 pub use options::IndexOptions;

@@ -1,10 +1,14 @@
 //! Several values for a key.
 
+mod cursor;
+
+pub use cursor::MultiCursor;
+
 use std::ops::Bound;
 
-use super::{Bounds, Database, Env, KeyRange, Kind, Range, Read, Record, Write};
+use super::{Bounds, Database, Env, KeyRange, Kind, Range, Read, Record, Write, label};
 use crate::error::{Error, Result};
-use crate::txn::pairs::{BEYOND, END, bounds_of, parts, with_end};
+use crate::txn::pairs::{BEYOND, END, bounds_of, bounds_of_one, parts, with_end};
 use crate::txn::{Duplicates, Holds};
 
 /// A database in which a key may have several values: what Berkeley DB calls duplicates.
@@ -34,10 +38,16 @@ use crate::txn::{Duplicates, Holds};
 /// have up to 64 KiB, of which more than an eighth of a page costs more ([`Database`] says how). In the order
 /// in which they were inserted, the record's key has eight bytes more, and the value is the record's, of any
 /// size.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct MultiMap<O: Kind = Env> {
     database: Database<O>,
     order: Duplicates,
+}
+
+impl<O: Kind> Clone for MultiMap<O> {
+    fn clone(&self) -> Self {
+        MultiMap { database: self.database.clone(), order: self.order }
+    }
 }
 
 impl MultiMap {
@@ -109,9 +119,9 @@ impl<O: Kind> MultiMap<O> {
     /// # Errors
     /// As [`Read::get`].
     pub fn count(&self, from: &impl Read<Of = O>, key: impl AsRef<[u8]>) -> Result<u64> {
-        let keys =
-            bounds_of((Bound::Included(key.as_ref().to_vec()), Bound::Included(key.as_ref().to_vec())));
-        from.fold(&self.database, keys, 0, |count, _, _| std::ops::ControlFlow::Continue(count + 1))
+        from.fold(&self.database, bounds_of_one(key.as_ref()), 0, |count, _, _| {
+            std::ops::ControlFlow::Continue(count + 1)
+        })
     }
 
     /// The values of a key, in their order, from either end.
@@ -137,15 +147,7 @@ impl<O: Kind> MultiMap<O> {
         key: impl AsRef<[u8]>,
         value: impl AsRef<[u8]>,
     ) -> Result<Values<S::Lasting<'s>>> {
-        if self.order != Duplicates::Sorted {
-            return Err(Error::new(
-                crate::error::ErrorKind::NotAllowed,
-                format!(
-                    "asking {:?} for values from one on: they are in the order of insertion",
-                    self.database.name()
-                ),
-            ));
-        }
+        self.require_order(Duplicates::Sorted, "asking for values from one on")?;
         let lower = [&with_end(key.as_ref(), END), value.as_ref()].concat();
         let bounds = (Bound::Included(lower), Bound::Excluded(with_end(key.as_ref(), BEYOND)));
         Ok(Values { pairs: Pairs { range: from.range(&self.database, bounds)?, order: self.order } })
@@ -210,18 +212,24 @@ impl<O: Kind> MultiMap<O> {
         if self.order == Duplicates::Sorted {
             return to.insert_new(&self.database, [&begin, value].concat(), "");
         }
+        let label = self.label_behind(to, key)?;
+        to.insert_found_absent(&self.database, [begin, label].concat(), value).map(|()| true)
+    }
+
+    /// The label of what comes after all values of a key.
+    fn label_behind(&self, state: &(impl Read<Of = O> + ?Sized), key: &[u8]) -> Result<Vec<u8>> {
+        let begin = with_end(key, END);
         let mut cursor = self.database.cursor();
-        let last =
-            cursor.at_or_before(to, with_end(key, BEYOND))?.and_then(|last| last.strip_prefix(&begin[..]));
-        let number = match last.map(<[u8; 8]>::try_from) {
-            None => 0,
-            Some(Ok(number)) => {
-                u64::from_be_bytes(number).checked_add(1).ok_or_else(|| self.not_ours(&begin))?
-            }
-            Some(Err(_)) => return Err(self.not_ours(&begin)),
-        };
-        to.insert_found_absent(&self.database, [&begin[..], &number.to_be_bytes()].concat(), value)
-            .map(|()| true)
+        let last = cursor.at_or_before(state, with_end(key, BEYOND))?;
+        match last.and_then(|last| last.strip_prefix(&begin[..])) {
+            None => Ok(Labels::first()),
+            Some(last) => Labels::behind(last).ok_or_else(|| self.not_ours(key)),
+        }
+    }
+
+    /// A label between two of a key.
+    fn label_between(&self, key: &[u8], below: Option<&[u8]>, above: Option<&[u8]>) -> Result<Vec<u8>> {
+        label::between(below, above).ok_or_else(|| self.not_ours(key))
     }
 
     /// Removes all values of a key; how many there were.
@@ -229,8 +237,7 @@ impl<O: Kind> MultiMap<O> {
     /// # Errors
     /// As [`Write::remove_range`].
     pub fn remove_all(&self, to: &mut impl Write<Of = O>, key: impl AsRef<[u8]>) -> Result<u64> {
-        let key = key.as_ref().to_vec();
-        to.remove_range(&self.database, bounds_of((Bound::Included(key.clone()), Bound::Included(key))))
+        to.remove_range(&self.database, bounds_of_one(key.as_ref()))
     }
 
     /// Removes a value of a key, the first such; false if the key does not have it.
@@ -255,8 +262,7 @@ impl<O: Kind> MultiMap<O> {
             let record = [&with_end(key, END), value].concat();
             return Ok(from.contains_key(&self.database, &record)?.then_some(record));
         }
-        let keys = bounds_of((Bound::Included(key.to_vec()), Bound::Included(key.to_vec())));
-        from.fold(&self.database, keys, None, |_, record, found| {
+        from.fold(&self.database, bounds_of_one(key), None, |_, record, found| {
             if found == value {
                 std::ops::ControlFlow::Break(Some(record.to_vec()))
             } else {
@@ -268,10 +274,31 @@ impl<O: Kind> MultiMap<O> {
     #[cold]
     fn not_ours(&self, key: &[u8]) -> Error {
         Error::invalid(format!(
-            "the values of {} in the database {:?} are not numbered by insertion: they were written in another order, or by something else",
+            "the values of {} in the database {:?} have no labels by insertion, or no more room between these: they were written in another order, or by something else",
             key.escape_ascii(),
             self.database.name()
         ))
+    }
+}
+
+/// What tells the values of a key from each other that are in the order of their insertion: a label each
+/// (api/label.rs), the first of which have one number, which is counted up.
+struct Labels;
+
+impl Labels {
+    /// Below the first number there is room for values that are put before.
+    const FIRST: u64 = 1 << 32;
+    const BYTES: usize = 8;
+
+    /// Of the first value of a key.
+    fn first() -> Vec<u8> {
+        Labels::FIRST.to_be_bytes().to_vec()
+    }
+
+    /// Of what comes after the last value, which has this one; none if that is no label, or the last of all.
+    fn behind(last: &[u8]) -> Option<Vec<u8>> {
+        let (number, _) = last.split_first_chunk::<{ Labels::BYTES }>()?;
+        Some(u64::from_be_bytes(*number).checked_add(1)?.to_be_bytes().to_vec())
     }
 }
 

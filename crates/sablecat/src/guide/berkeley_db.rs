@@ -1,0 +1,92 @@
+//! What Berkeley DB's users know, and what it is called here.
+//!
+//! Data comes over as text: `db_dump` of the one, `sablecat load` of the other, and back (the command's help
+//! says what of B+trees, hash tables, queues, numbered records and duplicates goes through).
+//!
+//! # Environments and databases
+//!
+//! | Berkeley DB | here |
+//! |---|---|
+//! | Data Store: no locks, no log | [`DataStore`](crate::DataStore), and databases of it |
+//! | Concurrent Data Store | an [`Env`](crate::Env): there is no lower rung with many writers |
+//! | Transactional Data Store | [`Env`](crate::Env), with [`Env::write`](crate::Env::write) for transactions that run again by themselves |
+//! | `DB_TXN_SYNC`, `DB_TXN_WRITE_NOSYNC`, `DB_TXN_NOSYNC`, log in memory | [`Durability`](crate::Durability), each rung also by transaction |
+//! | `DB_RECOVER`, one process, before all others | nothing: whoever opens first recovers, and whoever lives mends what the dead left |
+//! | `db_deadlock` | nothing: [`DeadlockPolicy`](crate::DeadlockPolicy) |
+//! | `DB_BTREE`, `DB_HASH` | [`Env::database`](crate::Env::database), [`Method::Hash`](crate::Method) |
+//! | `DB_RECNUM` | [`Method::Counted`](crate::Method) |
+//! | `DB_RECNO`, with `DB_RENUMBER`, `re_source` | [`Numbered`](crate::Numbered), [`Numbered::open_renumbered`](crate::Numbered::open_renumbered), [`TextFile`](crate::TextFile) |
+//! | `DB_QUEUE`, `DB_CONSUME`, `DB_CONSUME_WAIT` | [`Queue`](crate::Queue) |
+//! | `DB_DUP`, `DB_DUPSORT` | [`MultiMap`](crate::MultiMap) |
+//! | `DB->associate`, `DB->associate_foreign`, `DB->join` | [`Env::index`](crate::Env::index), [`IndexOptions::references`](crate::IndexOptions::references), [`Index::join`](crate::Index::join) |
+//! | `DB_SEQUENCE` | [`Database::sequence`](crate::Database::sequence) |
+//! | `DB_READ_COMMITTED`, `DB_TXN_SNAPSHOT` | [`Isolation`](crate::Isolation); there are no dirty reads |
+//! | `DB_RMW` | [`Txn::get_for_update`](crate::Txn::get_for_update) |
+//! | `DB_DBT_PARTIAL` | [`Read::read_at`](crate::Read::read_at), [`Write::splice`](crate::Write::splice) |
+//! | `DB_MULTIPLE`, bulk | [`Read::visit`](crate::Read::visit), [`Database::insert_batch`](crate::Database::insert_batch), [`Write::remove_range`](crate::Write::remove_range) |
+//! | `DB->key_range`, `DB->truncate`, `DB->stat` | [`Database::estimate`](crate::Database::estimate), [`Write::clear`](crate::Write::clear), [`Database::stats`](crate::Database::stats) |
+//! | child transactions | [`Txn::nested`](crate::Txn::nested), [`Txn::savepoint`](crate::Txn::savepoint) |
+//!
+//! # Cursors
+//!
+//! Berkeley DB's `DBC->get` and `DBC->put` take a flag that says what to do. Here each is a method, of a
+//! [`Cursor`](crate::Cursor), of a [`MultiCursor`](crate::MultiCursor) where keys have several values, or of
+//! an [`IndexCursor`](crate::IndexCursor), which leads to the records of the primary. They are given the
+//! transaction with each call, hold no lock and no page, need not be closed, and keep their place whatever
+//! becomes of the records around it.
+//!
+//! | flag | [`Cursor`](crate::Cursor) | [`MultiCursor`](crate::MultiCursor), [`IndexCursor`](crate::IndexCursor) |
+//! |---|---|---|
+//! | `DB_FIRST`, `DB_LAST` | `first`, `last` | the same |
+//! | `DB_NEXT`, `DB_PREV` | `next`, `prev` | the same |
+//! | `DB_NEXT_DUP`, `DB_PREV_DUP` | | `next_of_key`, `prev_of_key` |
+//! | `DB_NEXT_NODUP`, `DB_PREV_NODUP` | `next`, `prev` | `next_key`, `prev_key` |
+//! | `DB_SET` | `seek`, if it says `Equal` | `seek` |
+//! | `DB_SET_RANGE` | `at_or_after`; downwards `at_or_before` | the same |
+//! | `DB_GET_BOTH` | `seek`, and a look at `value` | `seek_pair` |
+//! | `DB_GET_BOTH_RANGE` | | `seek_pair_or_after` |
+//! | `DB_CURRENT` of a get | `key`, `value` | the same; `primary_key` |
+//! | `DB_SET_RECNO`, `DB_GET_RECNO` | `seek_nth`, `rank` | |
+//! | `DB_CURRENT` of a put | `put` | `put` |
+//! | `DB_BEFORE`, `DB_AFTER` | [`Numbered::insert`](crate::Numbered::insert), of renumbered records | `insert_before`, `insert_after` |
+//! | `DB_KEYFIRST`, `DB_KEYLAST` | `insert` | `insert_first`, `insert_last` |
+//! | `DB_NODUPDATA`, `DB_NOOVERWRITE` | `insert_new` | `insert_new` |
+//! | `DBC->del` | `remove` | `remove`, of an index that of the record |
+//! | `DBC->count` | | `count` |
+//! | `DBC->dup`, `DBC->cmp` | `clone`, `compare` | the same |
+//!
+//! A move that finds nothing takes the cursor behind the last record or before the first, from where it
+//! turns round; Berkeley DB leaves it where it was. Those that look for something exactly, or among the
+//! values of a key, leave it where it was here as well. Nobody writes through an index but `remove`.
+//!
+//! ```
+//! use sablecat::{Duplicates, MultiMap};
+//!
+//! # fn main() -> sablecat::Result<()> {
+//! let env = sablecat::Env::in_memory()?;
+//! let phones = MultiMap::open(&env, "phones", Duplicates::Sorted)?;
+//! env.write(|txn| {
+//!     for (name, number) in [("ada", "17"), ("ada", "42"), ("bob", "17"), ("cyd", "99")] {
+//!         phones.insert(txn, name, number)?;
+//!     }
+//!     Ok(())
+//! })?;
+//!
+//! let state = env.snapshot()?;
+//! let mut cursor = phones.cursor();
+//! assert!(cursor.seek(&state, "ada")?); // DB_SET
+//! assert!(cursor.next_of_key(&state)?); // DB_NEXT_DUP
+//! assert_eq!(cursor.value(&state)?, Some(&b"42"[..])); // DB_CURRENT
+//! assert!(!cursor.next_of_key(&state)?, "ada has no more");
+//! assert_eq!(cursor.next_key(&state)?, Some(&b"bob"[..])); // DB_NEXT_NODUP
+//! assert!(cursor.seek_pair_or_after(&state, "cyd", "50")?); // DB_GET_BOTH_RANGE
+//! assert_eq!(cursor.value(&state)?, Some(&b"99"[..]));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What is not here
+//!
+//! Dirty reads; locks that others ask for by name (records of a database can be locked:
+//! [`Txn::try_lock`](crate::Txn::try_lock)); user functions in place of the hash and of prefixes; writing to
+//! a file that Berkeley DB has written.
