@@ -40,7 +40,8 @@
 //! single.rs       one-record commits without a write set
 //! bulk.rs         loading an empty tree
 //! scratch.rs      the record in the making
-//! locks/          record locks
+//! locks/          record locks, and locks by name
+//! locker.rs       who holds those by name
 //! ```
 
 mod apply;
@@ -62,6 +63,7 @@ mod gate;
 mod holds;
 mod large;
 pub(crate) mod listed;
+mod locker;
 pub(crate) mod locks;
 mod meaning;
 mod merged;
@@ -98,6 +100,7 @@ pub(crate) use committed::Committed;
 pub(crate) use direct::Direct;
 pub(crate) use follow::{Also, Follow, Progress, Records, View, With, change as change_followed, not_empty};
 pub use holds::{Duplicates, Holds};
+pub(crate) use locker::Locker;
 pub use locks::DeadlockPolicy;
 pub(crate) use meaning::Meaning;
 pub(crate) use presence::{Known, Looked, Presence, State};

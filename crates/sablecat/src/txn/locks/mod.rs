@@ -14,6 +14,7 @@
 //! wait.rs      waiting, and whom a release wakes
 //! deadlock.rs  circles of waiters, and who gives way
 //! holders.rs   what statistics show
+//! named.rs     locks that programs hold by name, each given back by itself
 //! name.rs      from a tree and a key to the hash
 //! ```
 //!
@@ -50,6 +51,7 @@ mod deadlock;
 mod grant;
 mod holders;
 mod name;
+mod named;
 mod overflow;
 mod table;
 #[cfg(test)]
@@ -60,6 +62,7 @@ mod word;
 pub use deadlock::DeadlockPolicy;
 pub(crate) use holders::{Seen, kept_of};
 pub(crate) use name::record_hash;
+pub(crate) use named::NamedLocks;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -143,7 +143,7 @@ impl LockTable {
     }
 
     /// The indices of the words that may hold locks of a home.
-    fn places(&self, home: usize, reach: usize) -> impl Iterator<Item = usize> {
+    pub(super) fn places(&self, home: usize, reach: usize) -> impl Iterator<Item = usize> {
         (0..=reach).flat_map(move |distance| {
             let number = self.table.at(home, distance);
             (0..WORDS).map(move |position| Table::index(number, position) as usize)

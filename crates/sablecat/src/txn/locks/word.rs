@@ -23,7 +23,7 @@ const ID_SHIFT: u32 = 20;
 pub(super) const ID_BITS: u32 = 64 - ID_SHIFT;
 
 /// What the table knows of a record.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct LockId(pub(super) u64);
 
 impl LockId {
@@ -100,6 +100,11 @@ impl Word {
     #[must_use]
     pub(super) fn flagged(self, flag: bool) -> Word {
         if flag { Word(self.0 | FLAG) } else { self }
+    }
+    /// The same lock, to be had with others.
+    #[must_use]
+    pub(super) fn shared(self) -> Word {
+        Word(self.0 & !EXCLUSIVE | SHARED)
     }
     /// The same lock, for all records of its home bucket.
     #[must_use]

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::error::ErrorKind;
+use crate::txn::locks::NamedLocks;
 
 const PARTICIPANTS: u16 = 6;
 const RECORDS: usize = 8;
@@ -128,5 +129,61 @@ proptest! {
         let locks = lock_table(PARTICIPANTS, 1 << size);
         let hashes: Vec<_> = (0..RECORDS as u64).map(record).collect();
         run(&locks, &hashes, &steps, false);
+    }
+}
+
+/// A path is a digit for each name. What paths need of records must be there, and no more if there is room.
+fn run_paths(words: usize, steps: &[(u16, bool, Vec<u64>)], exact: bool) {
+    let locks = lock_table(PARTICIPANTS, words);
+    let hashes = |path: &[u64]| -> Vec<u64> {
+        (1..=path.len()).map(|n| record(path[..n].iter().fold(1, |all, name| all * 10 + name))).collect()
+    };
+    let mut named: Vec<NamedLocks> = (0..=PARTICIPANTS).map(|_| NamedLocks::default()).collect();
+    let mut held: Vec<(u16, Vec<u64>)> = Vec::new();
+    for (who, is_lock, path) in steps {
+        let mine = &mut named[usize::from(*who)];
+        if *is_lock {
+            let allowed = held.iter().all(|(other, locked)| {
+                other == who || !locked.starts_with(path) && !path.starts_with(locked)
+            });
+            match locks.acquire_path(*who, &hashes(path), Duration::ZERO, mine) {
+                Ok(()) => {
+                    assert!(allowed, "{who} has {path:?} beside {held:?}");
+                    held.push((*who, path.clone()));
+                }
+                Err(error) => {
+                    assert!(
+                        [ErrorKind::Timeout, ErrorKind::TooMany, ErrorKind::Deadlock].contains(&error.kind())
+                    );
+                    assert!(!allowed || !exact, "{who} was refused {path:?} beside {held:?}: {error}");
+                }
+            }
+        } else if let Some(place) = held.iter().position(|(other, locked)| (other, locked) == (who, path)) {
+            locks.release_path(*who, &hashes(path), mine);
+            held.remove(place);
+        }
+    }
+    for (who, path) in held {
+        locks.release_path(who, &hashes(&path), &mut named[usize::from(who)]);
+    }
+    assert!(named.iter().all(|named| named.is_empty()), "each was given back by itself");
+    assert_empty(&locks);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 100 }))]
+
+    #[test]
+    fn paths_keep_each_other_off_with_room_for_all(
+        steps in proptest::collection::vec((1..=PARTICIPANTS, any::<bool>(), proptest::collection::vec(0u64..3, 1..4)), 1..120),
+    ) {
+        run_paths(1 << 11, &steps, true);
+    }
+
+    #[test]
+    fn paths_keep_each_other_off_where_locks_are_made_coarse(
+        steps in proptest::collection::vec((1..=PARTICIPANTS, any::<bool>(), proptest::collection::vec(0u64..3, 1..4)), 1..120),
+    ) {
+        run_paths(16, &steps, false);
     }
 }

@@ -1,0 +1,173 @@
+//! Locks by name, for what programs agree upon among themselves.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::time::Duration;
+
+use super::Env;
+use super::kept::Kept;
+use crate::error::{ErrorKind, Result};
+use crate::txn::locks::record_hash;
+use crate::txn::pairs::{END, with_end};
+use crate::types::TreeId;
+
+/// Under which the paths that programs choose are locked: no database has this number.
+const PATHS: TreeId = TreeId(u32::MAX);
+
+/// An owner of locks by name: what programs, and the processes that share an environment, agree upon among
+/// themselves. Nothing else looks at them, no transaction and no operation: they order nobody who does not
+/// ask. Berkeley DB's users know them as locks of a locker of their own, M's as `LOCK`.
+///
+/// A name is a path, as of a directory: a lock on it keeps other owners off from the path, from all under it,
+/// and from all that it is under. An owner may lock a path several times, and paths under and above its own;
+/// each is locked until it was unlocked as often. All end when their owner is dropped, or its process dies,
+/// however it does. One in a process that is stopped is not given to others.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// # fn main() -> sablecat::Result<()> {
+/// let env = sablecat::Env::in_memory()?;
+/// let (mut ada, mut bob) = (env.locker()?, env.locker()?);
+/// ada.lock(["printers", "tray 1"])?;
+///
+/// let now = Duration::ZERO;
+/// assert!(bob.lock_within(["printers", "tray 2"], now)?);
+/// assert!(!bob.lock_within(["printers", "tray 1", "left"], now)?);
+/// assert!(!bob.lock_within(["printers"], now)?);
+///
+/// ada.unlock(["printers", "tray 1"]);
+/// assert!(bob.lock_within(["printers"], now)?);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Each takes a slot of the environment, as a transaction in progress does, and, for each path, a word of the
+/// lock table for each name in it. Locks are known by 44 bits of a hash: it may
+/// happen that two paths count as one, and somebody waits for no reason.
+///
+/// Lock first, and begin a transaction then: others may wait for one that waits for a lock by name, and
+/// neither is told before its time is over. Who waits for an owner that waits for it, by locks of these or of
+/// transactions, gets `Deadlock`. Of two owners of one thread, or an owner and a transaction, the engine
+/// cannot know that they are one: these get `Timeout`.
+pub struct Locker {
+    inner: Kept<'static, crate::txn::Locker<'static>>,
+    /// How often each path is locked, by its hash.
+    counts: HashMap<u64, u32>,
+}
+
+impl fmt::Debug for Locker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Locker").field("locked", &self.counts.len()).finish_non_exhaustive()
+    }
+}
+
+impl Env {
+    /// An owner of locks by name, which has none yet.
+    ///
+    /// # Errors
+    /// `TooMany` if all slots of the environment are taken; `Poisoned` if this
+    /// process was taken for dead.
+    pub fn locker(&self) -> Result<Locker> {
+        let inner = Kept::owned(self.clone(), |core| crate::txn::Locker::new(&core.kernel))?;
+        Ok(Locker { inner, counts: HashMap::new() })
+    }
+}
+
+impl Locker {
+    /// The environment in which it locks.
+    pub fn env(&self) -> &Env {
+        self.inner.env()
+    }
+
+    /// Locks a path. Waits for others that have locked it, something under it, or what it is under, as long
+    /// as the environment's transactions wait for each other
+    /// ([`Builder::lock_timeout`](crate::Builder::lock_timeout)).
+    ///
+    /// # Errors
+    /// `Timeout`; `Deadlock` if waiting would never have ended; `TooMany` if the lock table is full;
+    /// `Invalid` for a path of no names. Then it has the locks that it had before.
+    pub fn lock<N: AsRef<[u8]>>(&mut self, path: impl IntoIterator<Item = N>) -> Result<()> {
+        self.lock_hashes(&hashes(path)?, self.patience())
+    }
+
+    /// As [`Locker::lock`], waiting for no longer than this. False if it was not to be had.
+    ///
+    /// # Errors
+    /// As [`Locker::lock`], but for `Timeout`.
+    pub fn lock_within<N: AsRef<[u8]>>(
+        &mut self,
+        path: impl IntoIterator<Item = N>,
+        time: Duration,
+    ) -> Result<bool> {
+        self.lock_hashes_within(&hashes(path)?, time)
+    }
+
+    /// Unlocks a path, once; false if it was not locked by itself.
+    pub fn unlock<N: AsRef<[u8]>>(&mut self, path: impl IntoIterator<Item = N>) -> bool {
+        hashes(path).is_ok_and(|hashes| self.unlock_hashes(&hashes))
+    }
+
+    /// Unlocks all that it has locked.
+    pub fn unlock_all(&mut self) {
+        self.inner.release_all();
+        self.counts.clear();
+    }
+
+    /// How often a path is locked, by itself.
+    pub fn count<N: AsRef<[u8]>>(&self, path: impl IntoIterator<Item = N>) -> u32 {
+        hashes(path).map_or(0, |hashes| self.count_of(&hashes))
+    }
+
+    /// How long it waits where nothing is said.
+    pub(crate) fn patience(&self) -> Duration {
+        self.env().core().config.lock_timeout
+    }
+
+    pub(crate) fn count_of(&self, path: &[u64]) -> u32 {
+        path.last().and_then(|last| self.counts.get(last)).copied().unwrap_or(0)
+    }
+
+    /// As [`Locker::lock`], by the hashes of all on the way to a path.
+    pub(crate) fn lock_hashes(&mut self, path: &[u64], time: Duration) -> Result<()> {
+        self.inner.acquire(path, time)?;
+        if let Some(last) = path.last() {
+            *self.counts.entry(*last).or_default() += 1;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn lock_hashes_within(&mut self, path: &[u64], time: Duration) -> Result<bool> {
+        match self.lock_hashes(path, time) {
+            Err(error) if error.kind() == ErrorKind::Timeout => Ok(false),
+            done => done.map(|()| true),
+        }
+    }
+
+    pub(crate) fn unlock_hashes(&mut self, path: &[u64]) -> bool {
+        let Some(last) = path.last() else { return false };
+        let Some(count) = self.counts.get_mut(last) else { return false };
+        *count -= 1;
+        if *count == 0 {
+            self.counts.remove(last);
+        }
+        self.inner.release(path);
+        true
+    }
+}
+
+/// The hash of a path, and before it those of all that it is under.
+fn hashes<N: AsRef<[u8]>>(path: impl IntoIterator<Item = N>) -> Result<Vec<u64>> {
+    let mut whole = Vec::new();
+    let hashes: Vec<u64> = path
+        .into_iter()
+        .map(|name| {
+            whole.extend(with_end(name.as_ref(), END));
+            record_hash(PATHS, &whole)
+        })
+        .collect();
+    match hashes.is_empty() {
+        true => Err(crate::error::Error::invalid("locking a path of no names; it has at least one")),
+        false => Ok(hashes),
+    }
+}
