@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use proptest::prelude::*;
-use sablecat::{Duplicates, Env, ErrorKind, MultiCursor, MultiMap, Read, Result, Txn};
+use sablecat::{Duplicates, Env, ErrorKind, MultiCursor, MultiMap, Result, Txn};
 
 type Pair = (Vec<u8>, Vec<u8>);
 
