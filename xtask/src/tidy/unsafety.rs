@@ -24,8 +24,8 @@ const ALLOWED: [&str; 18] = [
     "pages/",
     "region/bytes.rs",
     "region/mod.rs",
-    "txn/changes.rs",
-    "txn/direct.rs",
+    "txn/commit/changes.rs",
+    "txn/commit/direct.rs",
     "txn/locks/table.rs",
 ];
 const SOURCE: &str = "crates/sablecat/src/";
@@ -117,8 +117,8 @@ mod tests {
             path: format!("{SOURCE}{module}"),
             text: "// SAFETY: yes.\nunsafe { a() };\n".to_owned(),
         };
-        assert_eq!(check(&[file("pages/pool/frames.rs"), file("txn/changes.rs")]), []);
-        assert_eq!(check(&[file("txn/apply.rs")]).len(), 1);
+        assert_eq!(check(&[file("pages/pool/frames.rs"), file("txn/commit/changes.rs")]), []);
+        assert_eq!(check(&[file("txn/trees/apply.rs")]).len(), 1);
     }
 
     #[test]

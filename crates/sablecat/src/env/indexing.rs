@@ -8,7 +8,8 @@
 //! ```
 //!
 //! A transaction that reads all records to make an index of them has its reads validated, at snapshot
-//! isolation too. Who writes without knowing of the index gets a conflict when it commits (txn/presence.rs).
+//! isolation too. Who writes without knowing of the index gets a conflict when it commits
+//! (txn/catalog/presence.rs).
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};

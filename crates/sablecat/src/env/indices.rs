@@ -1,8 +1,9 @@
 //! Indices as a process keeps them: who follows the records of a primary database, and of one that records of
 //! others refer to.
 //!
-//! What there is to keep the catalog says (txn/relation.rs); the functions that it names a program gives when
-//! it opens the environment. Whoever lacks one reads as always, and fails when it writes. An index's records:
+//! What there is to keep the catalog says (txn/catalog/relation.rs); the functions that it names a program
+//! gives when it opens the environment. Whoever lacks one reads as always, and fails when it writes. An
+//! index's records:
 //!
 //! ```text
 //! key    index key, escaped, with an end | key of the primary's record        value  nothing
@@ -468,7 +469,7 @@ fn came_back() -> Error {
 /// names have changed after the first of these was `seen`.
 #[cold]
 fn disagrees(view: &dyn View, seen: Lsn, what: impl FnOnce() -> String) -> Error {
-    if view.kernel().names_since() > seen { Error::changed() } else { Error::corruption(what()) }
+    if view.names_since() > seen { Error::changed() } else { Error::corruption(what()) }
 }
 
 fn as_view(records: &dyn Records) -> &dyn View {
@@ -482,9 +483,9 @@ pub(super) fn plain(
     entry: &CatalogEntry,
     comparator: Option<Arc<Comparator>>,
 ) -> Result<TreeRef> {
-    let kernel = view.kernel();
-    let order = entry.order(name.as_bytes(), comparator, kernel.page_size())?;
-    let keys = volumes::keys(&kernel.pages, name, entry)?;
+    let pages = view.pages();
+    let order = entry.order(name.as_bytes(), comparator, pages.page_size())?;
+    let keys = volumes::keys(pages, name, entry)?;
     entry.tree(name.as_bytes(), order, keys)
 }
 

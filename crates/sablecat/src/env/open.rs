@@ -236,16 +236,7 @@ pub(super) fn build_kernel(
         Log::open(log_disk, &directory.unwrap_or(Path::new("")).join(LOG), log_config, log_memory(region))?;
     let locks = LockTable::new(region).with_policy(config.deadlock_policy);
     let pages = Pages::new(Arc::clone(region), volume, access::check_page)?;
-    Ok(Kernel {
-        pages,
-        log,
-        locks,
-        bell: Arc::default(),
-        patience: config.lock_timeout,
-        spill,
-        unfreed: Default::default(),
-        reaper: Default::default(),
-    })
+    Ok(Kernel::new(pages, (log, locks), config.lock_timeout, spill))
 }
 
 /// Makes an environment of a volume (none: in memory alone) in a region that nobody uses yet (none: a private

@@ -11,7 +11,7 @@
 //!
 //! So a tree that is made is nobody's until the transaction commits: if it does not, the note says that it is
 //! to be freed, and whoever gives up the transaction frees it. If it is killed first, the next to open the
-//! environment afresh does, or who compacts it (txn/notes.rs).
+//! environment afresh does, or who compacts it (txn/mending/notes.rs).
 //!
 //! Where a name is taken away, another deletion says for who reads the log which tree had it
 //! ([`former_key`]).

@@ -17,9 +17,8 @@
 
 use std::sync::Arc;
 
-use super::catalog::{Key, note_key};
 use super::relation::Relations;
-use super::{Comparator, Holds, TreeRef};
+use super::{Comparator, Holds, Key, TreeRef, note_key};
 use crate::access::hash::{Hashing, Seed};
 use crate::access::{KeyRule, Method};
 use crate::error::{Error, Result};

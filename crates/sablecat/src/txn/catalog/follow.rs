@@ -25,14 +25,13 @@
 //! Costs: of a tree that nobody follows, the test of a pointer that came with the tree.
 
 use std::fmt;
-use std::ops::Bound;
 use std::sync::Arc;
 
-use super::catalog::CatalogEntry;
-use super::ranges::Span;
-use super::{Durability, Isolation, Kernel, Options, Presence, Transaction, TreeRef};
-use crate::access::{Change, InOrder, Scan};
-use crate::error::{Error, Result};
+use super::{CatalogEntry, Presence, TreeRef};
+use crate::access::Change;
+use crate::error::Result;
+use crate::pages::Pages;
+use crate::txn::ranges::Span;
 use crate::types::{Lsn, TreeId};
 
 /// Follows the records of a tree.
@@ -96,8 +95,12 @@ pub(crate) struct Progress {
 
 /// What of the catalog somebody sees who follows records.
 pub(crate) trait View {
-    /// Pages and log.
-    fn kernel(&self) -> &Kernel;
+    /// The pages that the catalog is on.
+    fn pages(&self) -> &Pages;
+
+    /// What a state at or above this LSN had, the newest one has, unless its name was taken away since that
+    /// was looked at.
+    fn names_since(&self) -> Lsn;
 
     /// The state that was looked at last.
     fn state(&self) -> Lsn;
@@ -160,44 +163,4 @@ fn step(records: &mut dyn Records, tree: &TreeRef, change: Change<'_>) -> Result
     let with = follower.follow(tree, change, records)?;
     records.set(tree, change, &with)?;
     Ok((change.1.is_none() && follower.is_referred_to()).then(|| Arc::clone(follower)))
-}
-
-impl Kernel {
-    /// Loads records into an empty tree that somebody follows: by a transaction, which may be of any size.
-    pub(super) fn load_followed<K: AsRef<[u8]>, V: AsRef<[u8]>>(
-        &self,
-        tree: &TreeRef,
-        records: impl IntoIterator<Item = (K, V)>,
-        durability: Durability,
-    ) -> Result<u64> {
-        // That nothing was there has been read, and is validated.
-        let options = Options {
-            isolation: Isolation::Serializable,
-            durability,
-            read_only: false,
-            patience: self.patience,
-        };
-        let mut txn = Transaction::begin(self, options)?;
-        if txn.next_found(tree, &mut Scan::new(Bound::Unbounded, Bound::Unbounded), true)?.is_some() {
-            return Err(not_empty());
-        }
-        let mut order = InOrder::default();
-        for (key, value) in records {
-            if tree.tree().loads_in_order() {
-                order.next(tree.tree().order, key.as_ref())?;
-            } else {
-                order.next_of_any(txn.value_len(tree, key.as_ref())?.is_some())?;
-            }
-            txn.set(tree, key.as_ref(), Some(value.as_ref()))?;
-        }
-        txn.commit(durability).map(|_| order.count())
-    }
-}
-
-/// The error of who loads what is not empty.
-#[cold]
-pub(crate) fn not_empty() -> Error {
-    Error::invalid(
-        "a bulk load into a database that is not empty; insert the records, or load a new database",
-    )
 }

@@ -4,7 +4,7 @@
 //! (env/recover.rs); who follows the log says it by the names of databases (env/naming.rs), and sets it in
 //! transactions elsewhere (api/follower.rs).
 
-use super::catalog::{CATALOG, CatalogEntry, Key};
+use super::{CATALOG, CatalogEntry, Key};
 use crate::access::Bounds;
 use crate::error::{Error, Result};
 use crate::log::Operation;

@@ -27,10 +27,23 @@
 //! Up to version 2 of entries a tree was made together with its name, and what replayed a log took no heed of
 //! notes that were deleted: it would free what has been given a name since.
 
+pub(in crate::txn) mod entry;
+pub(crate) mod follow;
+mod holds;
+pub(crate) mod meaning;
+pub(crate) mod presence;
+pub(crate) mod relation;
+pub(in crate::txn) mod tree;
+
+pub(crate) use entry::{CatalogEntry, Listed, OPTION_BYTES_MAX};
+pub use holds::{Duplicates, Holds};
+pub(crate) use presence::{Known, Looked, Presence};
+pub use relation::{IndexInfo, OnRemove};
+pub(in crate::txn) use tree::check_record;
+pub(crate) use tree::{Comparator, TreeRef};
+
 use std::ops::Bound::{Included, Unbounded};
 
-use super::TreeRef;
-pub(crate) use super::entry::{CatalogEntry, Listed, OPTION_BYTES_MAX};
 use crate::access::{Method, Scan, State};
 use crate::error::{Error, Result};
 use crate::types::{PageId, TreeId, VolumeId};

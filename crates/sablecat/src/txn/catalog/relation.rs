@@ -98,7 +98,7 @@ impl Relations {
     }
 
     /// Adds the options of an entry that say all this.
-    pub(super) fn encode(&self, bytes: &mut Vec<u8>) {
+    pub(in crate::txn) fn encode(&self, bytes: &mut Vec<u8>) {
         bytes.extend(self.followers());
         let Some(index) = &self.index else { return };
         let flags = if index.unique { UNIQUE } else { 0 };
@@ -117,7 +117,7 @@ impl Relations {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub(super) fn decode(&mut self, tag: u8, option: &[u8]) -> Result<bool, &'static str> {
+    pub(in crate::txn) fn decode(&mut self, tag: u8, option: &[u8]) -> Result<bool, &'static str> {
         match tag {
             INDEXED_BY => self.indices.push(Related::decode(option)?),
             REFERRED_BY => self.referred_by.push(Related::decode(option)?),

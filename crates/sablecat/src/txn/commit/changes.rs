@@ -73,30 +73,30 @@ impl<'a> Changes<'a> {
     }
 
     /// No changes yet, over the newest state, which the participant's guard holds from now on.
-    pub(super) fn at_newest(pages: &'a Pages, me: &'a Participant) -> Changes<'a> {
+    pub(in crate::txn) fn at_newest(pages: &'a Pages, me: &'a Participant) -> Changes<'a> {
         let mut changes = Changes::new(pages, me, Lsn::MAX);
         changes.at = changes.guard();
         changes
     }
 
     /// The state that they are over.
-    pub(super) fn at(&self) -> Lsn {
+    pub(in crate::txn) fn at(&self) -> Lsn {
         self.at
     }
 
     /// Moves the participant's guard to the newest state, until these changes are published or dropped; says
     /// which that is.
-    pub(super) fn guard(&self) -> Lsn {
+    pub(in crate::txn) fn guard(&self) -> Lsn {
         self.pages.guard(self.me)
     }
 
     /// Has them fail with "too many" when they come to more pages than this.
-    pub(super) fn limit(&mut self, most: usize) {
+    pub(in crate::txn) fn limit(&mut self, most: usize) {
         self.most = most;
     }
 
     /// They only remove, and so may use the frames that are kept for that.
-    pub(super) fn only_remove(&mut self) {
+    pub(in crate::txn) fn only_remove(&mut self) {
         self.me.removes.set(true);
     }
 
@@ -144,7 +144,7 @@ impl<'a> Changes<'a> {
 
     /// Holds the first page of a run whose rest is stored, and forms it. Who has the run gives all its ids
     /// back, or keeps it.
-    pub(super) fn add_run(&mut self, run: &Run<'_>, tree: TreeId, value: &[u8]) -> Result<PageId> {
+    pub(in crate::txn) fn add_run(&mut self, run: &Run<'_>, tree: TreeId, value: &[u8]) -> Result<PageId> {
         let first = run.first();
         self.add(first, run.home())?;
         long::form(self.write(first)?, first, tree, value, 0);
@@ -285,11 +285,11 @@ impl<'a> Changes<'a> {
 }
 
 /// Something of each of some pages.
-pub(super) type PageMap<T> = HashMap<PageId, T, BuildHasherDefault<PageHasher>>;
+pub(in crate::txn) type PageMap<T> = HashMap<PageId, T, BuildHasherDefault<PageHasher>>;
 
 /// Hashes page ids, which the engine itself gives out: by one multiplication.
 #[derive(Default)]
-pub(super) struct PageHasher(u64);
+pub(in crate::txn) struct PageHasher(u64);
 
 impl Hasher for PageHasher {
     fn write(&mut self, bytes: &[u8]) {

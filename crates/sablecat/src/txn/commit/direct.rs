@@ -10,6 +10,8 @@
 use crate::access::{Bounds, PageRead, PageWrite, Tree, check_different, form_blank, long};
 use crate::error::Result;
 use crate::pages::{InHand, Pages, Participant};
+use crate::txn::catalog::check_record;
+use crate::txn::refusals::not_empty;
 use crate::types::{FrameId, PageId, TreeId, VolumeId};
 
 /// A writer in place.
@@ -110,13 +112,13 @@ impl<'a> Direct<'a> {
         records: impl IntoIterator<Item = (K, V)>,
     ) -> Result<u64> {
         if !self.read(tree.root, |bytes| tree.is_as_made(bytes))? {
-            return Err(super::not_empty());
+            return Err(not_empty());
         }
         self.loaded = Some(Vec::new());
         let mut load = tree.load(self.page_size());
         for (key, value) in records {
             let (key, value) = (key.as_ref(), value.as_ref());
-            super::check_record(tree, self.page_size(), key, value.len())?;
+            check_record(tree, self.page_size(), key, value.len())?;
             let home = tree.home.of_key(key);
             load.push(self, key, value, |direct, within, value| direct.store_long((within, home), value))?;
         }

@@ -16,9 +16,9 @@
 //! `visible`: 20 ns; the record's copy.
 
 use super::changes::Changes;
-use super::{Kernel, recent};
+use super::{Committer, recent};
 use crate::error::Result;
-use crate::log::{Log, RecordBuilder};
+use crate::log::{self, Log, RecordBuilder};
 use crate::pages::{Pages, Participant};
 use crate::region::{Held, Holding, Phase, Role, Work};
 use crate::types::{FrameId, Lsn};
@@ -90,7 +90,7 @@ pub(crate) fn publish(
 
 /// Takes the commit role, helping who is past its commit point in it.
 #[inline]
-pub(super) fn acquire<'a>(pages: &'a Pages, log: &Log, me: &Participant) -> Result<Held<'a>> {
+pub(in crate::txn) fn acquire<'a>(pages: &'a Pages, log: &Log, me: &Participant) -> Result<Held<'a>> {
     let role = pages.role(Work::Commit);
     match role.try_take(me.number()) {
         Ok(held) => Ok(held),
@@ -115,17 +115,17 @@ fn acquire_slow<'a>(pages: &Pages, log: &Log, me: &Participant, role: Role<'a>) 
     })
 }
 
-impl Kernel {
+impl Committer {
     /// Finishes the commit in progress if its pages can be seen already: for who has met one of them, and
     /// would meet it again at every state before that commit is visible.
     #[cold]
-    pub(super) fn help_committer(&self, me: &Participant) {
+    pub(in crate::txn) fn help_committer(&self, me: &Participant) {
         help(&self.pages, &self.log, me, self.pages.role(Work::Commit).look());
     }
 }
 
 /// Finishes the commit step of `other`'s owner if it is past the commit point.
-pub(super) fn help(pages: &Pages, log: &Log, me: &Participant, other: Holding) {
+pub(in crate::txn) fn help(pages: &Pages, log: &Log, me: &Participant, other: Holding) {
     let role = pages.role(Work::Commit);
     let owner = other.owner();
     // Who was taken for dead has no pin, and cannot help.
@@ -148,4 +148,12 @@ pub(super) fn help(pages: &Pages, log: &Log, me: &Participant, other: Holding) {
         }
         role.end(other);
     }
+}
+
+/// A record that says nothing: it gives a publish its LSN.
+pub(in crate::txn) fn filler() -> RecordBuilder {
+    let mut record = RecordBuilder::new();
+    record.begin(log::Kind::Filler);
+    record.finish_body();
+    record
 }

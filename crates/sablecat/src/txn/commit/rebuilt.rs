@@ -31,9 +31,9 @@
 
 use sablecat_os::atomic::Ordering;
 
-use super::bulk::filler;
+use super::Committer;
 use super::changes::Changes;
-use super::{Kernel, publish};
+use super::publish::{self, filler};
 use crate::error::{Error, Result};
 use crate::pages::Participant;
 use crate::region::STRUCTURE_LATCHES;
@@ -46,8 +46,8 @@ fn bit(tree: TreeId) -> u64 {
 }
 
 /// Trees that nobody else changes, until dropped. Their structure latches are held for longer.
-pub(super) struct Frozen<'a> {
-    kernel: &'a Kernel,
+pub(in crate::txn) struct Frozen<'a> {
+    kernel: &'a Committer,
     bits: u64,
 }
 
@@ -62,10 +62,10 @@ impl Drop for Frozen<'_> {
     }
 }
 
-impl Kernel {
+impl Committer {
     /// Keeps everybody else from changing trees whose structure latches `me` holds, and returns a state that
     /// is the last which others have made of them. The caller holds no page latch.
-    pub(super) fn freeze(
+    pub(in crate::txn) fn freeze(
         &self,
         trees: impl Iterator<Item = TreeId>,
         me: &Participant,
@@ -91,7 +91,7 @@ impl Kernel {
     /// In the commit step of who changes leaves that it found at `at`, without the structure latch of their
     /// tree: "rebuilt" if they may be none of its leaves any more, or must not change.
     #[inline]
-    pub(super) fn check_not_rebuilt(&self, tree: TreeId, at: Lsn) -> Result<()> {
+    pub(in crate::txn) fn check_not_rebuilt(&self, tree: TreeId, at: Lsn) -> Result<()> {
         // Acquire is enough: the commit role orders the two steps.
         let is_frozen = self.pages.rebuilds().frozen.load(Ordering::Acquire) & bit(tree) != 0;
         if is_frozen || at < self.pages.leaves_since() { Err(Error::rebuilt()) } else { Ok(()) }
@@ -100,7 +100,7 @@ impl Kernel {
     /// In the commit step of who switches trees to other pages, or leads to pages that were published before,
     /// as the last thing before its commit point: leaves that were found up to now may be no leaves any more,
     /// and what is older than a snapshot may be in none that it sees.
-    pub(super) fn say_rebuilt(&self) {
+    pub(in crate::txn) fn say_rebuilt(&self) {
         // Only upwards, both: who was taken for dead does it late.
         self.pages.rebuilds().since.fetch_max(self.pages.newest().0 + 1, Ordering::Release);
         self.forget_leaves();
@@ -109,12 +109,12 @@ impl Kernel {
     /// In a commit step before pages are published that look like leaves of a tree and that nothing leads to:
     /// where leaves were up to now is not to be remembered, since one of them may be gone, and its number be
     /// that of such a page.
-    pub(super) fn forget_leaves(&self) {
+    pub(in crate::txn) fn forget_leaves(&self) {
         self.pages.rebuilds().leaves.fetch_max(self.pages.newest().0 + 1, Ordering::Release);
     }
 
     /// Ends what a dead participant had frozen that had this structure latch before. The caller has it now.
-    pub(super) fn thaw(&self, structure: usize) {
+    pub(in crate::txn) fn thaw(&self, structure: usize) {
         let word = &self.pages.rebuilds().frozen;
         // Relaxed: who has the latch has seen what its last holder did, and nobody else changes the bit.
         if word.load(Ordering::Relaxed) & 1 << structure != 0 {

@@ -30,7 +30,7 @@ use std::collections::HashSet;
 
 use sablecat_os::atomic::Ordering;
 
-use super::{Kernel, publish};
+use super::{Committer, publish};
 use crate::error::Result;
 use crate::pages::{Pages, Participant};
 use crate::region::{RECENT_MAX, Recent};
@@ -53,7 +53,11 @@ fn place(position: u64) -> usize {
 /// # Errors
 /// `Poisoned` if this process was taken for dead.
 #[inline]
-pub(super) fn list(pages: &Pages, start: Lsn, published: impl Iterator<Item = PageId> + Clone) -> Result<()> {
+pub(in crate::txn) fn list(
+    pages: &Pages,
+    start: Lsn,
+    published: impl Iterator<Item = PageId> + Clone,
+) -> Result<()> {
     let recent = pages.recent();
     // Relaxed: who wants it has said so in the commit role.
     if recent.wanted.load(Ordering::Relaxed) > start.0 { list_all(pages, recent, published) } else { Ok(()) }
@@ -83,8 +87,8 @@ fn list_all(pages: &Pages, recent: &Recent, published: impl Iterator<Item = Page
 }
 
 /// The pages published since a moment, as far as they have been looked at.
-pub(super) struct Published<'a> {
-    kernel: &'a Kernel,
+pub(in crate::txn) struct Published<'a> {
+    kernel: &'a Committer,
     /// Entries from here on are to be looked at.
     from: u64,
     /// What is said to be wanted.
@@ -96,7 +100,7 @@ pub(super) struct Published<'a> {
 
 impl<'a> Published<'a> {
     /// Every commit after a state that is visible now. Waits for the commit role.
-    pub(super) fn since_now(kernel: &'a Kernel, me: &Participant) -> Result<Published<'a>> {
+    pub(in crate::txn) fn since_now(kernel: &'a Committer, me: &Participant) -> Result<Published<'a>> {
         let _held = publish::acquire(&kernel.pages, &kernel.log, me)?;
         let from = kernel.pages.recent().head.load(Ordering::Acquire);
         let mut published = Published { kernel, from, until: 0, is_broken: false, pages: HashSet::new() };
@@ -113,7 +117,7 @@ impl<'a> Published<'a> {
     /// Looks at what has been listed meanwhile: of commits that may not be visible yet, too. To be called
     /// often.
     #[inline]
-    pub(super) fn look(&mut self, me: &Participant) -> Result<()> {
+    pub(in crate::txn) fn look(&mut self, me: &Participant) -> Result<()> {
         #[cfg(test)]
         others();
         let is_ending = self.kernel.log.tail().0 + WANTED_BYTES / 2 > self.until;
@@ -152,7 +156,7 @@ impl<'a> Published<'a> {
 
     /// Takes what was published up to a state that is visible now, and says which; none if something is
     /// missing. Everything later is listed after it. Waits for the commit role.
-    pub(super) fn take(&mut self, me: &Participant) -> Result<Option<(Lsn, HashSet<PageId>)>> {
+    pub(in crate::txn) fn take(&mut self, me: &Participant) -> Result<Option<(Lsn, HashSet<PageId>)>> {
         let held = publish::acquire(&self.kernel.pages, &self.kernel.log, me)?;
         self.look_in_commit();
         self.want();
@@ -165,13 +169,13 @@ impl<'a> Published<'a> {
 
     /// Takes what was published since, of commits that may not be visible yet, too; none if something may be
     /// missing.
-    pub(super) fn take_so_far(&mut self, me: &Participant) -> Result<Option<HashSet<PageId>>> {
+    pub(in crate::txn) fn take_so_far(&mut self, me: &Participant) -> Result<Option<HashSet<PageId>>> {
         self.look(me)?;
         Ok((!self.is_broken).then(|| std::mem::take(&mut self.pages)))
     }
 
     /// What was published since it was last taken, if nothing is missing. The caller has the commit role.
-    pub(super) fn rest(&mut self) -> Option<&HashSet<PageId>> {
+    pub(in crate::txn) fn rest(&mut self) -> Option<&HashSet<PageId>> {
         self.look_in_commit();
         (!self.is_broken).then_some(&self.pages)
     }
@@ -191,7 +195,7 @@ fn others() {
 
 /// Does something while others do something between any two looks.
 #[cfg(test)]
-pub(super) fn beside(others: std::rc::Rc<dyn Fn()>, act: impl FnOnce()) {
+pub(in crate::txn) fn beside(others: std::rc::Rc<dyn Fn()>, act: impl FnOnce()) {
     OTHERS.set(Some(others));
     act();
     OTHERS.set(None);

@@ -7,14 +7,14 @@ use crate::log::RecordBuilder;
 use crate::pages::Participant;
 
 /// A record builder over the participant's memory.
-pub(super) struct Record<'a> {
+pub(in crate::txn) struct Record<'a> {
     me: &'a Participant,
     builder: RecordBuilder,
 }
 
 impl<'a> Record<'a> {
     #[inline]
-    pub(super) fn of(me: &'a Participant) -> Record<'a> {
+    pub(in crate::txn) fn of(me: &'a Participant) -> Record<'a> {
         Record { me, builder: RecordBuilder::over(me.scratch.take()) }
     }
 }

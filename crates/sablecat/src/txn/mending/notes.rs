@@ -19,15 +19,16 @@
 //! commit replaced are not: as long as a snapshot may be left from before they are left to the next who
 //! looks.
 
-use super::catalog::{self, CatalogEntry, Listed};
-use super::committed::Committed;
-use super::{Kernel, listed};
+use super::Mender;
 use crate::error::{ErrorKind, Result};
 use crate::pages::{PageSet, Participant};
 use crate::region::Work;
+use crate::txn::catalog::{self, CatalogEntry, Listed};
+use crate::txn::state::Committed;
+use crate::txn::trees::listed;
 use crate::types::Lsn;
 
-impl Kernel {
+impl Mender {
     /// Frees what notes name whose makers are gone; says how many pages that were. `me` is pinned to nothing.
     /// Nothing is freed while somebody else is at it, what is damaged or not known to this build is not, and
     /// a list not as long as some snapshot may see its pages.

@@ -37,10 +37,11 @@ use std::time::Duration;
 
 use sablecat_os::atomic::Ordering;
 
-use super::{Kernel, publish};
+use super::Mender;
 use crate::pages::Participant;
 use crate::region::{Held, Holding, STRUCTURE_LATCHES, Tenant, Work};
 use crate::trace::{self, Happened};
+use crate::txn::commit::publish;
 
 /// The dead are not looked for again within this many milliseconds, and one more for every so many slots in
 /// use.
@@ -51,18 +52,18 @@ const PATIENCE: Duration = Duration::from_millis(100);
 
 /// A member that was found dead.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Dead {
-    pub(super) member: u16,
+pub(in crate::txn) struct Dead {
+    pub(in crate::txn) member: u16,
     /// The incarnation that says so.
-    pub(super) incarnation: u64,
+    pub(in crate::txn) incarnation: u64,
 }
 
 /// Says that a participant mends, until dropped.
 #[derive(Debug)]
-pub(super) struct Mending<'a>(&'a Participant);
+pub(in crate::txn) struct Mending<'a>(&'a Participant);
 
 impl Mending<'_> {
-    pub(super) fn begin(me: &Participant) -> Mending<'_> {
+    pub(in crate::txn) fn begin(me: &Participant) -> Mending<'_> {
         me.slot().begin_mending();
         Mending(me)
     }
@@ -74,8 +75,8 @@ impl Drop for Mending<'_> {
     }
 }
 
-impl Kernel {
-    /// As [`Kernel::reap`], for who asks again and again: does nothing if anybody has looked a moment ago. A
+impl Mender {
+    /// As [`Mender::reap`], for who asks again and again: does nothing if anybody has looked a moment ago. A
     /// look costs the more the more processes there are, and so do those who ask: together they would do
     /// nothing else.
     pub(crate) fn reap_now_and_then(&self, me: &Participant) {
@@ -149,7 +150,7 @@ impl Kernel {
 
     /// Mends what the dead left, and gives their slots away unless somebody else mends. True if there is more
     /// to do later. The caller has begun to [mend](Mending).
-    pub(super) fn reap_members(&self, dead: &[Dead], me: &Participant) -> bool {
+    pub(in crate::txn) fn reap_members(&self, dead: &[Dead], me: &Participant) -> bool {
         let region = self.pages.region();
         let high = || region.header().slots_high.0.load(Ordering::SeqCst) as u16;
         let mut slots: Vec<_> = (1..high())
@@ -205,7 +206,7 @@ impl Kernel {
 
     /// Mends what the participant of a dead member left that had this slot, all but the slot. False if what
     /// became of its checkpoint is for another to decide, who is at it.
-    pub(super) fn mend_slot(&self, dead: u16, me: &Participant) -> bool {
+    pub(in crate::txn) fn mend_slot(&self, dead: u16, me: &Participant) -> bool {
         let region = self.pages.region();
         let (slot, role) = (region.slot(dead), region.role(Work::Commit));
         // What is given back of it is in this one's hand, until all who mend it have.

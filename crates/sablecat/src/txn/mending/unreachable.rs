@@ -18,14 +18,17 @@
 //! Costs: the map and all pages of all trees are read once; a commit for so many stretches of neighbouring
 //! pages.
 
-use super::committed::Committed;
-use super::trees::CHANGED_AT_ONCE;
-use super::{Durability, Kernel, catalog, listed};
+use super::Mender;
 use crate::access::PageWrite;
 use crate::error::{ErrorKind, Result};
 use crate::log;
 use crate::pages::{PageSet, Participant};
 use crate::region::Work;
+use crate::txn::catalog;
+use crate::txn::options::Durability;
+use crate::txn::state::Committed;
+use crate::txn::trees::listed;
+use crate::txn::trees::making::CHANGED_AT_ONCE;
 use crate::types::{Lsn, PageId};
 
 /// How often pages are looked for again when the snapshot is given up.
@@ -33,7 +36,7 @@ const TRIES: u32 = 3;
 /// Neighbouring pages that are freed as one run, about.
 const RUN_MAX: u64 = 1 << 16;
 
-impl Kernel {
+impl Mender {
     /// Frees the pages that nothing leads to, of those that the last checkpoint has; says how many. None are
     /// found while a bulk load is in progress, while somebody else looks for them, or if trees are damaged or
     /// of a method that this build does not know. `me` is pinned to nothing, and has the role until all is

@@ -12,14 +12,22 @@
 //! replays it. When loading fails, or the caller's iterator panics, the pages published so far are freed.
 //! When the process dies meanwhile, they stay in use until they are looked for (unreachable.rs).
 
-use super::changes::Changes;
-use super::follow::not_empty;
-use super::presence::removed;
-use super::{ChainHold, Committed, Durability, Kernel, TreeRef, publish};
-use crate::access::{Load, PageRead, PageWrite, long};
+use std::ops::Bound;
+
+use super::Kernel;
+use crate::access::{InOrder, Load, PageRead, PageWrite, Scan, long};
 use crate::error::{Error, Result};
 use crate::log::{self, RecordBuilder};
 use crate::pages::{Participant, Run, header};
+use crate::txn::catalog::TreeRef;
+use crate::txn::commit::changes::Changes;
+use crate::txn::commit::publish::{self, filler};
+use crate::txn::options::{Durability, Isolation, Options};
+use crate::txn::refusals::conflict;
+use crate::txn::refusals::{not_empty, removed};
+use crate::txn::state::Committed;
+use crate::txn::transactions::Transaction;
+use crate::txn::trees::chunks::ChainHold;
 use crate::types::{FrameId, Lsn, PageId, TreeId, VolumeId};
 
 /// Pages published together.
@@ -59,6 +67,36 @@ impl Kernel {
         undone?;
         self.settle(lsn, durability, me.number())?;
         Ok(records)
+    }
+
+    /// Loads records into an empty tree that somebody follows: by a transaction, which may be of any size.
+    fn load_followed<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        tree: &TreeRef,
+        records: impl IntoIterator<Item = (K, V)>,
+        durability: Durability,
+    ) -> Result<u64> {
+        // That nothing was there has been read, and is validated.
+        let options = Options {
+            isolation: Isolation::Serializable,
+            durability,
+            read_only: false,
+            patience: self.patience,
+        };
+        let mut txn = Transaction::begin(self, options)?;
+        if txn.next_found(tree, &mut Scan::new(Bound::Unbounded, Bound::Unbounded), true)?.is_some() {
+            return Err(not_empty());
+        }
+        let mut order = InOrder::default();
+        for (key, value) in records {
+            if tree.tree().loads_in_order() {
+                order.next(tree.tree().order, key.as_ref())?;
+            } else {
+                order.next_of_any(txn.value_len(tree, key.as_ref())?.is_some())?;
+            }
+            txn.set(tree, key.as_ref(), Some(value.as_ref()))?;
+        }
+        txn.commit(durability).map(|_| order.count())
     }
 }
 
@@ -291,17 +329,9 @@ fn draw<K: AsRef<[u8]>, V: AsRef<[u8]>>(
 
 #[cold]
 fn filled() -> Error {
-    super::conflict(
+    conflict(
         "another transaction inserted into the database while it was being loaded; empty it, or load a new one",
     )
-}
-
-/// A record that says nothing: it gives a publish its LSN.
-pub(super) fn filler() -> RecordBuilder {
-    let mut record = RecordBuilder::new();
-    record.begin(log::Kind::Filler);
-    record.finish_body();
-    record
 }
 
 /// The log's side of a load: its records, to be logged in chunks when they are many.

@@ -1,8 +1,12 @@
 //! How large a database is, about, in its newest committed state.
 
-use super::{Committed, Durability, Isolation, Kernel, Options, Transaction, TreeRef};
+use super::Kernel;
 use crate::access::{Bounds, Estimate, Records};
 use crate::error::{ErrorKind, Result};
+use crate::txn::catalog::TreeRef;
+use crate::txn::options::{Durability, Isolation, Options};
+use crate::txn::state::Committed;
+use crate::txn::transactions::Transaction;
 
 impl Kernel {
     /// How large a tree is: the same for the same state.

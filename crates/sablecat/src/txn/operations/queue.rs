@@ -10,20 +10,24 @@
 //! Whatever is less simple goes by a transaction: an empty queue, a leaf that is full, or is to be merged,
 //! records that somebody follows.
 //!
-//! Costs (sketch, 32 bytes, all in cache): those of a single change (txn/single.rs), and a look at a line of
-//! the lock table for each record that is passed over, and twice for the one that is taken.
+//! Costs (sketch, 32 bytes, all in cache): those of a single change (txn/operations/single.rs), and a look at
+//! a line of the lock table for each record that is passed over, and twice for the one that is taken.
 
 use std::borrow::Cow;
 
-use super::{BATCH, Kernel, next_after, number_of, turn};
+use super::Kernel;
 use crate::access::{PageWrite, RecordsOnPage, Tree, Tried, Value};
 use crate::error::{ErrorKind, Result};
 use crate::log::{Kind, RecordBuilder};
 use crate::pages::Participant;
-use crate::txn::changes::Changes;
+use crate::txn::catalog::TreeRef;
+use crate::txn::commit::changes::Changes;
+use crate::txn::commit::publish;
+use crate::txn::commit::scratch::Record;
 use crate::txn::locks::record_hash;
-use crate::txn::scratch::Record;
-use crate::txn::{Durability, TreeRef, conflict, publish};
+use crate::txn::options::Durability;
+use crate::txn::refusals::conflict;
+use crate::txn::transactions::queue::{BATCH, next_after, number_of, turn};
 use crate::types::{Lsn, PageId};
 
 /// So many batches that others have are passed over.
@@ -330,9 +334,13 @@ pub(in crate::txn) enum At {
     Checked,
 }
 
+/// What others do there.
+#[cfg(test)]
+type Others = std::rc::Rc<dyn Fn(At)>;
+
 #[cfg(test)]
 thread_local! {
-    static OTHERS: std::cell::RefCell<Option<std::rc::Rc<dyn Fn(At)>>> = const { std::cell::RefCell::new(None) };
+    static OTHERS: std::cell::RefCell<Option<Others>> = const { std::cell::RefCell::new(None) };
 }
 
 #[cfg(test)]

@@ -6,13 +6,17 @@
 //! Costs (sketch, 8 + 32 bytes, all in cache): seat 5 ns, pin 6, hinted leaf 10 or descent 150 random, latch
 //! 5, copy 46, change 30, record and checksum 20, commit step 30: 150 ns in order, 300 at random.
 
-use super::changes::Changes;
-use super::scratch::Record;
-use super::{Durability, Isolation, Kernel, Options, Transaction, TreeRef, publish};
+use super::Kernel;
 use crate::access::{Change, PageRead, PageWrite, Tree, Tried, Value};
 use crate::error::{ErrorKind, Result};
 use crate::log::{Kind, RecordBuilder};
 use crate::pages::{Participant, header};
+use crate::txn::catalog::TreeRef;
+use crate::txn::commit::changes::Changes;
+use crate::txn::commit::publish;
+use crate::txn::commit::scratch::Record;
+use crate::txn::options::{Durability, Isolation, Options};
+use crate::txn::transactions::Transaction;
 use crate::types::Lsn;
 
 /// A change of one record.

@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 
 /// A file without a name.
 #[derive(Debug)]
-pub(super) struct RunFile {
+pub(in crate::txn) struct RunFile {
     file: Arc<dyn File>,
     /// The name that it had when it was made, for errors.
     path: PathBuf,
@@ -69,7 +69,7 @@ impl Space {
 }
 
 impl RunFile {
-    pub(super) fn make(place: &Place) -> Result<Arc<RunFile>> {
+    pub(in crate::txn) fn make(place: &Place) -> Result<Arc<RunFile>> {
         let (file, path) = place.make_file()?;
         Ok(Arc::new(RunFile { file, path, space: Mutex::default() }))
     }
@@ -82,7 +82,7 @@ impl RunFile {
 
 /// A part of the file, given back when dropped.
 #[derive(Debug)]
-pub(super) struct Extent {
+pub(in crate::txn) struct Extent {
     of: Arc<RunFile>,
     begin: u64,
     bytes: u64,
@@ -90,37 +90,37 @@ pub(super) struct Extent {
 
 impl Extent {
     /// So many bytes of a file.
-    pub(super) fn take(of: &Arc<RunFile>, bytes: u64) -> Extent {
+    pub(in crate::txn) fn take(of: &Arc<RunFile>, bytes: u64) -> Extent {
         let begin = of.space().take(bytes);
         Extent { of: Arc::clone(of), begin, bytes }
     }
 
     /// How many bytes it has.
-    pub(super) fn bytes(&self) -> u64 {
+    pub(in crate::txn) fn bytes(&self) -> u64 {
         self.bytes
     }
 
     /// Gives back all but the first bytes.
-    pub(super) fn cut(&mut self, bytes: u64) {
+    pub(in crate::txn) fn cut(&mut self, bytes: u64) {
         debug_assert!(bytes <= self.bytes, "more was written than there was to write");
         self.of.space().give_back(self.begin + bytes, self.bytes.saturating_sub(bytes));
         self.bytes = bytes;
     }
 
-    pub(super) fn write(&self, bytes: &[u8], at: u64) -> Result<()> {
+    pub(in crate::txn) fn write(&self, bytes: &[u8], at: u64) -> Result<()> {
         debug_assert!(at + bytes.len() as u64 <= self.bytes, "a write behind the extent");
         let written = self.of.file.write_at(bytes, self.begin + at);
         written.map_err(|e| Error::io("writing a part of a large transaction to", &self.of.path, e))
     }
 
     /// Reads so many bytes, or as many as there are.
-    pub(super) fn read(&self, into: &mut [u8], at: u64) -> Result<usize> {
+    pub(in crate::txn) fn read(&self, into: &mut [u8], at: u64) -> Result<usize> {
         let read = self.of.file.read_at(into, self.begin + at);
         read.map_err(|e| Error::io("reading a part of a large transaction from", &self.of.path, e))
     }
 
     /// The name that its file had.
-    pub(super) fn path(&self) -> &Path {
+    pub(in crate::txn) fn path(&self) -> &Path {
         &self.of.path
     }
 }

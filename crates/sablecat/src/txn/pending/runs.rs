@@ -27,11 +27,11 @@ use std::sync::Arc;
 
 use sablecat_os::disk::{Disk, File, How};
 
-use super::Comparator;
 use super::run_file::{Extent, RunFile};
 use super::short::Short;
 use super::write_set::{Pending, Slot};
 use crate::error::{Error, Result};
+use crate::txn::catalog::Comparator;
 
 /// A block ends with the entry that brings it to this.
 const BLOCK_BYTES: usize = 64 << 10;
@@ -93,7 +93,7 @@ impl Place {
 }
 
 /// How keys are ordered.
-pub(super) fn compare(order: Option<&Comparator>, a: &[u8], b: &[u8]) -> Ordering {
+pub(in crate::txn) fn compare(order: Option<&Comparator>, a: &[u8], b: &[u8]) -> Ordering {
     order.map_or_else(|| a.cmp(b), |order| (order.compare)(a, b))
 }
 
@@ -105,7 +105,7 @@ pub(super) fn entry_bytes(key: &[u8], slot: Option<&Pending>) -> u64 {
 
 /// One run.
 #[derive(Debug)]
-pub(super) struct Run {
+pub(in crate::txn) struct Run {
     extent: Extent,
     /// How often what is in it was merged.
     level: u32,
@@ -151,7 +151,7 @@ fn entry(block: &[u8], at: usize) -> Option<Entry<'_>> {
 }
 
 /// A run being written.
-pub(super) struct Writer {
+pub(in crate::txn) struct Writer {
     run: Run,
     buffer: Vec<u8>,
     /// Where the block in progress begins in the buffer.
@@ -161,7 +161,7 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Begins a run that will have so many bytes at most.
-    pub(super) fn begin(file: &Arc<RunFile>, bytes_max: u64) -> Writer {
+    pub(in crate::txn) fn begin(file: &Arc<RunFile>, bytes_max: u64) -> Writer {
         Self::begin_merged(file, bytes_max, 0)
     }
 
@@ -172,7 +172,7 @@ impl Writer {
     }
 
     /// Adds an entry, in key order.
-    pub(super) fn add(&mut self, key: &[u8], slot: Option<&Pending>) -> Result<()> {
+    pub(in crate::txn) fn add(&mut self, key: &[u8], slot: Option<&Pending>) -> Result<()> {
         if self.begun == self.buffer.len() {
             let at = self.written + self.buffer.len() as u64;
             self.run.blocks.push(Block { first: key.into(), at, len: 0 });
@@ -213,7 +213,7 @@ impl Writer {
     }
 
     /// Ends the run.
-    pub(super) fn finish(mut self) -> Result<Run> {
+    pub(in crate::txn) fn finish(mut self) -> Result<Run> {
         if self.begun < self.buffer.len() {
             self.end_block();
         }
@@ -243,7 +243,7 @@ impl Run {
     }
 
     /// What is said of a key, if anything.
-    pub(super) fn get(&self, order: Option<&Comparator>, key: &[u8]) -> Result<Option<Slot>> {
+    pub(in crate::txn) fn get(&self, order: Option<&Comparator>, key: &[u8]) -> Result<Option<Slot>> {
         let after = self.blocks.partition_point(|block| compare(order, &block.first, key).is_le());
         let Some(index) = after.checked_sub(1) else { return Ok(None) };
         let block = self.block(index)?;
@@ -259,7 +259,7 @@ impl Run {
     }
 
     /// The first key beyond the lower bound (`forward`), or the last below the upper.
-    pub(super) fn edge(
+    pub(in crate::txn) fn edge(
         &self,
         order: Option<&Comparator>,
         bound: Bound<&[u8]>,
@@ -360,7 +360,7 @@ impl Cursor<'_> {
 }
 
 /// Runs as one, in key order: of what several say of a key the newest counts.
-pub(super) struct Merge<'r> {
+pub(in crate::txn) struct Merge<'r> {
     order: Option<&'r Comparator>,
     /// The oldest first.
     cursors: Vec<Cursor<'r>>,
@@ -368,7 +368,7 @@ pub(super) struct Merge<'r> {
 
 impl<'r> Merge<'r> {
     /// Everything after a key; none: from the beginning.
-    pub(super) fn after(
+    pub(in crate::txn) fn after(
         order: Option<&'r Comparator>,
         runs: &'r [Run],
         after: Option<&[u8]>,
@@ -383,7 +383,7 @@ impl<'r> Merge<'r> {
     }
 
     /// The next key and what is said of it.
-    pub(super) fn next(&mut self) -> Result<Option<(Vec<u8>, Slot)>> {
+    pub(in crate::txn) fn next(&mut self) -> Result<Option<(Vec<u8>, Slot)>> {
         let Some(key) = self.peek().map(<[u8]>::to_vec) else { return Ok(None) };
         let mut newest = None;
         for cursor in &mut self.cursors {

@@ -2,10 +2,10 @@
 
 use std::sync::atomic::{self, AtomicU64};
 
-use super::ranges::Added;
 use super::short::Short;
 use super::write_set::Pending;
 use crate::error::{Error, Result};
+use crate::txn::ranges::Added;
 use crate::types::TreeId;
 
 /// What undoes a change.
@@ -19,7 +19,7 @@ struct Undo {
 
 /// What was before a change.
 #[derive(Debug)]
-pub(super) enum Undone {
+pub(in crate::txn) enum Undone {
     /// A record, and what was there: nothing, or what was pending.
     Record(Short, Option<Pending>),
     /// The removal of a range.
@@ -39,7 +39,7 @@ pub(crate) struct Position {
 
 /// The journal of a write set.
 #[derive(Debug)]
-pub(super) struct Journal {
+pub(in crate::txn) struct Journal {
     /// The write set's number: no other of this process has it.
     set: u64,
     /// How many changes there have been, the undone ones counted.
@@ -53,12 +53,12 @@ pub(super) struct Journal {
 static SETS: AtomicU64 = AtomicU64::new(1);
 
 impl Journal {
-    pub(super) fn new() -> Journal {
+    pub(in crate::txn) fn new() -> Journal {
         // Relaxed: the numbers need only differ.
         Journal { set: SETS.fetch_add(1, atomic::Ordering::Relaxed), changes: 0, undos: Vec::new(), kept: 0 }
     }
 
-    pub(super) fn position(&self) -> Position {
+    pub(in crate::txn) fn position(&self) -> Position {
         Position {
             set: self.set,
             len: self.undos.len(),
@@ -67,7 +67,7 @@ impl Journal {
     }
 
     /// Refuses a position that cannot be rolled back to.
-    pub(super) fn check(&self, position: Position) -> Result<()> {
+    pub(in crate::txn) fn check(&self, position: Position) -> Result<()> {
         if position.set != self.set {
             return Err(foreign());
         }
@@ -88,7 +88,7 @@ impl Journal {
     }
 
     /// Notes a change.
-    pub(super) fn note(&mut self, tree: TreeId, what: Undone) {
+    pub(in crate::txn) fn note(&mut self, tree: TreeId, what: Undone) {
         self.changes += 1;
         self.undos.push(Undo { change: self.changes, tree, what });
     }
@@ -102,12 +102,12 @@ impl Journal {
     }
 
     /// Keeps what was noted so far from being rolled back; says how much was kept before.
-    pub(super) fn keep(&mut self) -> usize {
+    pub(in crate::txn) fn keep(&mut self) -> usize {
         std::mem::replace(&mut self.kept, self.undos.len())
     }
 
     /// Ends [`Journal::keep`], by what that said.
-    pub(super) fn keep_only(&mut self, kept: usize) {
+    pub(in crate::txn) fn keep_only(&mut self, kept: usize) {
         self.kept = kept;
     }
 }

@@ -20,23 +20,22 @@ use std::ops::Bound;
 use std::slice;
 use std::sync::Arc;
 
-use super::catalog::{self, CATALOG};
-use super::ranges::{self, Ranges, Span};
 use super::run_file::RunFile;
 use super::runs::{self, Merge, Place, Run, Writer, compare, entry_bytes};
 use super::savepoints::{Journal, Position, Undone, foreign};
 use super::short::Short;
-use super::{Comparator, TreeRef};
 use crate::access::hash::Hashing;
 use crate::access::{Bounds, PendingRecord};
 use crate::error::Result;
+use crate::txn::catalog::{self, CATALOG, Comparator, TreeRef};
+use crate::txn::ranges::{self, Ranges, Span};
 use crate::types::TreeId;
 
 /// What a record is to become: a value, or none (removed).
 pub(crate) type Pending = Option<Short>;
 
 /// What is said of a key: what is pending, or that nothing is.
-pub(super) type Slot = Option<Pending>;
+pub(in crate::txn) type Slot = Option<Pending>;
 
 /// What a record takes in memory beside its bytes, about.
 const RECORD_BYTES: usize = 80;
@@ -285,7 +284,7 @@ impl Records {
 
     /// Whether there is a record of a key that begins so, where nothing has gone to a file and keys are in
     /// the order of bytes.
-    pub(super) fn has_prefix(&self, prefix: &[u8]) -> bool {
+    pub(in crate::txn) fn has_prefix(&self, prefix: &[u8]) -> bool {
         debug_assert!(self.runs.is_empty());
         self.recent
             .edge(Bound::Included(prefix), Bound::Unbounded, true)

@@ -14,18 +14,20 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use super::apply::OwnedValue;
-use super::catalog::CATALOG;
-use super::ranges::Span;
-use super::write_set::WriteSet;
-use super::{Committed, Kernel, TreeRef, conflict};
+use crate::access::Scan;
 use crate::error::Result;
 use crate::pages::Participant;
+use crate::txn::catalog::{CATALOG, TreeRef};
+use crate::txn::commit::Committer;
+use crate::txn::pending::write_set::WriteSet;
+use crate::txn::ranges::{self, Span};
+use crate::txn::refusals::conflict;
+use crate::txn::state::{Committed, OwnedValue};
 use crate::types::TreeId;
 
 /// What records were found to be, by tree and key.
 #[derive(Debug, Default)]
-pub(super) struct Claims {
+pub(in crate::txn) struct Claims {
     records: BTreeMap<(TreeId, Vec<u8>), Claim>,
     /// Records that are to be there.
     staying: BTreeMap<(TreeId, Vec<u8>), TreeRef>,
@@ -51,18 +53,18 @@ struct Claim {
 
 impl Claims {
     /// Notes what a record was found to be; what it was found to first counts.
-    pub(super) fn add(&mut self, tree: &TreeRef, key: &[u8], found: Option<&[u8]>) {
+    pub(in crate::txn) fn add(&mut self, tree: &TreeRef, key: &[u8], found: Option<&[u8]>) {
         let claim = || Claim { tree: tree.clone(), found: found.map(<[u8]>::to_vec) };
         self.records.entry((tree.id, key.to_vec())).or_insert_with(claim);
     }
 
     /// A record that is there is to be there.
-    pub(super) fn add_staying(&mut self, tree: &TreeRef, key: &[u8]) {
+    pub(in crate::txn) fn add_staying(&mut self, tree: &TreeRef, key: &[u8]) {
         self.staying.entry((tree.id, key.to_vec())).or_insert_with(|| tree.clone());
     }
 
     /// A range is to be empty, but for what the transaction changes in it, if it removes a record.
-    pub(super) fn add_empty(&mut self, tree: &TreeRef, span: Span, (of, key): (TreeId, &[u8])) {
+    pub(in crate::txn) fn add_empty(&mut self, tree: &TreeRef, span: Span, (of, key): (TreeId, &[u8])) {
         let begin = match &span.0 {
             Bound::Included(key) | Bound::Excluded(key) => key.clone(),
             Bound::Unbounded => Vec::new(),
@@ -71,16 +73,21 @@ impl Claims {
         self.empty.entry((tree.id, begin)).or_insert_with(empty);
     }
 
-    pub(super) fn clear(&mut self) {
+    pub(in crate::txn) fn clear(&mut self) {
         *self = Claims::default();
     }
 }
 
-impl Kernel {
+impl Committer {
     /// In the commit step, as the last part of it that may fail: a conflict if a record that was claimed, and
     /// is to change, is not what it was found to be. If a name stood for a database, that loses it, for
     /// another name or for good, and others are told.
-    pub(super) fn settle_claims(&self, claims: &Claims, writes: &WriteSet, me: &Participant) -> Result<()> {
+    pub(in crate::txn) fn settle_claims(
+        &self,
+        claims: &Claims,
+        writes: &WriteSet,
+        me: &Participant,
+    ) -> Result<()> {
         let newest = self.pages.newest();
         let mut takes_names = false;
         for ((tree, key), claim) in &claims.records {
@@ -132,5 +139,23 @@ impl Kernel {
             }
         }
         Ok(())
+    }
+
+    /// In the commit step: whether a range is empty in the newest state but for what is pending there.
+    fn is_empty_but_for(
+        &self,
+        (tree, span): (&TreeRef, &Span),
+        writes: &WriteSet,
+        mut newest: Committed<'_>,
+    ) -> Result<bool> {
+        let (lower, upper) = ranges::bounds(span);
+        let mut scan = Scan::new(lower.map(<[u8]>::to_vec), upper.map(<[u8]>::to_vec));
+        while let Some((key, _)) = scan.next(&tree.tree(), &mut newest, true)? {
+            let pending = writes.records(tree.id).map_or(Ok(None), |records| records.get(&key))?;
+            if pending.is_none() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 }

@@ -5,22 +5,23 @@ use std::cell::RefCell;
 use std::ops::Bound;
 
 use super::reads::ReadSet;
-use super::write_set::WriteSet;
-use super::{Kernel, TreeRef};
 use crate::access::{Bounds, PageCopy, Part, PendingRecord, Source, Wanted};
 use crate::error::Result;
 use crate::pages::Participant;
+use crate::txn::catalog::TreeRef;
+use crate::txn::pending::write_set::WriteSet;
+use crate::txn::state::States;
 use crate::types::Lsn;
 
 /// A transaction's snapshot with its pending records over it.
-pub(super) struct Merged<'a> {
-    pub(super) kernel: &'a Kernel,
-    pub(super) me: &'a Participant,
-    pub(super) at: Lsn,
-    pub(super) tree: &'a TreeRef,
-    pub(super) writes: &'a WriteSet,
+pub(in crate::txn) struct Merged<'a> {
+    pub(in crate::txn) kernel: &'a States,
+    pub(in crate::txn) me: &'a Participant,
+    pub(in crate::txn) at: Lsn,
+    pub(in crate::txn) tree: &'a TreeRef,
+    pub(in crate::txn) writes: &'a WriteSet,
     /// Where what was read is noted, if it is.
-    pub(super) reads: Option<&'a RefCell<ReadSet>>,
+    pub(in crate::txn) reads: Option<&'a RefCell<ReadSet>>,
 }
 
 impl Source for Merged<'_> {

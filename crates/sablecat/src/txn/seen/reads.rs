@@ -23,15 +23,16 @@ use std::cell::RefCell;
 use std::collections::{BTreeSet, HashSet};
 use std::ops::{Bound, Range};
 
-use super::changes::PageMap;
-use super::presence::removed;
-use super::ranges;
-use super::ranks::count_between;
-use super::recent::Published;
-use super::{Committed, Kernel, TreeRef, conflict};
 use crate::access::{Bounds, PageCopy, PageRead, Part, PendingRecord, Source, Tree, Wanted};
 use crate::error::{Error, Result};
 use crate::pages::Participant;
+use crate::txn::catalog::TreeRef;
+use crate::txn::commit::Committer;
+use crate::txn::commit::changes::PageMap;
+use crate::txn::commit::recent::Published;
+use crate::txn::ranges;
+use crate::txn::refusals::{conflict, removed};
+use crate::txn::state::Committed;
 use crate::types::{Lsn, PageId};
 
 /// Reads of more leaves than this are found by hashing.
@@ -179,7 +180,7 @@ pub(crate) struct Watch<'a> {
 
 /// Which states come after trees were built anew, and after names of databases were taken away: then what was
 /// read may be no page of its tree, or of no database, and never change.
-fn elsewhere(kernel: &Kernel) -> (Lsn, Lsn) {
+fn elsewhere(kernel: &Committer) -> (Lsn, Lsn) {
     (kernel.pages.rebuilt_since(), kernel.names_since())
 }
 
@@ -334,7 +335,7 @@ impl ReadSet {
     }
 
     /// The trees that were found not to be there.
-    pub(super) fn absent(&self) -> impl Iterator<Item = &TreeRef> {
+    pub(in crate::txn) fn absent(&self) -> impl Iterator<Item = &TreeRef> {
         self.absent.iter()
     }
 
@@ -370,7 +371,7 @@ impl ReadSet {
     /// be read in. Waits for the commit role.
     pub(crate) fn validate_ahead<'k>(
         &mut self,
-        kernel: &'k Kernel,
+        kernel: &'k Committer,
         at: Lsn,
         me: &Participant,
     ) -> Result<Ahead<'k>> {
@@ -405,7 +406,12 @@ impl ReadSet {
     ///
     /// # Errors
     /// A conflict if something would read differently already.
-    pub(crate) fn watch<'k>(&mut self, kernel: &'k Kernel, at: Lsn, me: &Participant) -> Result<Watch<'k>> {
+    pub(crate) fn watch<'k>(
+        &mut self,
+        kernel: &'k Committer,
+        at: Lsn,
+        me: &Participant,
+    ) -> Result<Watch<'k>> {
         self.homes.clear();
         // Before all is validated: what changes these words later is noticed.
         let elsewhere = elsewhere(kernel);
@@ -427,7 +433,7 @@ impl ReadSet {
     /// Whether anything that was read may read differently by now.
     pub(crate) fn is_disturbed(
         &self,
-        kernel: &Kernel,
+        kernel: &Committer,
         watch: &mut Watch<'_>,
         me: &Participant,
     ) -> Result<bool> {
@@ -442,7 +448,7 @@ impl ReadSet {
     /// one up to which all of it still stands.
     fn validate_all(
         &mut self,
-        kernel: &Kernel,
+        kernel: &Committer,
         at: Lsn,
         published: &mut Published<'_>,
         me: &Participant,
@@ -474,7 +480,7 @@ impl ReadSet {
     }
 
     /// A conflict if anything that was counted comes to something else at `now`, which is pinned.
-    fn count_again(&self, kernel: &Kernel, now: Lsn, me: &Participant) -> Result<()> {
+    fn count_again(&self, kernel: &Committer, now: Lsn, me: &Participant) -> Result<()> {
         let state = Committed { kernel, me, at: now };
         for Counted { tree, span, records } in &self.counted {
             if count_between(&state, &self.trees[*tree].tree(), ranges::bounds(span))? != *records {
@@ -497,7 +503,7 @@ impl ReadSet {
     /// snapshot itself, holds the newest state, since nobody else publishes meanwhile.
     pub(crate) fn validate(
         &self,
-        kernel: &Kernel,
+        kernel: &Committer,
         at: Lsn,
         ahead: &Ahead<'_>,
         me: &Participant,
@@ -537,7 +543,13 @@ impl ReadSet {
     ///
     /// That state is pinned for this alone: to look at what is published may mean to help who commits, which
     /// takes the guard; and kept for longer it would keep what others free.
-    fn compare_with_newest(&mut self, kernel: &Kernel, read: usize, at: Lsn, me: &Participant) -> Result<()> {
+    fn compare_with_newest(
+        &mut self,
+        kernel: &Committer,
+        read: usize,
+        at: Lsn,
+        me: &Participant,
+    ) -> Result<()> {
         let newest = kernel.pages.guarded(me);
         let leaves = self.compare(kernel, read, (at, newest.at()), me)?;
         let own = self.reads[read].page;
@@ -549,7 +561,7 @@ impl ReadSet {
     /// the leaves that have what was read at the later one.
     fn compare(
         &self,
-        kernel: &Kernel,
+        kernel: &Committer,
         read: usize,
         (at, now): (Lsn, Lsn),
         me: &Participant,
@@ -565,6 +577,20 @@ impl ReadSet {
         }
         Ok(newest.leaves)
     }
+}
+
+/// How many records of a counted tree lie between two bounds.
+pub(in crate::txn) fn count_between<R: PageRead>(
+    reader: &R,
+    tree: &Tree<'_>,
+    (lower, upper): Bounds<'_>,
+) -> Result<u64> {
+    let below = match lower {
+        Bound::Unbounded => 0,
+        Bound::Included(key) => tree.count_below(reader, Bound::Excluded(key))?,
+        Bound::Excluded(key) => tree.count_below(reader, Bound::Included(key))?,
+    };
+    Ok(tree.count_below(reader, upper)?.saturating_sub(below))
 }
 
 #[cold]

@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use super::Kernel;
+use super::States;
 use crate::access::{Found, PageCopy, PageRead, Part, PendingRecord, Source, State, Wanted, long};
 use crate::error::{Error, Result};
 use crate::pages::{Participant, Snapshot};
@@ -14,7 +14,7 @@ const PAGES_AN_OPERATION: usize = 64;
 /// The state at an LSN that `me` has pinned.
 #[derive(Clone, Copy)]
 pub(crate) struct Committed<'a> {
-    pub(crate) kernel: &'a Kernel,
+    pub(crate) kernel: &'a States,
     pub(crate) me: &'a Participant,
     pub(crate) at: Lsn,
 }
@@ -45,7 +45,7 @@ impl PageRead for Committed<'_> {
 
 impl Committed<'_> {
     /// Copies the wanted page, and says which that is.
-    pub(super) fn copy_page(
+    pub(in crate::txn) fn copy_page(
         &self,
         part: &Part<'_>,
         wanted: Wanted<'_>,
@@ -69,7 +69,7 @@ impl Source for Committed<'_> {
     }
 }
 
-impl Kernel {
+impl States {
     /// A long value, whole.
     pub(crate) fn load_long(&self, me: &Participant, at: Lsn, first: PageId, len: u64) -> Result<Vec<u8>> {
         // Before there is memory for so much: a damaged leaf may say anything.
@@ -81,7 +81,7 @@ impl Kernel {
         Ok(value)
     }
 
-    pub(super) fn read_long(
+    pub(in crate::txn) fn read_long(
         &self,
         me: &Participant,
         at: Lsn,

@@ -4,15 +4,14 @@
 //! it is found from the root. A key too long for a page is first taken to the innermost subtree that it leads
 //! to.
 
-use super::Kernel;
-use super::apply::OwnedValue;
-use super::committed::Committed;
+use super::{Committed, States};
 use crate::access::{Place, Tree, Value};
 use crate::error::Result;
 use crate::pages::{Participant, Snapshot};
+use crate::txn::catalog::TreeRef;
 use crate::types::{Lsn, PageId};
 
-impl Kernel {
+impl States {
     /// Shows `look` the value in the snapshot of a key that is not nested, or none.
     #[inline]
     pub(crate) fn look_up<R>(
@@ -27,7 +26,13 @@ impl Kernel {
 
     /// The page that covered `key` at `at`.
     #[inline]
-    pub(super) fn locate(&self, tree: &Tree<'_>, key: &[u8], at: Lsn, me: &Participant) -> Result<PageId> {
+    pub(in crate::txn) fn locate(
+        &self,
+        tree: &Tree<'_>,
+        key: &[u8],
+        at: Lsn,
+        me: &Participant,
+    ) -> Result<PageId> {
         self.pages.operate(me, || {
             let mut snapshot = self.pages.at_pin(me, at)?;
             let are_good = me.hints.are_of(at, self.pages.leaves_since());
@@ -63,7 +68,7 @@ impl Kernel {
     }
 
     /// The value of a record at an LSN that `me` has pinned.
-    pub(super) fn value_at(
+    pub(in crate::txn) fn value_at(
         &self,
         tree: &Tree<'_>,
         key: &[u8],
@@ -75,6 +80,36 @@ impl Kernel {
             let mut snapshot = self.pages.at_pin(me, at)?;
             self.look_up(&mut snapshot, &place.tree, place.rest, |value| value.map(OwnedValue::of))
         })
+    }
+
+    /// Whether a record is the same at two moments.
+    pub(in crate::txn) fn record_is_same(
+        &self,
+        tree: &TreeRef,
+        key: &[u8],
+        at: Lsn,
+        now: Lsn,
+        me: &Participant,
+    ) -> Result<bool> {
+        let view = tree.tree();
+        Ok(self.value_at(&view, key, at, me)? == self.value_at(&view, key, now, me)?)
+    }
+}
+
+/// A value by which two states of a record are compared. Long values never change in place, so their place
+/// stands for them.
+#[derive(PartialEq, Eq)]
+pub(in crate::txn) enum OwnedValue {
+    Inline(Vec<u8>),
+    Long(PageId, u64),
+}
+
+impl OwnedValue {
+    pub(in crate::txn) fn of(value: Value<'_>) -> OwnedValue {
+        match value {
+            Value::Inline(bytes) => OwnedValue::Inline(bytes.to_vec()),
+            Value::Long { first_page, len } => OwnedValue::Long(first_page, len),
+        }
     }
 }
 

@@ -1,14 +1,16 @@
 //! Changes of records that somebody follows, in a transaction.
 
-use super::catalog::{self, CatalogEntry, note_key};
-use super::follow::{self, Follow, Records, View, With};
-use super::ranges::{self, Span};
-use super::savepoints::Position;
-use super::short::Short;
-use super::transaction::Transaction;
-use super::{Isolation, Kernel, Presence, TreeRef, conflict};
+use super::Transaction;
 use crate::access::{Change, Scan, State};
 use crate::error::{Error, Result};
+use crate::pages::Pages;
+use crate::txn::catalog::follow::{self, Follow, Records, View, With};
+use crate::txn::catalog::{self, CatalogEntry, Presence, TreeRef, note_key};
+use crate::txn::options::Isolation;
+use crate::txn::pending::savepoints::Position;
+use crate::txn::pending::short::Short;
+use crate::txn::ranges::Span;
+use crate::txn::refusals::conflict;
 use crate::types::{Lsn, TreeId};
 
 impl Transaction<'_> {
@@ -103,8 +105,12 @@ impl Drop for Steps<'_, '_> {
 }
 
 impl View for Transaction<'_> {
-    fn kernel(&self) -> &Kernel {
-        self.kernel
+    fn pages(&self) -> &Pages {
+        &self.kernel.pages
+    }
+
+    fn names_since(&self) -> Lsn {
+        self.kernel.names_since()
     }
 
     fn state(&self) -> Lsn {
@@ -170,25 +176,5 @@ impl Records for Transaction<'_> {
             self.writes.set(tree, key, value.as_deref().map(Short::from))?;
         }
         self.writes.set(tree, key, value.map(Short::from))
-    }
-}
-
-impl Kernel {
-    /// In the commit step: whether a range is empty in the newest state but for what is pending there.
-    pub(super) fn is_empty_but_for(
-        &self,
-        (tree, span): (&TreeRef, &Span),
-        writes: &super::write_set::WriteSet,
-        mut newest: super::Committed<'_>,
-    ) -> Result<bool> {
-        let (lower, upper) = ranges::bounds(span);
-        let mut scan = Scan::new(lower.map(<[u8]>::to_vec), upper.map(<[u8]>::to_vec));
-        while let Some((key, _)) = scan.next(&tree.tree(), &mut newest, true)? {
-            let pending = writes.records(tree.id).map_or(Ok(None), |records| records.get(&key))?;
-            if pending.is_none() {
-                return Ok(false);
-            }
-        }
-        Ok(true)
     }
 }

@@ -27,8 +27,8 @@
 //! with [`Transaction::try_lock`] they may lock. But who waits for a change waits for that as well.
 //!
 //! # One by itself
-//! Who appends or consumes one record by itself has no lock, but the page latched (single.rs). So who has
-//! locked a batch or a record takes the commit role once before it looks at the newest state.
+//! Who appends or consumes one record by itself has no lock, but the page latched (operations/queue.rs). So
+//! who has locked a batch or a record takes the commit role once before it looks at the newest state.
 //!
 //! Each transaction remembers up to where it has consumed everything, so that it does not go over its own
 //! removals again. Nothing else has to be remembered: leaves that get empty are joined with
@@ -44,23 +44,24 @@
 //! down to the first leaf and a copy, 150; a lock; a comparison of two states of a leaf, nothing if it has
 //! not changed; the removal.
 
-pub(super) mod single;
-
 use std::cell::RefCell;
 use std::ops::{Bound, Range};
 
+use super::Transaction;
 use crate::access::{Found, Scan, State};
 use crate::error::{Error, Result};
+use crate::txn::catalog::TreeRef;
+use crate::txn::commit::publish;
 use crate::txn::locks::{Mode, record_hash};
-use crate::txn::merged::Merged;
-use crate::txn::presence::removed;
-use crate::txn::publish;
-use crate::txn::reads::ReadSet;
-use crate::txn::{Committed, Isolation, Kernel, Transaction, TreeRef};
+use crate::txn::options::Isolation;
+use crate::txn::refusals::removed;
+use crate::txn::seen::merged::Merged;
+use crate::txn::seen::reads::ReadSet;
+use crate::txn::state::Committed;
 use crate::types::{Lsn, TreeId};
 
 /// Numbers that one lock is for.
-const BATCH: u64 = 64;
+pub(in crate::txn) const BATCH: u64 = 64;
 /// So many batches in a row are tried. What comes then may be one transaction's that appends very much, so
 /// each step is twice as far as the one before;
 const TRIES_IN_A_ROW: u32 = 16;
@@ -92,14 +93,14 @@ impl Queues {
     }
 
     /// Records that it has consumed may be there again.
-    pub(in crate::txn) fn rolled_back(&mut self) {
+    pub(super) fn rolled_back(&mut self) {
         if let Some(known) = &mut self.0 {
             known.fronts.clear();
         }
     }
 
     /// What was looked at in vain; all else is forgotten.
-    pub(in crate::txn) fn take_empty(&mut self) -> Option<ReadSet> {
+    pub(super) fn take_empty(&mut self) -> Option<ReadSet> {
         self.0.take().map(|known| known.empty.into_inner())
     }
 
@@ -141,12 +142,12 @@ pub(crate) fn number_of(key: &[u8]) -> Result<u64> {
     })
 }
 
-fn next_after(number: u64) -> Result<u64> {
+pub(in crate::txn) fn next_after(number: u64) -> Result<u64> {
     number.checked_add(1).ok_or_else(|| Error::exhausted("all numbers of a queue are used"))
 }
 
 /// The name of a batch's lock.
-fn turn(tree: TreeId, batch: u64) -> u64 {
+pub(in crate::txn) fn turn(tree: TreeId, batch: u64) -> u64 {
     let [a, b, c, d, e, f, g, h] = batch.to_be_bytes();
     record_hash(tree, &[a, b, c, d, e, f, g, h, TURN])
 }

@@ -11,26 +11,14 @@
 
 use std::ops::Bound;
 
-use super::ranges::{self, Span};
-use super::transaction::Transaction;
-use super::write_set::Records;
-use super::{Committed, TreeRef};
-use crate::access::{Bounds, Found, PageRead, State, Tree};
+use super::Transaction;
+use crate::access::{Bounds, Found, State};
 use crate::error::Result;
-
-/// How many records of a counted tree lie between two bounds.
-pub(super) fn count_between<R: PageRead>(
-    reader: &R,
-    tree: &Tree<'_>,
-    (lower, upper): Bounds<'_>,
-) -> Result<u64> {
-    let below = match lower {
-        Bound::Unbounded => 0,
-        Bound::Included(key) => tree.count_below(reader, Bound::Excluded(key))?,
-        Bound::Excluded(key) => tree.count_below(reader, Bound::Included(key))?,
-    };
-    Ok(tree.count_below(reader, upper)?.saturating_sub(below))
-}
+use crate::txn::catalog::TreeRef;
+use crate::txn::pending::write_set::Records;
+use crate::txn::ranges::{self, Span};
+use crate::txn::seen::reads::count_between;
+use crate::txn::state::Committed;
 
 /// A pending record.
 struct Weight {
@@ -120,7 +108,7 @@ impl Transaction<'_> {
     }
 
     /// Whether the snapshot has a record that no removed range takes.
-    pub(super) fn stands(&self, tree: &TreeRef, records: &Records, key: &[u8]) -> Result<bool> {
+    pub(in crate::txn) fn stands(&self, tree: &TreeRef, records: &Records, key: &[u8]) -> Result<bool> {
         Ok(!tree.is_new()
             && records.removed_around(key).is_none()
             && self.look(tree, |state| self.extent(state, tree, key, |_| ()))?.is_some())

@@ -8,10 +8,10 @@
 //! What the transaction itself has set there is not pending any more. The range is one entry of its write
 //! set, of the log, and of the commit step's work (apply.rs).
 
-use super::TreeRef;
-use super::ranges::{self, Span};
-use super::transaction::Transaction;
+use super::Transaction;
 use crate::error::{Error, ErrorKind, Result};
+use crate::txn::catalog::TreeRef;
+use crate::txn::ranges::{self, Span};
 
 impl Transaction<'_> {
     /// Removes all records between two bounds; how many there were. On any error nothing is removed. Nobody

@@ -7,13 +7,15 @@
 use std::cell::Cell;
 use std::ops::Bound;
 
-use super::merged::Merged;
-use super::presence::removed;
-use super::transaction::Transaction;
-use super::{Committed, Isolation, TreeRef};
+use super::Transaction;
 use crate::access::{Found, Place, Scan, State, Value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pages::{Participant, header};
+use crate::txn::catalog::TreeRef;
+use crate::txn::options::Isolation;
+use crate::txn::refusals::removed;
+use crate::txn::seen::merged::Merged;
+use crate::txn::state::Committed;
 use crate::types::{Lsn, PageId};
 
 /// An operation in progress in a transaction's seat.
@@ -35,7 +37,7 @@ enum Shown<R> {
 }
 
 /// What a record's value is: what was made of it, or, if it is long, where it begins and how long it is.
-pub(super) enum Extent<R> {
+pub(in crate::txn) enum Extent<R> {
     Inline(R),
     Long(PageId, u64),
 }
@@ -74,7 +76,7 @@ impl<'k> Transaction<'k> {
 
     /// What a look at a tree comes to; that the tree is not there is noted.
     #[inline]
-    pub(super) fn looked<T>(&self, tree: &TreeRef, looked: Result<T>) -> Result<T> {
+    pub(in crate::txn) fn looked<T>(&self, tree: &TreeRef, looked: Result<T>) -> Result<T> {
         if let Err(error) = &looked {
             self.note_if_absent(tree, error);
         }
@@ -209,7 +211,7 @@ impl<'k> Transaction<'k> {
 
     /// What `look` makes of a committed value, or, if that is long, where it begins and how long it is; none
     /// if there is no record.
-    pub(super) fn extent<R>(
+    pub(in crate::txn) fn extent<R>(
         &self,
         state: Committed<'_>,
         tree: &TreeRef,
@@ -260,7 +262,7 @@ impl<'k> Transaction<'k> {
     }
 
     /// What of the state it sees, with what is pending over it, a scan looks at.
-    pub(super) fn merged<'a>(
+    pub(in crate::txn) fn merged<'a>(
         &'a self,
         Committed { kernel, me, at }: Committed<'a>,
         tree: &'a TreeRef,

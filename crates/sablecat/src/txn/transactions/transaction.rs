@@ -8,41 +8,33 @@
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{self, AtomicU64};
-use std::time::Duration;
 
-use super::apply::WriteCheck;
-use super::catalog::{CATALOG, CatalogEntry};
-use super::changes::Changes;
-use super::claims::Claims;
-use super::locks::{Held, Mode, record_hash};
+use super::Transactions;
 use super::queue::Queues;
-use super::reads::ReadSet;
-use super::savepoints::Position;
-use super::scratch::Record;
-use super::short::Short;
 use super::waiting::PassedOver;
-use super::write_set::{Pending, Records, WriteSet};
-use super::{Durability, Isolation, Kernel, TreeRef, conflict, count_conflict, publish};
 use crate::access::{StateId, Tried};
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::RecordBuilder;
 use crate::pages::{Participant, Seat};
 use crate::region::Held as HeldRole;
+use crate::txn::catalog::{CATALOG, CatalogEntry, TreeRef};
+use crate::txn::commit::changes::Changes;
+use crate::txn::commit::publish;
+use crate::txn::commit::scratch::Record;
+use crate::txn::locks::{Held, Mode, record_hash};
+use crate::txn::options::{Durability, Isolation, Options};
+use crate::txn::pending::savepoints::Position;
+use crate::txn::pending::short::Short;
+use crate::txn::pending::write_set::{Pending, Records, WriteSet};
+use crate::txn::refusals::{conflict, count_conflict};
+use crate::txn::seen::claims::Claims;
+use crate::txn::seen::reads::ReadSet;
+use crate::txn::trees::apply::WriteCheck;
 use crate::types::{Lsn, TreeId};
 
 /// Write sets with more records than this are applied with the structure latches from the start: some leaf
 /// will be full.
 const SHAPE_FIRST: usize = 64;
-
-/// How a transaction is to run.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Options {
-    pub(crate) isolation: Isolation,
-    pub(crate) durability: Durability,
-    pub(crate) read_only: bool,
-    /// How long to wait for a record lock.
-    pub(crate) patience: Duration,
-}
 
 /// Numbers of runs of transactions.
 static RUNS: AtomicU64 = AtomicU64::new(1);
@@ -52,36 +44,36 @@ pub(crate) type Stamp = (StateId, u64);
 
 /// A transaction in progress.
 pub(crate) struct Transaction<'k> {
-    pub(super) kernel: &'k Kernel,
-    pub(super) seat: Seat<'k>,
+    pub(in crate::txn) kernel: &'k Transactions,
+    pub(in crate::txn) seat: Seat<'k>,
     /// The snapshot.
-    pub(super) at: Cell<Lsn>,
-    pub(super) options: Options,
-    pub(super) writes: WriteSet,
-    pub(super) reads: RefCell<ReadSet>,
+    pub(in crate::txn) at: Cell<Lsn>,
+    pub(in crate::txn) options: Options,
+    pub(in crate::txn) writes: WriteSet,
+    pub(in crate::txn) reads: RefCell<ReadSet>,
     /// Names that are to change only if they still stand for what they were found to.
-    pub(super) claims: Claims,
-    pub(super) held: Held,
-    pub(super) passed: PassedOver,
+    pub(in crate::txn) claims: Claims,
+    pub(in crate::txn) held: Held,
+    pub(in crate::txn) passed: PassedOver,
     /// What it knows of the queues that it uses.
     pub(super) queues: Queues,
     /// Counts what was done since the snapshot was taken; 0: it may still be moved.
-    pub(super) used: Cell<u64>,
+    pub(in crate::txn) used: Cell<u64>,
     /// An operation is in progress in its seat.
-    pub(super) busy: Cell<bool>,
+    pub(in crate::txn) busy: Cell<bool>,
     /// Its slot says what it is called.
     pub(super) is_named: Cell<bool>,
     /// The number of this run of it, if it notes what it reads or has set anything; 0: none was asked for. No
     /// other run of a transaction of this process has it.
-    pub(super) run: Cell<u64>,
+    pub(in crate::txn) run: Cell<u64>,
     /// Counts what was set and rolled back.
     pub(super) sets: u64,
     /// Holds the serial gate, with which nobody else commits.
-    pub(super) gate: Option<HeldRole<'k>>,
+    pub(in crate::txn) gate: Option<HeldRole<'k>>,
     /// Does not wait for who has it.
     pub(super) passes_gate: bool,
     /// The list of what its commit has replaced, if it was a large one.
-    pub(super) replaced: Option<CatalogEntry>,
+    pub(in crate::txn) replaced: Option<CatalogEntry>,
 }
 
 impl std::fmt::Debug for Transaction<'_> {
@@ -105,7 +97,7 @@ impl Drop for Transaction<'_> {
 
 impl<'k> Transaction<'k> {
     /// Begins: takes a seat and pins the newest published state.
-    pub(crate) fn begin(kernel: &'k Kernel, options: Options) -> Result<Transaction<'k>> {
+    pub(crate) fn begin(kernel: &'k Transactions, options: Options) -> Result<Transaction<'k>> {
         let seat = kernel.pages.sit()?;
         seat.slot().clear_revoked();
         let at = kernel.pages.pin(&seat);
@@ -115,7 +107,7 @@ impl<'k> Transaction<'k> {
     /// Begins at the snapshot of another transaction, which only reads and lasts longer: see
     /// `Participants::sit_beside`.
     pub(crate) fn begin_beside(
-        kernel: &'k Kernel,
+        kernel: &'k Transactions,
         options: Options,
         (slot, at): (u16, Lsn),
     ) -> Result<Transaction<'k>> {
@@ -124,7 +116,7 @@ impl<'k> Transaction<'k> {
 
     /// A transaction in a seat that has pinned its snapshot.
     #[inline]
-    fn at_pin(kernel: &'k Kernel, seat: Seat<'k>, at: Lsn, options: Options) -> Transaction<'k> {
+    fn at_pin(kernel: &'k Transactions, seat: Seat<'k>, at: Lsn, options: Options) -> Transaction<'k> {
         Transaction {
             kernel,
             seat,
@@ -201,7 +193,7 @@ impl<'k> Transaction<'k> {
     /// What tells the state that it looks at from others: leaves that were copied from another may not be
     /// used in this one. Who notes what it reads has to see each leaf itself, and what one has set no other
     /// has; for all others the snapshot says everything.
-    pub(super) fn state(&self, at: Lsn) -> StateId {
+    pub(in crate::txn) fn state(&self, at: Lsn) -> StateId {
         if (self.tracks_reads() || self.sets > 0) && self.run.get() == 0 {
             // Relaxed: the numbers need only differ.
             self.run.set(RUNS.fetch_add(1, atomic::Ordering::Relaxed));
@@ -337,7 +329,7 @@ impl<'k> Transaction<'k> {
     }
 
     /// What a record is to become, if it is to change.
-    pub(super) fn pending(&self, tree: TreeId, key: &[u8]) -> Result<Option<Cow<'_, Pending>>> {
+    pub(in crate::txn) fn pending(&self, tree: TreeId, key: &[u8]) -> Result<Option<Cow<'_, Pending>>> {
         self.writes.records(tree).map_or(Ok(None), |records| records.get(key))
     }
 

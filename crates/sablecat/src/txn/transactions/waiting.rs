@@ -13,12 +13,12 @@
 
 use std::time::Duration;
 
-use super::{Kernel, Transaction};
+use super::{Transaction, Transactions};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Records that a transaction wanted to lock and did not wait for.
 #[derive(Debug, Default)]
-pub(super) struct PassedOver {
+pub(in crate::txn) struct PassedOver {
     /// The hashes of those that others had locked.
     locked: Vec<u64>,
     /// One was to be had, and had changed since the snapshot.
@@ -27,14 +27,14 @@ pub(super) struct PassedOver {
 
 impl PassedOver {
     /// Notes one, which may be locked by the transaction all the same.
-    pub(super) fn note(&mut self, is_locked: bool, hash: u64) {
+    pub(in crate::txn) fn note(&mut self, is_locked: bool, hash: u64) {
         self.has_changed |= is_locked;
         if !is_locked {
             self.locked.push(hash);
         }
     }
 
-    pub(super) fn clear(&mut self) {
+    pub(in crate::txn) fn clear(&mut self) {
         self.locked.clear();
         self.has_changed = false;
     }
@@ -45,7 +45,7 @@ impl PassedOver {
 
     /// Whether one of them may be had by now. Where none is, the end of each of the locks wakes who sleeps
     /// until something changes.
-    fn may_be_had(&self, kernel: &Kernel, me: u16) -> bool {
+    fn may_be_had(&self, kernel: &Transactions, me: u16) -> bool {
         self.has_changed || self.locked.iter().any(|&hash| !kernel.locks.is_barred(me, hash))
     }
 }

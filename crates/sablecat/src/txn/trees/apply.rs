@@ -7,15 +7,18 @@
 //! in the same step as the records. (Not as publishes of their own beforehand: between two neighbouring keys
 //! a write set may need several new leaves, which no content-neutral split can make room for.)
 
-use super::catalog::{self, CATALOG};
-use super::changes::Changes;
+use super::Trees;
 use super::large::Large;
-use super::write_set::{Step, WriteSet};
-use super::{Isolation, Kernel, TreeRef, conflict};
-use crate::access::{Change, PageRead, PageWrite, Place, Tree, Tried, Value, long};
+use crate::access::{Change, PageRead, PageWrite, Place, Tree, Tried, long};
 use crate::error::{Error, Result};
 use crate::pages::{Participant, Run, header};
 use crate::region::{Held, STRUCTURE_LATCHES, Work};
+use crate::txn::catalog::{self, CATALOG, TreeRef};
+use crate::txn::commit::changes::Changes;
+use crate::txn::options::Isolation;
+use crate::txn::pending::write_set::{Step, WriteSet};
+use crate::txn::refusals::conflict;
+use crate::txn::state::OwnedValue;
 use crate::types::{FrameId, Lsn, PageId, TreeId};
 
 /// Structure latches, held until dropped.
@@ -25,7 +28,7 @@ pub(crate) struct StructureHold<'a> {
     _held: Vec<Held<'a>>,
 }
 
-impl Kernel {
+impl Trees {
     /// Takes the structure latches of some trees.
     ///
     /// # Errors
@@ -47,7 +50,7 @@ impl Kernel {
     }
 
     /// Changes that are to be those of a write set.
-    pub(super) fn changes_of<'a>(&self, writes: &WriteSet, mut changes: Changes<'a>) -> Changes<'a> {
+    pub(in crate::txn) fn changes_of<'a>(&self, writes: &WriteSet, mut changes: Changes<'a>) -> Changes<'a> {
         // Nowhere else are frames kept for that.
         if self.pages.volume().is_none() && writes.only_removes() {
             changes.only_remove();
@@ -62,7 +65,7 @@ impl Kernel {
 
     /// Applies one change, its tree's structure latch being held. `run` is the value's if it was stored past
     /// the pool. False if there was nothing to remove.
-    pub(super) fn apply_one(
+    pub(in crate::txn) fn apply_one(
         &self,
         changes: &mut Changes<'_>,
         tree: &Tree<'_>,
@@ -73,7 +76,7 @@ impl Kernel {
         self.apply_next(changes, tree, change, run, &mut nowhere)
     }
 
-    /// As [`Kernel::apply_one`], for one change after another: `last` is the page of the one before, then of
+    /// As [`Trees::apply_one`], for one change after another: `last` is the page of the one before, then of
     /// this one.
     fn apply_next(
         &self,
@@ -91,7 +94,7 @@ impl Kernel {
     }
 
     /// Applies a write set with structure latches held.
-    pub(super) fn apply_shape(
+    pub(in crate::txn) fn apply_shape(
         &self,
         changes: &mut Changes<'_>,
         writes: &WriteSet,
@@ -135,7 +138,7 @@ impl Kernel {
     }
 
     /// In the commit step, snapshot isolation's first-committer-wins for all single records of a write set.
-    pub(super) fn check_writes(&self, writes: &WriteSet, check: WriteCheck<'_>) -> Result<()> {
+    pub(in crate::txn) fn check_writes(&self, writes: &WriteSet, check: WriteCheck<'_>) -> Result<()> {
         let WriteCheck::AsOf { at, me } = check else { return Ok(()) };
         let now = self.pages.newest();
         for (tree, records) in writes.trees().filter(|(tree, _)| !tree.is_new()) {
@@ -152,7 +155,7 @@ impl Kernel {
     }
 
     /// Applies a write set as long as leaves alone suffice.
-    pub(super) fn apply_leaves(
+    pub(in crate::txn) fn apply_leaves(
         &self,
         changes: &mut Changes<'_>,
         writes: &WriteSet,
@@ -188,7 +191,7 @@ impl Kernel {
     /// follows a held leaf there follows it still; in a snapshot the key may lie in a page that has since
     /// been split, and ends before the held leaf: to wait for that would be out of order. Nor does any sweep
     /// give this state up, as it may a snapshot, and the page be used elsewhere while it is waited for.
-    pub(super) fn leaf_for(
+    pub(in crate::txn) fn leaf_for(
         &self,
         changes: &mut Changes<'_>,
         tree: &Tree<'_>,
@@ -271,7 +274,7 @@ fn changed_first() -> Error {
 
 /// Which committed changes of others forbid a write.
 #[derive(Clone, Copy)]
-pub(super) enum WriteCheck<'a> {
+pub(in crate::txn) enum WriteCheck<'a> {
     /// None: reads are validated, or do not matter.
     None,
     /// Any of the same record since the snapshot.
@@ -284,7 +287,7 @@ impl WriteCheck<'_> {
     }
 
     /// The check that an isolation level asks for.
-    pub(super) fn of(isolation: Isolation, at: Lsn, me: &Participant) -> WriteCheck<'_> {
+    pub(in crate::txn) fn of(isolation: Isolation, at: Lsn, me: &Participant) -> WriteCheck<'_> {
         match isolation {
             Isolation::Snapshot => WriteCheck::AsOf { at, me },
             Isolation::Serializable | Isolation::ReadCommitted => WriteCheck::None,
@@ -292,39 +295,9 @@ impl WriteCheck<'_> {
     }
 }
 
-/// A value by which two states of a record are compared. Long values never change in place, so their place
-/// stands for them.
-#[derive(PartialEq, Eq)]
-pub(super) enum OwnedValue {
-    Inline(Vec<u8>),
-    Long(PageId, u64),
-}
-
-impl OwnedValue {
-    pub(super) fn of(value: Value<'_>) -> OwnedValue {
-        match value {
-            Value::Inline(bytes) => OwnedValue::Inline(bytes.to_vec()),
-            Value::Long { first_page, len } => OwnedValue::Long(first_page, len),
-        }
-    }
-}
-
-impl Kernel {
-    /// Whether a record is the same at two moments.
-    pub(super) fn record_is_same(
-        &self,
-        tree: &TreeRef,
-        key: &[u8],
-        at: Lsn,
-        now: Lsn,
-        me: &Participant,
-    ) -> Result<bool> {
-        let view = tree.tree();
-        Ok(self.value_at(&view, key, at, me)? == self.value_at(&view, key, now, me)?)
-    }
-
+impl Trees {
     /// All trees of a write set, for their structure latches.
-    pub(super) fn trees_of<'w>(&self, writes: &'w WriteSet) -> impl Iterator<Item = TreeId> + 'w {
+    pub(in crate::txn) fn trees_of<'w>(&self, writes: &'w WriteSet) -> impl Iterator<Item = TreeId> + 'w {
         writes.trees().map(|(tree, _): (&TreeRef, _)| tree.id)
     }
 }

@@ -34,18 +34,19 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::ops::Bound;
 
+use super::Trees;
 use super::apply::WriteCheck;
-use super::bulk::filler;
-use super::catalog::{self, CATALOG, CatalogEntry, Listed, catalog_tree, note_key};
-use super::changes::Changes;
 use super::copy::Copying;
 use super::large::Large;
-use super::write_set::{Records, WriteSet};
-use super::{Kernel, TreeRef, conflict, publish};
 use crate::access::{Bounds, CopyWrite, PageRead, PageWrite, Place, Tree, Tried};
 use crate::error::{Error, Result};
 use crate::log::RecordBuilder;
 use crate::pages::{Participant, Run, header};
+use crate::txn::catalog::{self, CATALOG, CatalogEntry, Listed, TreeRef, catalog_tree, note_key};
+use crate::txn::commit::changes::Changes;
+use crate::txn::commit::publish::{self, filler};
+use crate::txn::pending::write_set::{Records, WriteSet};
+use crate::txn::refusals::conflict;
 use crate::types::{Lsn, PageId};
 
 /// Pages that a batch has before it is published: a part of the pool, within these bounds.
@@ -58,15 +59,15 @@ const ORDINARY_PART: usize = 4;
 const ORDINARY_MIN: usize = 16;
 
 /// What a commit that goes this way has done.
-pub(super) struct Switched {
-    pub(super) lsn: Lsn,
+pub(in crate::txn) struct Switched {
+    pub(in crate::txn) lsn: Lsn,
     /// The list of what it has replaced.
-    pub(super) replaced: CatalogEntry,
+    pub(in crate::txn) replaced: CatalogEntry,
 }
 
-impl Kernel {
+impl Trees {
     /// How many pages an ordinary commit of these changes may have; more are built beside the old ones.
-    pub(super) fn pages_in_place_max(&self, writes: &WriteSet) -> usize {
+    pub(in crate::txn) fn pages_in_place_max(&self, writes: &WriteSet) -> usize {
         // In memory alone there is nothing but frames; and what is only in the catalog is applied in the
         // commit step either way.
         let can_go_beside =
@@ -80,7 +81,7 @@ impl Kernel {
     }
 
     /// Commits a write set of any size. The caller holds no latch.
-    pub(super) fn commit_beside<'a>(
+    pub(in crate::txn) fn commit_beside<'a>(
         &'a self,
         me: &'a Participant,
         (writes, large): (&WriteSet, Large<'a>),
@@ -130,7 +131,7 @@ impl Kernel {
 
 /// Trees being built.
 struct Build<'a> {
-    kernel: &'a Kernel,
+    kernel: &'a Trees,
     me: &'a Participant,
     check: WriteCheck<'a>,
     /// The state in which the trees were frozen.

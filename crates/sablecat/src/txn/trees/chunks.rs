@@ -1,18 +1,19 @@
 //! A write set's way into the log: as one record, or in chunks and a record that names them.
 
-use super::changes::Changes;
-use super::write_set::{Pending, WriteSet};
-use super::{Kernel, publish};
+use super::Trees;
 use crate::access::Bounds;
 use crate::error::Result;
 use crate::log::{Kind, RecordBuilder, operation_bytes_max, range_bytes_max};
 use crate::pages::Participant;
+use crate::txn::commit::changes::Changes;
+use crate::txn::commit::publish;
+use crate::txn::pending::write_set::{Pending, WriteSet};
 use crate::types::{Lsn, TreeId};
 
-impl Kernel {
+impl Trees {
     /// The log record of a write set. When it is too long for the ring, it is logged in chunks now, and the
     /// record only names them.
-    pub(super) fn write_record<'a>(
+    pub(in crate::txn) fn write_record<'a>(
         &'a self,
         writes: &WriteSet,
         record: &mut RecordBuilder,
@@ -68,7 +69,7 @@ impl Kernel {
 /// A write set on its way to the log in chunks: one chunk at a time is put together, so a value is never
 /// copied whole. A chunk may end anywhere, also within a key.
 struct Chunks<'a, 'r> {
-    kernel: &'a Kernel,
+    kernel: &'a Trees,
     me: &'a Participant,
     record: &'r mut RecordBuilder,
     /// An operation up to its value.
@@ -79,7 +80,7 @@ struct Chunks<'a, 'r> {
 }
 
 impl<'a, 'r> Chunks<'a, 'r> {
-    fn begin(kernel: &'a Kernel, record: &'r mut RecordBuilder, me: &'a Participant) -> Chunks<'a, 'r> {
+    fn begin(kernel: &'a Trees, record: &'r mut RecordBuilder, me: &'a Participant) -> Chunks<'a, 'r> {
         let chain = kernel.log.new_chain();
         record.begin_chunk(chain);
         Chunks { kernel, me, record, head: RecordBuilder::new(), chain, chunks: 0, bytes: 0 }
@@ -137,13 +138,13 @@ impl<'a, 'r> Chunks<'a, 'r> {
 }
 
 /// Keeps the log from the first chunk of a large write set on until the write set is committed or given up.
-pub(super) struct ChainHold<'a> {
+pub(in crate::txn) struct ChainHold<'a> {
     me: &'a Participant,
 }
 
 impl<'a> ChainHold<'a> {
     /// Announces that chunks will be logged from `tail` on; before the first of them is.
-    pub(super) fn begin(me: &'a Participant, tail: Lsn) -> ChainHold<'a> {
+    pub(in crate::txn) fn begin(me: &'a Participant, tail: Lsn) -> ChainHold<'a> {
         me.slot().begin_chain(tail);
         ChainHold { me }
     }

@@ -6,17 +6,17 @@
 //! for a neighbour to merge with they may come to a page that is neither, and do without, unless that was
 //! copied beforehand as well.
 
-use super::Kernel;
-use super::catalog::Listed;
-use super::changes::Changes;
+use super::Trees;
 use super::listed::Additions;
 use crate::access::{Change, CopyWrite, PageRead, PageWrite, Tree, long};
 use crate::error::{Error, Result};
 use crate::pages::{Run, header};
+use crate::txn::catalog::Listed;
+use crate::txn::commit::changes::Changes;
 use crate::types::{Lsn, PageId, VolumeId};
 
 /// Changes that copy pages of before a state.
-pub(super) struct Copying<'c, 'a> {
+pub(in crate::txn) struct Copying<'c, 'a> {
     changes: &'c mut Changes<'a>,
     frozen: Lsn,
     most: usize,
@@ -25,12 +25,12 @@ pub(super) struct Copying<'c, 'a> {
 
 impl<'c, 'a> Copying<'c, 'a> {
     /// Copies what was born up to `frozen`, until about `most` pages are latched.
-    pub(super) fn new(changes: &'c mut Changes<'a>, frozen: Lsn, most: usize) -> Copying<'c, 'a> {
+    pub(in crate::txn) fn new(changes: &'c mut Changes<'a>, frozen: Lsn, most: usize) -> Copying<'c, 'a> {
         Copying { changes, frozen, most, listed: Additions::default() }
     }
 
     /// What is to be listed of it.
-    pub(super) fn finish(self) -> Additions {
+    pub(in crate::txn) fn finish(self) -> Additions {
         self.listed
     }
 
@@ -146,7 +146,7 @@ impl PageWrite for Copying<'_, '_> {
     }
 }
 
-impl Kernel {
+impl Trees {
     /// Applies one change to a tree whose root is a copy. `run` is the value's if it was stored past the
     /// pool; `last` the page of the change before, then of this one. False if so far only pages were copied:
     /// the same change is to be applied again, in the next batch.

@@ -7,21 +7,21 @@
 
 use std::collections::VecDeque;
 
-use super::Kernel;
-use super::write_set::WriteSet;
+use super::Trees;
 use crate::access::long;
 use crate::error::Result;
 use crate::pages::{Participant, Run};
+use crate::txn::pending::write_set::WriteSet;
 use crate::types::{TreeId, VolumeId};
 
 /// The large values of a write set, in its order.
 #[derive(Debug)]
-pub(super) struct Large<'a> {
+pub(in crate::txn) struct Large<'a> {
     runs: Vec<Run<'a>>,
 }
 
 impl<'a> Large<'a> {
-    pub(super) fn runs(&self) -> impl Iterator<Item = &Run<'a>> {
+    pub(in crate::txn) fn runs(&self) -> impl Iterator<Item = &Run<'a>> {
         self.runs.iter()
     }
 
@@ -31,19 +31,19 @@ impl<'a> Large<'a> {
     }
 
     /// They are published.
-    pub(super) fn keep(self) {
+    pub(in crate::txn) fn keep(self) {
         self.runs.into_iter().for_each(Run::keep);
     }
 }
 
-impl Kernel {
+impl Trees {
     /// Whether a value goes past the pool.
-    pub(super) fn is_large(&self, value: &[u8]) -> bool {
+    pub(in crate::txn) fn is_large(&self, value: &[u8]) -> bool {
         self.pages.passes_pool(long::page_count(value.len() as u64, self.page_size()))
     }
 
     /// Stores a large value in a volume. The caller holds no latch.
-    pub(super) fn store_large<'a>(
+    pub(in crate::txn) fn store_large<'a>(
         &'a self,
         me: &'a Participant,
         (tree, home): (TreeId, VolumeId),
@@ -55,7 +55,11 @@ impl Kernel {
 
     /// Stores the large values of a write set. Their pages say they are of the outermost tree: which subtrees
     /// a commit makes shows later. The caller holds no latch.
-    pub(super) fn store_all_large<'a>(&'a self, me: &'a Participant, writes: &WriteSet) -> Result<Large<'a>> {
+    pub(in crate::txn) fn store_all_large<'a>(
+        &'a self,
+        me: &'a Participant,
+        writes: &WriteSet,
+    ) -> Result<Large<'a>> {
         let mut large = Large { runs: Vec::new() };
         for (tree, records) in writes.trees() {
             let mut all = records.after(None)?;

@@ -20,13 +20,15 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::catalog::{CATALOG, CatalogEntry, Listed};
-use super::changes::Changes;
-use super::{Committed, Durability, Kernel, TreeRef};
+use super::Trees;
 use crate::access::{Change, Found, Method, PageRead, PageWrite, Scan, Scanned, Tree};
 use crate::error::{Error, Result};
 use crate::log;
 use crate::pages::Participant;
+use crate::txn::catalog::{CATALOG, CatalogEntry, Listed, TreeRef};
+use crate::txn::commit::changes::Changes;
+use crate::txn::options::Durability;
+use crate::txn::state::Committed;
 use crate::types::{Lsn, PageId, VolumeId};
 
 const KEY_BYTES: usize = 5;
@@ -46,25 +48,25 @@ fn key(listed: Listed, page: PageId) -> [u8; KEY_BYTES] {
 
 /// What is to be added to a list and taken off it, in one commit.
 #[derive(Debug, Default)]
-pub(super) struct Additions(BTreeMap<[u8; KEY_BYTES], Option<u32>>);
+pub(in crate::txn) struct Additions(BTreeMap<[u8; KEY_BYTES], Option<u32>>);
 
 impl Additions {
-    pub(super) fn add(&mut self, listed: Listed, first: PageId, count: u64) {
+    pub(in crate::txn) fn add(&mut self, listed: Listed, first: PageId, count: u64) {
         self.0.insert(key(listed, first), Some(count as u32));
     }
 
     /// How many entries change.
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::txn) fn len(&self) -> usize {
         self.0.len()
     }
 
     /// The page is freed in this commit.
-    pub(super) fn remove(&mut self, listed: Listed, page: PageId) {
+    pub(in crate::txn) fn remove(&mut self, listed: Listed, page: PageId) {
         self.0.insert(key(listed, page), None);
     }
 
     /// Writes them into the list.
-    pub(super) fn write(self, list: &TreeRef, changes: &mut Changes<'_>) -> Result<()> {
+    pub(in crate::txn) fn write(self, list: &TreeRef, changes: &mut Changes<'_>) -> Result<()> {
         let mut last = PageId::NONE;
         self.0.iter().try_for_each(|(key, count)| {
             let count = count.map(u32::to_le_bytes);
@@ -82,7 +84,11 @@ fn change(changes: &mut Changes<'_>, list: &Tree<'_>, change: Change<'_>, last: 
 }
 
 /// Tells of all pages that a list names; of none if the catalog's entry is that of another tree.
-pub(super) fn each(state: &Committed<'_>, entry: &CatalogEntry, tell: &mut impl FnMut(PageId)) -> Result<()> {
+pub(in crate::txn) fn each(
+    state: &Committed<'_>,
+    entry: &CatalogEntry,
+    tell: &mut impl FnMut(PageId),
+) -> Result<()> {
     match entry.list {
         None => Ok(()),
         Some(_) => [Listed::Made, Listed::Replaced]
@@ -152,7 +158,7 @@ fn entries<R: PageRead>(
 /// Lists that are to be freed, with what they name, once no snapshot is older than these LSNs.
 pub(crate) type Unfreed = Mutex<Vec<(CatalogEntry, Lsn)>>;
 
-impl Kernel {
+impl Trees {
     /// Makes an empty list: a commit of its own. The caller holds no latch.
     pub(super) fn create_list(&self, me: &Participant) -> Result<CatalogEntry> {
         let tree = self.pages.new_tree_id();
@@ -186,14 +192,14 @@ impl Kernel {
 
     /// Frees a list and what goes with it, unless some snapshot from before `at` still sees that, or there is
     /// no room to: then later (`free_pages_later`), or when the environment is next opened afresh.
-    pub(super) fn free_pages_of(&self, me: &Participant, entry: CatalogEntry, at: Lsn) {
+    pub(in crate::txn) fn free_pages_of(&self, me: &Participant, entry: CatalogEntry, at: Lsn) {
         if !self.comes_unseen(at) || self.free_tree(me, &entry).is_err() {
             self.unfreed().push((entry, at));
         }
     }
 
     /// Whether no snapshot is left from before a state, or is left in a moment.
-    pub(super) fn comes_unseen(&self, at: Lsn) -> bool {
+    pub(in crate::txn) fn comes_unseen(&self, at: Lsn) -> bool {
         // Most of those who read at this moment are about to end.
         let mut waits = 0..YIELDS;
         while !self.pages.is_unseen_before(at) {

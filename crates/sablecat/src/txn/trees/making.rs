@@ -1,22 +1,24 @@
 //! Commits that make and unmake whole trees.
 
-use super::catalog::{self, CATALOG, CatalogEntry};
-use super::changes::Changes;
-use super::scratch::Record;
-use super::{Durability, Holds, Kernel, TreeRef, publish};
+use super::Trees;
 use crate::access::hash::Seed;
 use crate::access::{Method, PageWrite};
 use crate::error::Result;
 use crate::log::{self, RecordBuilder};
 use crate::pages::Participant;
+use crate::txn::catalog::{self, CATALOG, CatalogEntry, Holds, TreeRef};
+use crate::txn::commit::changes::Changes;
+use crate::txn::commit::publish;
+use crate::txn::commit::scratch::Record;
+use crate::txn::options::Durability;
 use crate::types::{Lsn, TreeId, VolumeId};
 
 /// Pages that a commit which frees some changes, about: this many, or a part of the pool if that is less.
-pub(super) const CHANGED_AT_ONCE: usize = 64;
+pub(in crate::txn) const CHANGED_AT_ONCE: usize = 64;
 const CHANGED_PART: usize = 16;
 const CHANGED_MIN: usize = 4;
 
-impl Kernel {
+impl Trees {
     /// Makes an empty tree, with a note in the catalog that it is to be freed, for nobody names it yet: one
     /// commit. It is as durable as the commit that names it will be, since that comes after it in the log.
     pub(crate) fn create_tree(
@@ -32,7 +34,7 @@ impl Kernel {
         self.create_noted(me, entry)
     }
 
-    /// As [`Kernel::create_tree`], for what the note is to say but for the root page.
+    /// As [`Trees::create_tree`], for what the note is to say but for the root page.
     pub(super) fn create_noted(&self, me: &Participant, mut entry: CatalogEntry) -> Result<CatalogEntry> {
         let (tree, volume, method) =
             (entry.tree, entry.volume, entry.method(&catalog::note_key(entry.tree))?);
@@ -61,7 +63,7 @@ impl Kernel {
 
     /// Frees some of a tree's pages, in a commit that no log record tells of. False once
     /// only the root is left.
-    pub(super) fn free_some(&self, me: &Participant, tree: &TreeRef) -> Result<bool> {
+    pub(in crate::txn) fn free_some(&self, me: &Participant, tree: &TreeRef) -> Result<bool> {
         self.commit_shape(me, &[tree.id], Durability::Memory, |changes, record| {
             record.begin(log::Kind::Filler);
             changes.only_remove();
@@ -76,7 +78,7 @@ impl Kernel {
     }
 
     /// How many pages a commit that frees some should change.
-    pub(super) fn changed_at_once(&self) -> usize {
+    pub(in crate::txn) fn changed_at_once(&self) -> usize {
         (self.pages.frames_max() / CHANGED_PART).clamp(CHANGED_MIN, CHANGED_AT_ONCE)
     }
 
@@ -98,7 +100,7 @@ impl Kernel {
     /// A commit under the structure latches of `trees`. `work` prepares it and begins its record; false:
     /// there is nothing to commit. The caller holds no latch, and may have a snapshot, which stays: perhaps
     /// its seat is the last.
-    pub(super) fn commit_shape(
+    pub(in crate::txn) fn commit_shape(
         &self,
         me: &Participant,
         trees: &[TreeId],
