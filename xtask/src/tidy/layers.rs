@@ -35,7 +35,7 @@ const LAYERS: [&[&str]; 9] = [
 ];
 const SOURCE: &str = "crates/sablecat/src/";
 /// The rooms of some layers, lowest first. The first row are files that use none of them.
-const ROOMS: [(&str, &[&[&str]]); 2] = [
+const ROOMS: [(&str, &[&[&str]]); 3] = [
     (
         PAGES,
         &[
@@ -65,13 +65,27 @@ const ROOMS: [(&str, &[&[&str]]); 2] = [
             &["operations"],
         ],
     ),
+    (
+        "env",
+        &[
+            &["mutex", "placed"],
+            &["config"],
+            &["files"],
+            &["recovery"],
+            &["running"],
+            &["upkeep"],
+            &["databases"],
+            &["streams"],
+            &["opening"],
+        ],
+    ),
 ];
 const PAGES: &str = "pages";
 /// Files above `pages` that work on the region itself, and why.
 const REGION: [(&str, &str); 6] = [
-    ("env/attach.rs", "makes it, enters and leaves it"),
-    ("env/counters.rs", "counts all that is in it"),
-    ("env/processes.rs", "shows all that is in it"),
+    ("env/opening/attach.rs", "makes it, enters and leaves it"),
+    ("env/running/counters.rs", "counts all that is in it"),
+    ("env/running/processes.rs", "shows all that is in it"),
     ("txn/locks/table.rs", "lays the lock table out in it"),
     ("txn/commit/mod.rs", "hands it to the log, which asks it who lives"),
     ("txn/mending/reap.rs", "mends what the dead left anywhere in it"),
@@ -311,7 +325,7 @@ mod tests {
         let below = file("pages/pool/sweep.rs", "fn f() { self.region.stall() }");
         assert_eq!(check(&[below]), []);
         let reaching = file(
-            "env/open.rs",
+            "env/opening/open.rs",
             "fn f() { pages.region.stall() }\nfn g() { &kernel.pages.region }\nfn h() { shared.region.slot(1) }\nfn i() { 0..region.slots() }\n",
         );
         assert_eq!(check(&[reaching]).iter().map(|problem| problem.line).collect::<Vec<_>>(), [1, 2, 3]);

@@ -1,5 +1,10 @@
 //! What an environment can be told when it is opened, and what it does when it is told nothing.
 
+pub(in crate::env) mod functions;
+
+pub use functions::IndexKeys;
+pub(crate) use functions::{Extractor, Functions, Nullifier};
+
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,13 +12,21 @@ use std::time::Duration;
 
 use sablecat_os::disk::{Disk, HostDisk};
 
-use super::indices::Functions;
 use crate::access::Method;
 use crate::access::hash::SEED_BYTES;
 use crate::error::{Error, Result};
 use crate::pages::volume::{Codec, Declared, Journal};
 use crate::region::RING_BYTES;
 use crate::txn::{Comparator, DeadlockPolicy, Durability, Isolation};
+
+/// What an environment is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Mode {
+    /// Transactions, a log, many threads.
+    Transactional,
+    /// The Data Store: one handle, no log.
+    DataStore,
+}
 
 /// The settings of an environment, with defaults that need no tuning.
 #[derive(Clone, Debug)]
@@ -114,7 +127,7 @@ impl Default for Config {
 }
 
 /// Refuses a path that is none: it would be the current directory, which nobody means by it.
-pub(super) fn check_directory(directory: &Path) -> Result<()> {
+pub(in crate::env) fn check_directory(directory: &Path) -> Result<()> {
     if directory.as_os_str().is_empty() {
         return Err(Error::invalid(
             "an empty path for the directory of an environment; say \".\" for the current directory",

@@ -15,9 +15,8 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::Core;
-use super::databases::{Asked, Named, seen_as};
 use super::transaction::EnvTxn;
+use super::{Asked, Databases, Named, seen_as};
 use crate::access::Method;
 use crate::error::{Error, ErrorKind, Result};
 use crate::txn::catalog::{self, CatalogEntry, catalog_tree};
@@ -27,7 +26,7 @@ use crate::types::TreeId;
 
 /// What a transaction does about which databases are indices of which.
 #[derive(Debug, Default)]
-pub(super) struct Related {
+pub(in crate::env) struct Related {
     /// The names that trees have had in it of which it has changed what there is to know for who writes to
     /// them. Which of them they have is for the catalog to say: what gave it may have been rolled back.
     names: BTreeMap<TreeId, Vec<String>>,
@@ -66,10 +65,11 @@ impl std::ops::Deref for Written<'_> {
     }
 }
 
-impl Core {
+impl Databases {
     /// Makes an index in a transaction of its own.
     pub(crate) fn create_index(&self, name: &str, info: &IndexInfo) -> Result<Arc<Named>> {
-        self.to_write()?.write(|txn| txn.create_index(name, info, false))
+        self.check_writable()?;
+        self.write(|txn| txn.create_index(name, info, false))
     }
 }
 

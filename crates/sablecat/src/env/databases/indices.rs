@@ -14,13 +14,13 @@
 //! whoever changes one record is.
 
 use std::cmp::Ordering;
-use std::collections::HashMap;
-use std::fmt;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::{Core, volumes};
+use super::Databases;
 use crate::access::Change;
+use crate::env::config::Functions;
+use crate::env::placed;
 use crate::error::{Error, ErrorKind, Result};
 use crate::txn::catalog::CatalogEntry;
 use crate::txn::pairs::{self, END};
@@ -28,101 +28,6 @@ use crate::txn::{
     Also, Comparator, Follow, IndexInfo, Known, OnRemove, Progress, Records, TreeRef, View, With, conflict,
 };
 use crate::types::{Lsn, TreeId};
-
-/// Takes the index keys that an extractor finds in a record.
-///
-/// ```
-/// # fn main() -> sablecat::Result<()> {
-/// // An index key for each word.
-/// let env = sablecat::Env::builder()
-///     .extractor("words", |_key, text, words| {
-///         text.split(|&byte| byte == b' ').for_each(|word| words.push(word));
-///     })
-///     .in_memory()?;
-/// # let _ = env;
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Debug, Default)]
-pub struct IndexKeys {
-    bytes: Vec<u8>,
-    ends: Vec<usize>,
-}
-
-impl IndexKeys {
-    /// The record is to be found by this key too. The same key twice is the same as once.
-    pub fn push(&mut self, key: impl AsRef<[u8]>) {
-        self.bytes.extend_from_slice(key.as_ref());
-        self.ends.push(self.bytes.len());
-    }
-
-    /// In order, each once.
-    fn sorted(&self) -> Vec<&[u8]> {
-        let begins = std::iter::once(0).chain(self.ends.iter().copied());
-        let mut keys: Vec<&[u8]> = begins.zip(&self.ends).map(|(from, &to)| &self.bytes[from..to]).collect();
-        keys.sort_unstable();
-        keys.dedup();
-        keys
-    }
-}
-
-type ExtractFn = Box<dyn Fn(&[u8], &[u8], &mut IndexKeys) + Send + Sync>;
-type NullifyFn = Box<dyn Fn(&[u8], &[u8], &[u8]) -> Vec<u8> + Send + Sync>;
-
-/// Says which index keys a record has.
-pub(crate) struct Extractor(pub(crate) ExtractFn);
-
-/// Says what becomes of a record that referred to a key.
-pub(crate) struct Nullifier(pub(crate) NullifyFn);
-
-impl Extractor {
-    fn keys(&self, key: &[u8], value: Option<&[u8]>) -> IndexKeys {
-        let mut keys = IndexKeys::default();
-        if let Some(value) = value {
-            (self.0)(key, value, &mut keys);
-        }
-        keys
-    }
-}
-
-impl fmt::Debug for Extractor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Extractor").finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for Nullifier {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Nullifier").finish_non_exhaustive()
-    }
-}
-
-/// What a program has given for the indices of an environment, by name.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Functions {
-    pub(crate) extractors: HashMap<String, Arc<Extractor>>,
-    pub(crate) nullifiers: HashMap<String, Arc<Nullifier>>,
-}
-
-impl Functions {
-    /// # Errors
-    /// `Invalid`, and what to do.
-    pub(crate) fn extractor(&self, name: &str, index: &str) -> Result<&Arc<Extractor>> {
-        self.extractors.get(name).ok_or_else(|| missing("extractor", name, index))
-    }
-
-    pub(crate) fn nullifier(&self, name: &str, index: &str) -> Result<&Arc<Nullifier>> {
-        self.nullifiers.get(name).ok_or_else(|| missing("nullifier", name, index))
-    }
-}
-
-#[cold]
-fn missing(what: &str, name: &str, index: &str) -> Error {
-    Error::invalid(format!(
-        "the index {index:?} is kept by the {what} {name:?}, which only a program can supply, under that name, when it opens the environment \
-         (Builder::{what}); without it the records that the index is of can be read, and not written"
-    ))
-}
 
 /// Who follows the records of an index: nobody else changes them.
 #[derive(Debug)]
@@ -205,7 +110,7 @@ fn entry(unique: bool, index_key: &[u8], key: &[u8]) -> (Vec<u8>, Vec<u8>) {
 /// # Errors
 /// `Invalid` if the extractor was not given.
 pub(crate) fn entries_of(
-    core: &Core,
+    core: &Databases,
     name: &str,
     info: &IndexInfo,
     (key, value): (&[u8], &[u8]),
@@ -477,7 +382,7 @@ fn as_view(records: &dyn Records) -> &dyn View {
 }
 
 /// The tree of an entry, which nobody follows.
-pub(super) fn plain(
+pub(in crate::env) fn plain(
     view: &dyn View,
     name: &str,
     entry: &CatalogEntry,
@@ -485,7 +390,7 @@ pub(super) fn plain(
 ) -> Result<TreeRef> {
     let pages = view.pages();
     let order = entry.order(name.as_bytes(), comparator, pages.page_size())?;
-    let keys = volumes::keys(pages, name, entry)?;
+    let keys = placed::keys(pages, name, entry)?;
     entry.tree(name.as_bytes(), order, keys)
 }
 

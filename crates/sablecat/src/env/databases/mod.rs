@@ -4,14 +4,23 @@
 //! an environment's own methods do is a transaction of its own. The process remembers what it has found under
 //! a name, for as long as no name is taken away.
 
+pub(in crate::env) mod indexing;
+pub(in crate::env) mod indices;
+pub(in crate::env) mod transaction;
+
+pub(crate) use indexing::Written;
+pub(crate) use indices::{entries_of, key_of, leads_nowhere};
+pub(crate) use transaction::EnvTxn;
+
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, OnceLock};
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, OnceLock};
 
-use super::transaction::EnvTxn;
-use super::{Core, indices, lock};
 use crate::access::Method;
 use crate::access::hash::{SEED_BYTES, Seed};
+use crate::env::mutex::lock;
+use crate::env::upkeep::Upkeep;
 use crate::error::{Error, ErrorKind, Result};
 use crate::pages::Participant;
 use crate::txn::catalog::{self, CatalogEntry, OPTION_BYTES_MAX};
@@ -25,8 +34,8 @@ use crate::types::{Lsn, TreeId, VolumeId};
 #[derive(Debug)]
 pub(crate) struct Named {
     pub(crate) name: String,
-    pub(super) tree: TreeRef,
-    pub(super) presence: Arc<Presence>,
+    pub(in crate::env) tree: TreeRef,
+    pub(in crate::env) presence: Arc<Presence>,
     /// What kind of records it holds.
     pub(crate) holds: Holds,
     /// What it is an index of.
@@ -61,12 +70,12 @@ impl Named {
         }
     }
 
-    pub(super) fn is_replica(&self) -> bool {
+    pub(in crate::env) fn is_replica(&self) -> bool {
         self.is_replica
     }
 
     /// The newest that is known of it.
-    pub(super) fn newest(&self) -> &Named {
+    pub(in crate::env) fn newest(&self) -> &Named {
         let mut newest = self;
         while let Some(newer) = newest.newer.get() {
             newest = newer;
@@ -92,7 +101,7 @@ impl Named {
 
     /// The error of who uses a database that is not there any more.
     #[cold]
-    pub(super) fn gone(&self) -> Error {
+    pub(in crate::env) fn gone(&self) -> Error {
         Error::new(
             ErrorKind::NotFound,
             format!(
@@ -104,7 +113,7 @@ impl Named {
 
     /// The error of who uses a database before the transaction that creates it has committed.
     #[cold]
-    pub(super) fn not_yet(&self) -> Error {
+    pub(in crate::env) fn not_yet(&self) -> Error {
         Error::new(
             ErrorKind::NotAllowed,
             format!(
@@ -163,7 +172,7 @@ pub(crate) type Kinds = (Vec<String>, Vec<String>, Vec<Holds>, BTreeMap<String, 
 
 /// What was found under a name.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(in crate::env) struct Known {
     /// The LSN at which it was found.
     at: Lsn,
     named: Arc<Named>,
@@ -171,7 +180,7 @@ pub(super) struct Known {
 
 /// Databases by the names under which they were found.
 #[derive(Debug, Default)]
-pub(super) struct KnownNames {
+pub(in crate::env) struct KnownNames {
     known: HashMap<String, Known>,
     /// Nothing in it was found before this.
     since: Lsn,
@@ -194,12 +203,33 @@ impl KnownNames {
     }
 
     #[cfg(test)]
-    pub(super) fn forget(&mut self) {
+    pub(in crate::env) fn forget(&mut self) {
         self.known.clear();
     }
 }
 
-impl Core {
+/// The databases of an environment.
+#[derive(Debug)]
+pub(crate) struct Databases {
+    upkeep: Upkeep,
+    /// Databases opened so far, by name.
+    names: Mutex<KnownNames>,
+}
+
+impl Deref for Databases {
+    type Target = Upkeep;
+
+    #[inline(always)]
+    fn deref(&self) -> &Upkeep {
+        &self.upkeep
+    }
+}
+
+impl Databases {
+    pub(in crate::env) fn new(upkeep: Upkeep) -> Databases {
+        Databases { upkeep, names: Mutex::default() }
+    }
+
     /// The tree of a database, if that is there.
     ///
     /// # Errors
@@ -235,7 +265,7 @@ impl Core {
     }
 
     /// Looks whether a database is there in the newest state.
-    pub(super) fn is_there(&self, named: &Named) -> Result<bool> {
+    pub(in crate::env) fn is_there(&self, named: &Named) -> Result<bool> {
         Ok(self.look_for(named)? != Looked::Gone)
     }
 
@@ -270,7 +300,10 @@ impl Core {
     pub(crate) fn database_or_new(&self, name: &str, asked: Asked<'_>) -> Result<Arc<Named>> {
         match self.database(name)? {
             Some(named) => check_asked(&named, asked).map(|()| named),
-            None => self.to_write()?.write(|txn| txn.database_or_new(name, asked)),
+            None => {
+                self.check_writable()?;
+                self.write(|txn| txn.database_or_new(name, asked))
+            }
         }
     }
 
@@ -281,7 +314,7 @@ impl Core {
     }
 
     /// The database of an entry that the catalog has under a name at a snapshot.
-    pub(super) fn found(
+    pub(in crate::env) fn found(
         &self,
         name: &str,
         entry: &CatalogEntry,
@@ -304,7 +337,7 @@ impl Core {
     }
 
     /// The database of a catalog entry.
-    pub(super) fn name(
+    pub(in crate::env) fn name(
         &self,
         name: &str,
         entry: &CatalogEntry,
@@ -336,7 +369,12 @@ impl Core {
     }
 
     /// Makes an empty tree for a database, in a commit of its own. Nobody names it yet.
-    pub(super) fn make_tree(&self, me: &Participant, name: &str, asked: Asked<'_>) -> Result<CatalogEntry> {
+    pub(in crate::env) fn make_tree(
+        &self,
+        me: &Participant,
+        name: &str,
+        asked: Asked<'_>,
+    ) -> Result<CatalogEntry> {
         asked.comparator.map(|comparator| self.comparator(comparator)).transpose()?;
         if asked.comparator.is_some_and(|comparator| comparator.len() > OPTION_BYTES_MAX) {
             return Err(Error::invalid(format!(
@@ -373,7 +411,7 @@ impl Core {
     /// Frees the pages of trees that have no name any more, or never got one. What cannot be freed now is
     /// when the environment is next opened afresh, or compacted by others once this process has ended: their
     /// notes stay.
-    pub(super) fn free_trees<'e>(
+    pub(in crate::env) fn free_trees<'e>(
         &self,
         me: &Participant,
         entries: impl IntoIterator<Item = &'e CatalogEntry>,
@@ -387,7 +425,7 @@ impl Core {
     ///
     /// What cannot be freed stays, and is tried again by the next opening: a database that was removed for
     /// being damaged, or that lies where the disk does not read, is to keep nobody from the others.
-    pub(super) fn finish_drops(&self) -> Result<()> {
+    pub(in crate::env) fn finish_drops(&self) -> Result<()> {
         let records = self.read(|txn| catalog::records(&mut txn.records.committed()))?;
         let seat = self.kernel.pages.participants.sit()?;
         for (_, note) in records.iter().filter(|(key, _)| !catalog::is_name(key)) {
@@ -431,12 +469,12 @@ impl Core {
     }
 
     /// Reads at a snapshot.
-    pub(super) fn read<T>(&self, mut work: impl FnMut(&mut EnvTxn<'_>) -> Result<T>) -> Result<T> {
+    pub(in crate::env) fn read<T>(&self, mut work: impl FnMut(&mut EnvTxn<'_>) -> Result<T>) -> Result<T> {
         at_any_snapshot(|| work(&mut EnvTxn::begin(self, self.own_options(true))?))
     }
 
     /// Runs `work` in a transaction of its own, again when others get in its way.
-    pub(super) fn write<T>(&self, work: impl FnMut(&mut EnvTxn<'_>) -> Result<T>) -> Result<T> {
+    pub(in crate::env) fn write<T>(&self, work: impl FnMut(&mut EnvTxn<'_>) -> Result<T>) -> Result<T> {
         let options = self.own_options(false);
         EnvTxn::begin(self, options)?.run(options.durability, work)
     }
@@ -471,7 +509,7 @@ fn at_any_snapshot<T>(mut look: impl FnMut() -> Result<T>) -> Result<T> {
 }
 
 /// Refuses a database that has another order, or holds other records, than was asked for.
-pub(super) fn check_asked(named: &Named, asked: Asked<'_>) -> Result<()> {
+pub(in crate::env) fn check_asked(named: &Named, asked: Asked<'_>) -> Result<()> {
     check_holds(&named.name, named.holds, asked.holds)?;
     let wanted = asked.comparator;
     let has = named.comparator();
@@ -487,7 +525,7 @@ pub(super) fn check_asked(named: &Named, asked: Asked<'_>) -> Result<()> {
 }
 
 /// What is known of a database that an entry was found for under a name.
-pub(super) fn seen_as(name: &str, entry: &CatalogEntry, at: Lsn) -> Presence {
+pub(in crate::env) fn seen_as(name: &str, entry: &CatalogEntry, at: Lsn) -> Presence {
     Presence::seen_at(at).knowing(KnownOf::of(name, entry))
 }
 

@@ -25,9 +25,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Core;
-use super::databases::{Asked, Named, check_asked, seen_as};
 use super::indexing::Related;
+use super::{Asked, Databases, Named, check_asked, seen_as};
 use crate::access::Scan;
 use crate::error::{Error, ErrorKind, Result};
 use crate::txn::catalog::{self, CatalogEntry, catalog_tree, former_key, note_key};
@@ -55,7 +54,7 @@ enum Fate {
 /// A transaction in progress. Dropped without a commit, it changes nothing.
 #[derive(Debug)]
 pub(crate) struct EnvTxn<'e> {
-    pub(super) core: &'e Core,
+    pub(in crate::env) core: &'e Databases,
     pub(crate) records: Transaction<'e>,
     made: Vec<Made>,
     /// What it does about which databases are indices of which.
@@ -74,7 +73,7 @@ impl Drop for EnvTxn<'_> {
 impl<'e> EnvTxn<'e> {
     /// Begins: takes a seat and pins the newest published state.
     #[inline]
-    pub(crate) fn begin(core: &'e Core, options: Options) -> Result<EnvTxn<'e>> {
+    pub(crate) fn begin(core: &'e Databases, options: Options) -> Result<EnvTxn<'e>> {
         Ok(EnvTxn {
             core,
             records: Transaction::begin(&core.kernel, options)?,
@@ -85,7 +84,11 @@ impl<'e> EnvTxn<'e> {
 
     /// Begins at the snapshot of another one, which only reads and lasts longer: see
     /// [`Transaction::begin_beside`].
-    pub(crate) fn begin_beside(core: &'e Core, options: Options, beside: (u16, Lsn)) -> Result<EnvTxn<'e>> {
+    pub(crate) fn begin_beside(
+        core: &'e Databases,
+        options: Options,
+        beside: (u16, Lsn),
+    ) -> Result<EnvTxn<'e>> {
         Ok(EnvTxn {
             core,
             records: Transaction::begin_beside(&core.kernel, options, beside)?,
@@ -96,7 +99,7 @@ impl<'e> EnvTxn<'e> {
 
     /// The environment.
     #[inline]
-    pub(crate) fn core(&self) -> &'e Core {
+    pub(crate) fn core(&self) -> &'e Databases {
         self.core
     }
 
@@ -167,7 +170,7 @@ impl<'e> EnvTxn<'e> {
     }
 
     /// The database that the transaction sees under a name.
-    pub(super) fn found(&self, name: &str, entry: &CatalogEntry) -> Result<Arc<Named>> {
+    pub(in crate::env) fn found(&self, name: &str, entry: &CatalogEntry) -> Result<Arc<Named>> {
         if let Some(made) = self.made.iter().find(|made| made.entry.tree == entry.tree) {
             return self.core.name(name, entry, Arc::clone(&made.presence), &self.records);
         }
@@ -179,7 +182,7 @@ impl<'e> EnvTxn<'e> {
         self.core.found(name, entry, self.records.at(), &self.records)
     }
 
-    pub(super) fn make(&mut self, name: &str, asked: Asked<'_>) -> Result<CatalogEntry> {
+    pub(in crate::env) fn make(&mut self, name: &str, asked: Asked<'_>) -> Result<CatalogEntry> {
         let mut entry = self.core.make_tree(self.records.committed().me, name, asked)?;
         entry.relations.index = asked.index.cloned();
         let presence = Presence::made_in(self.records.number()).knowing(Known::of(name, &entry));
@@ -349,7 +352,7 @@ impl<'e> EnvTxn<'e> {
 
     /// Runs `work` and commits, again when others get in the way. Passes the serial gate: who calls may be
     /// within a transaction that has it.
-    pub(super) fn run<T>(
+    pub(in crate::env) fn run<T>(
         mut self,
         durability: Durability,
         mut work: impl FnMut(&mut Self) -> Result<T>,
@@ -375,9 +378,12 @@ mod tests {
     use sablecat_os::atomic::Ordering;
     use sablecat_os::sim::SimDisk;
 
-    use super::super::{Config, Mode, lock, open};
     use super::*;
     use crate::access::Method;
+    use crate::env::config::{Config, Mode};
+    use crate::env::mutex::lock;
+    use crate::env::opening::Core;
+    use crate::env::opening::open::open;
     use crate::txn::{Isolation, RecordChange};
     use crate::types::VolumeId;
 

@@ -31,7 +31,7 @@ const LOOKS_ASKED: u32 = 64;
 const STOPPED_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The right to enter, or to leave: one process at a time has it, until dropped.
-pub(super) struct Entrance {
+pub(in crate::env) struct Entrance {
     path: PathBuf,
     file_mode: Option<u32>,
     lock: Membership,
@@ -43,7 +43,7 @@ impl Entrance {
     /// # Errors
     /// `InUse` if a process has the environment for itself alone, or one at the entrance does not go on;
     /// those of the system.
-    pub(super) fn enter(path: &Path, file_mode: Option<u32>) -> Result<Entrance> {
+    pub(in crate::env) fn enter(path: &Path, file_mode: Option<u32>) -> Result<Entrance> {
         Entrance::enter_within(path, file_mode, ATTACH_PATIENCE, STOPPED_PATIENCE)
     }
 
@@ -87,12 +87,12 @@ impl Entrance {
     }
 
     /// Whether any process has the environment open. While this is held, nobody comes.
-    pub(super) fn anybody_lives(&self) -> Result<bool> {
+    pub(in crate::env) fn anybody_lives(&self) -> Result<bool> {
         self.lock.anybody_lives().map_err(|e| Error::io("asking after the locks of", &self.path, e))
     }
 
     /// Whether a member lives.
-    pub(super) fn is_alive(&self, member: u16) -> Result<bool> {
+    pub(in crate::env) fn is_alive(&self, member: u16) -> Result<bool> {
         self.lock.ask_after(member).map_err(|e| Error::io("asking after the locks of", &self.path, e))
     }
 
@@ -104,7 +104,7 @@ impl Entrance {
     }
 
     /// The membership of the first who enters.
-    pub(super) fn first_member(&self) -> Result<Membership> {
+    pub(in crate::env) fn first_member(&self) -> Result<Membership> {
         self.try_member(0)?.ok_or_else(|| {
             Error::new(
                 ErrorKind::InUse,
@@ -117,7 +117,7 @@ impl Entrance {
     }
 
     /// Makes this process a member.
-    pub(super) fn admit(&self, region: Region) -> Result<Region> {
+    pub(in crate::env) fn admit(&self, region: Region) -> Result<Region> {
         for number in (0..region.geometry().members).filter(|&number| !region.member(number).is_used()) {
             if let Some(membership) = self.try_member(number)? {
                 return Ok(region.joined_as(membership));
@@ -130,7 +130,7 @@ impl Entrance {
     }
 
     /// The error of who cannot join those who have the environment open.
-    pub(super) fn cannot_join(&self, why: &str) -> Error {
+    pub(in crate::env) fn cannot_join(&self, why: &str) -> Error {
         Error::new(
             ErrorKind::InUse,
             format!(
@@ -178,7 +178,7 @@ fn held_up(path: &Path, note: &str, is_stopped: bool, waited: Duration) -> Error
 }
 
 /// The error of who finds the whole lock file locked, and in it, as a note, the number of who has locked it.
-pub(super) fn taken_alone(path: &Path, note: &str) -> Error {
+pub(in crate::env) fn taken_alone(path: &Path, note: &str) -> Error {
     let who = match note.split(' ').next().and_then(|pid| pid.parse::<u32>().ok()) {
         Some(pid) => format!("process {pid} (if that is a number here)"),
         None => "a process".to_owned(),

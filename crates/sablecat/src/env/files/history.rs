@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use sablecat_os::calendar::Moment;
 
-use super::Config;
-use super::open::{LOG, existing_volume};
+use super::{LOG, existing_volume};
+use crate::env::config::Config;
 use crate::error::{Error, Result};
 use crate::log::Segments;
 use crate::pages::volume::{self, Journal, Superblock, Volume};
@@ -27,7 +27,7 @@ pub struct Epoch {
 }
 
 impl Epoch {
-    pub(super) fn of(superblock: &Superblock, epoch: &volume::Epoch) -> Epoch {
+    pub(in crate::env) fn of(superblock: &Superblock, epoch: &volume::Epoch) -> Epoch {
         Epoch {
             number: epoch.generation,
             lsn: epoch.checkpoint,
@@ -69,12 +69,16 @@ pub struct History {
 }
 
 /// The epochs of a superblock, its own checkpoint last.
-pub(super) fn epochs(superblock: &Superblock) -> Vec<volume::Epoch> {
+pub(in crate::env) fn epochs(superblock: &Superblock) -> Vec<volume::Epoch> {
     superblock.epochs.iter().copied().chain([superblock.epoch()]).collect()
 }
 
 /// The files of the log of an environment with this superblock.
-pub(super) fn segments(directory: &Path, config: &Config, superblock: &Superblock) -> Result<Segments> {
+pub(in crate::env) fn segments(
+    directory: &Path,
+    config: &Config,
+    superblock: &Superblock,
+) -> Result<Segments> {
     let archive = superblock.journal.as_ref().map(|journal| directory.join(&journal.directory));
     Segments::open(
         Arc::clone(&config.disk),

@@ -29,9 +29,9 @@ use sablecat_os::atomic::Ordering;
 use sablecat_os::disk::File as DiskFile;
 use sablecat_os::machine;
 
-use super::Config;
 use super::entrance::Entrance;
-use super::open::{LOCK, LOG, VOLUME, log_config, log_memory, take_lock};
+use super::{LOCK, LOG, VOLUME, log_config, log_memory, take_lock};
+use crate::env::config::Config;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::Log;
 use crate::pages::volume::{Superblock, Volume};
@@ -42,7 +42,7 @@ use crate::types::Berth;
 const REGION_DIRECTORY: &str = "/dev/shm";
 
 /// Where the region of the environment in a directory is, if there is one.
-pub(super) fn region_path(directory: &Path, config: &Config) -> Result<PathBuf> {
+pub(in crate::env) fn region_path(directory: &Path, config: &Config) -> Result<PathBuf> {
     let metadata = fs::metadata(directory).map_err(|e| Error::io("looking at", directory, e))?;
     let region_directory = config.region_directory.clone().unwrap_or_else(|| PathBuf::from(REGION_DIRECTORY));
     Ok(region_directory.join(format!("sablecat-{:x}-{:x}", metadata.dev(), metadata.ino())))
@@ -53,13 +53,13 @@ pub(super) fn region_path(directory: &Path, config: &Config) -> Result<PathBuf> 
 /// # Errors
 /// Those of the system, which does not tell when that was: then nothing may be done about a region that is
 /// there.
-pub(super) fn this_boots(uuid: [u8; 16]) -> Result<Identity> {
+pub(in crate::env) fn this_boots(uuid: [u8; 16]) -> Result<Identity> {
     let boot = machine::boot_id().map_err(|e| Error::io("reading", Path::new(machine::BOOT_ID), e))?;
     Ok(Identity { uuid, boot })
 }
 
 /// The file of a region, if it is there.
-pub(super) fn open_region(path: &Path) -> Result<Option<File>> {
+pub(in crate::env) fn open_region(path: &Path) -> Result<Option<File>> {
     match OpenOptions::new().read(true).write(true).open(path) {
         Ok(file) => Ok(Some(file)),
         Err(e) if e.kind() == IoErrorKind::NotFound => Ok(None),
@@ -68,7 +68,7 @@ pub(super) fn open_region(path: &Path) -> Result<Option<File>> {
 }
 
 /// Takes the environment to this process alone, when nothing is left of those who shared it.
-pub(super) fn take_alone(directory: &Path, config: &Config) -> Result<Arc<dyn DiskFile>> {
+pub(in crate::env) fn take_alone(directory: &Path, config: &Config) -> Result<Arc<dyn DiskFile>> {
     if !directory.is_dir() {
         // On a disk that is not the machine's: nobody can share it.
         return take_lock(config, directory);
@@ -93,7 +93,7 @@ pub(super) fn take_alone(directory: &Path, config: &Config) -> Result<Arc<dyn Di
 
 /// Ends the region of processes that are all dead, if there is one: nothing that it has is lost, or it is set
 /// aside.
-pub(super) fn end_what_is_left(
+pub(in crate::env) fn end_what_is_left(
     _nobody_enters: &Entrance,
     directory: &Path,
     region_path: &Path,
@@ -143,7 +143,7 @@ fn rescue((file, region_path): (File, &Path), directory: &Path, config: &Config)
 }
 
 /// Takes a region's name away. That somebody else has done so is no harm: what hung on it is in the files.
-pub(super) fn remove(path: &Path) -> Result<()> {
+pub(in crate::env) fn remove(path: &Path) -> Result<()> {
     match fs::remove_file(path) {
         Err(e) if e.kind() != IoErrorKind::NotFound => Err(Error::io("removing the shared memory", path, e)),
         _ => Ok(()),
@@ -151,7 +151,7 @@ pub(super) fn remove(path: &Path) -> Result<()> {
 }
 
 /// Puts a region that nobody may go on with out of the way.
-pub(super) fn set_aside(path: &Path) -> Result<()> {
+pub(in crate::env) fn set_aside(path: &Path) -> Result<()> {
     match fs::rename(path, beside(path, ".aside")) {
         Err(e) if e.kind() != IoErrorKind::NotFound => Err(Error::io("setting aside", path, e)),
         _ => Ok(()),
@@ -159,7 +159,7 @@ pub(super) fn set_aside(path: &Path) -> Result<()> {
 }
 
 /// Where a region is while it is made.
-pub(super) fn unfinished(path: &Path) -> PathBuf {
+pub(in crate::env) fn unfinished(path: &Path) -> PathBuf {
     beside(path, ".new")
 }
 

@@ -2,14 +2,14 @@
 //!
 //! What the processes share lies in one file on a file system in memory, named after the directory's device
 //! and inode. Every process holds a lock on a byte of its own in the environment's lock file, which says that
-//! it lives; entering and leaving happen one at a time (env/entrance.rs). A process that has the environment
-//! for itself holds the whole file locked.
+//! it lives; entering and leaving happen one at a time (env/files/entrance.rs). A process that has the
+//! environment for itself holds the whole file locked.
 //!
 //! Who enters and finds others alive attaches to their region, if it is what they use: of this environment,
 //! this build and this run of the machine, not poisoned, and over the files that are there now. Otherwise
 //! that is an error: nothing can be done about it as long as they live. Who enters alone ends what dead
-//! processes may have left (env/left.rs), makes a new region, and recovers the environment from its files.
-//! The region gets its name only when that is done, so a half-made one is never found.
+//! processes may have left (env/files/left.rs), makes a new region, and recovers the environment from its
+//! files. The region gets its name only when that is done, so a half-made one is never found.
 //!
 //! Who leaves last flushes the log, removes the region, and writes a last checkpoint, in this order.
 
@@ -23,11 +23,16 @@ use sablecat_os::atomic::Ordering;
 use sablecat_os::disk::FileId;
 use sablecat_os::machine;
 
-use super::entrance::Entrance;
-use super::left::{end_what_is_left, open_region, region_path, remove, set_aside, this_boots, unfinished};
-use super::open::{LOCK, VOLUME, assemble, build_kernel, find_volume, geometry, log_memory, open_volume};
-use super::recover::RecoveryReport;
-use super::{Config, Core, Mode, Place};
+use super::open::assemble;
+use super::{Core, Place};
+use crate::env::config::{Config, Mode};
+use crate::env::files::entrance::Entrance;
+use crate::env::files::left::{
+    end_what_is_left, open_region, region_path, remove, set_aside, this_boots, unfinished,
+};
+use crate::env::files::{LOCK, VOLUME, find_volume, log_memory, open_volume};
+use crate::env::recovery::recover::RecoveryReport;
+use crate::env::recovery::{build_kernel, geometry};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pages::volume::Volume;
 use crate::region::Region;
@@ -278,7 +283,7 @@ impl Core {
     /// The last thing done with a shared environment. The region goes as soon as nothing hangs on it: who
     /// found it after the last checkpoint would log on behind a superblock which says that no log is needed,
     /// and in files that are not there any more. It stays where it is if the log could not be written out
-    /// this time and nothing is lost: who opens the environment next has that done (env/left.rs).
+    /// this time and nothing is lost: who opens the environment next has that done (env/files/left.rs).
     fn end_region(&self, path: &Path) -> Result<()> {
         let flushed = self.flush_log();
         // Somebody may have removed it; and where it was, there may be that of another environment, if this
@@ -308,9 +313,9 @@ mod tests {
     use sablecat_os::disk::{Disk, How};
     use sablecat_os::sim::{Fault, SimDisk};
 
-    use super::super::shared_place::SharedPlace;
     use super::*;
-    use crate::env::Asked;
+    use crate::env::databases::Asked;
+    use crate::env::tests::shared_place::SharedPlace;
     use crate::region::Work;
     use crate::txn::{Durability, RecordChange};
 

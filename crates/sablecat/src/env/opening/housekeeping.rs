@@ -21,7 +21,8 @@ use std::sync::{Arc, Mutex, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::{Core, lock};
+use super::Core;
+use crate::env::mutex::lock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::pages::{Bell, Participant};
 use crate::region::{Held, Watch};
@@ -33,7 +34,7 @@ const CLEANER_SLEEP: Duration = Duration::from_secs(1);
 
 /// Who keeps house in this process.
 #[derive(Debug)]
-pub(super) struct Keeper {
+pub(in crate::env) struct Keeper {
     threads: Mutex<Vec<JoinHandle<()>>>,
     done: Mutex<Done>,
     /// Who had the role when this process last wanted it.
@@ -64,7 +65,7 @@ impl Default for Keeper {
 }
 
 impl Keeper {
-    pub(super) fn start(&self, core: &Arc<Core>) -> Result<()> {
+    pub(in crate::env) fn start(&self, core: &Arc<Core>) -> Result<()> {
         let interval = core.config.flush_interval.max(Duration::from_millis(1));
         // What fails poisons the log, or is tried again by the commit that needs it: either way a committer
         // is told.
@@ -183,10 +184,11 @@ mod tests {
     use sablecat_os::atomic::Ordering;
     use sablecat_os::sim::SimDisk;
 
-    use super::super::shared_place::SharedPlace;
-    use super::super::{Config, Mode, open};
     use super::*;
-    use crate::env::Asked;
+    use crate::env::config::{Config, Mode};
+    use crate::env::databases::Asked;
+    use crate::env::opening::open::open;
+    use crate::env::tests::shared_place::SharedPlace;
     use crate::txn::{Durability, RecordChange};
 
     /// Many more pages than the smallest cache has, changed until the thread has seen to some of them.

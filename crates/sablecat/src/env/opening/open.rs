@@ -1,46 +1,25 @@
-//! From a directory to a running environment.
-//!
-//! ```text
-//! <directory>/sablecat.lock   locked while processes have the environment open
-//! <directory>/sablecat.db     the volume
-//! <directory>/log/            log segments
-//! <directory>/journal/        those that are kept although recovery does not need them any more
-//! ```
+//! Opening an environment in a directory, or in memory alone: for one process, or as the first of several.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use sablecat_os::atomic::Ordering;
-use sablecat_os::disk::{File, How};
+use sablecat_os::disk::File;
 
-use super::attach;
-use super::config::check_directory;
-use super::left::take_alone;
-use super::read_only;
-use super::recover::{self, RecoveryReport};
-use super::{Config, Core, Mode, Place};
-use crate::access::{self, PageWrite};
+use super::{Core, Place, attach, read_only};
+use crate::access::PageWrite;
+use crate::env::config::{Config, Mode};
+use crate::env::files::left::take_alone;
+use crate::env::files::{LOG, VOLUME, find_volume, open_volume};
+use crate::env::recovery::{RecoveryReport, begin_from, build_kernel, geometry, recover};
 use crate::error::{Error, ErrorKind, Result};
-use crate::log::{Log, LogConfig, LogMemory, LogWords, Ring};
-use crate::pages::volume::{Codec, Journal, Superblock, Volume};
-use crate::pages::{Pages, Participant};
-use crate::region::{Geometry, LOG_WORDS_BYTES, Region};
+use crate::pages::Participant;
+use crate::pages::volume::Volume;
+use crate::region::Region;
 use crate::trace::{self, Doing};
 use crate::txn::catalog::{CATALOG_ROOT, FIRST_TREE, catalog_tree};
-use crate::txn::locks::LockTable;
 use crate::txn::{self, Direct, Kernel};
 use crate::types::{Lsn, VolumeId};
-
-pub(super) const VOLUME: &str = "sablecat.db";
-pub(super) const LOCK: &str = "sablecat.lock";
-pub(super) const LOG: &str = "log";
-/// Segments kept for reuse.
-const SPARES_MAX: usize = 3;
-/// A disk that takes longer than this for a step of making a segment has it made twice, which does no harm.
-const SUPPLY_PATIENCE: Duration = Duration::from_millis(500);
-
-const _: () = assert!(size_of::<LogWords>() <= LOG_WORDS_BYTES);
 
 /// Opens the environment in a directory, creating or recovering it as need be.
 pub(crate) fn open(directory: &Path, mut config: Config, mode: Mode) -> Result<Arc<Core>> {
@@ -67,48 +46,6 @@ fn open_to_write(directory: &Path, mut config: Config, mode: Mode) -> Result<Arc
     assemble(Some((directory, volume)), Some(lock), None, config, mode)
 }
 
-/// Whether there is a volume in the directory, which is there in either case afterwards; and where.
-pub(super) fn find_volume(directory: &Path, config: &Config) -> Result<(bool, PathBuf)> {
-    let disk = Arc::clone(&config.disk);
-    let path = directory.join(VOLUME);
-    let io = |tried: &'static str| move |e| Error::io(tried, directory, e);
-    let exists = disk.exists(&path).map_err(io("looking into"))?;
-    if !exists && !config.create {
-        return Err(none_in(directory));
-    }
-    if exists {
-        // As above: for who opened it last, the volume's name need not have been durable yet.
-        disk.sync_dir(directory).map_err(io("flushing the directory"))?;
-    } else {
-        make_directory(config, directory)?;
-    }
-    Ok((exists, path))
-}
-
-/// Where the volume of an environment is that is there already.
-pub(super) fn existing_volume(directory: &Path, config: &Config) -> Result<PathBuf> {
-    check_directory(directory)?;
-    let path = directory.join(VOLUME);
-    let exists = config.disk.exists(&path).map_err(|e| Error::io("looking into", directory, e))?;
-    if exists { Ok(path) } else { Err(none_in(directory)) }
-}
-
-fn none_in(directory: &Path) -> Error {
-    Error::new(ErrorKind::NotFound, format!("there is no environment in {}", directory.display()))
-}
-
-/// Opens the volume, or creates it. The caller is the only one to do so.
-pub(super) fn open_volume(exists: bool, path: &Path, config: &Config) -> Result<Volume> {
-    if exists {
-        return Volume::open_with(&*config.disk, path, config.direct_io, &config.declared);
-    }
-    let mut uuid = [0; 16];
-    sablecat_os::random::bytes(&mut uuid);
-    let mut volume = Volume::create(&*config.disk, path, config.codec()?, uuid, config.direct_io)?;
-    volume.add(&*config.disk, config.direct_io, &config.declared)?;
-    Ok(volume)
-}
-
 /// An environment in memory alone.
 pub(crate) fn in_memory(mut config: Config, mode: Mode) -> Result<Arc<Core>> {
     config.check()?;
@@ -126,117 +63,6 @@ pub(crate) fn in_memory(mut config: Config, mode: Mode) -> Result<Arc<Core>> {
     // the machine has. It is taken as it is used.
     config.cache_bytes.get_or_insert_with(sablecat_os::machine::memory_bytes);
     assemble(None, None, None, config, mode)
-}
-
-/// Makes the directory, and makes its name last.
-fn make_directory(config: &Config, directory: &Path) -> Result<()> {
-    let disk = &config.disk;
-    let io = |e| Error::io("creating the directory", directory, e);
-    // Who made the directory may have ended before its name was durable.
-    let mut made = directory.parent().into_iter().collect::<Vec<_>>();
-    let mut at = directory;
-    while !disk.exists(at).map_err(io)? {
-        let Some(parent) = at.parent() else { break };
-        made.push(parent);
-        at = parent;
-    }
-    disk.create_dir_all(directory).map_err(io)?;
-    made.into_iter().try_for_each(|parent| disk.sync_dir(parent)).map_err(io)
-}
-
-pub(super) fn take_lock(config: &Config, directory: &Path) -> Result<Arc<dyn File>> {
-    let path = directory.join(LOCK);
-    let how = How { create: true, create_new: false, read_only: false, direct: false, durable: false };
-    let file = config.disk.open(&path, how).map_err(|e| Error::io("opening", &path, e))?;
-    if file.try_lock().map_err(|e| Error::io("locking", &path, e))? {
-        say_who(&*file);
-        return Ok(file);
-    }
-    let who = match who_locked(&*file) {
-        Some(number) if number == std::process::id() => "by another handle of this process".to_owned(),
-        Some(number) => format!("in process {number} (if that is a number here)"),
-        None => "in another process, or by another handle of this one".to_owned(),
-    };
-    Err(Error::new(
-        ErrorKind::InUse,
-        format!(
-            "the environment in {} is open already, {who}; close it there first, or open it read-only",
-            directory.display()
-        ),
-    ))
-}
-
-/// Bytes of what a lock file says of who locked it: a process number and spaces.
-const WHO_BYTES: usize = 12;
-
-/// Writes into a locked file who has locked it. It is for people: if it cannot be written nothing is wrong.
-fn say_who(file: &dyn File) {
-    let number = format!("{:<WHO_BYTES$}", std::process::id());
-    let _ = file.write_at(number.as_bytes(), 0);
-}
-
-/// Who has locked a file, as it says itself.
-fn who_locked(file: &dyn File) -> Option<u32> {
-    let mut text = [0; WHO_BYTES];
-    let length = file.read_at(&mut text, 0).ok()?;
-    std::str::from_utf8(&text[..length]).ok()?.trim_end().parse().ok()
-}
-
-/// Where a region has the log's words and ring. What is made of it must not outlive the region.
-pub(super) fn log_memory(region: &Region) -> LogMemory {
-    // SAFETY: the ring and the words lie in the region at the addresses and sizes the log asks for, are used
-    // by nothing else, and live as long as the region, which its users hold beside this.
-    unsafe {
-        LogMemory::new(region.log_words().cast(), Ring::new(region.ring(), region.geometry().ring_bytes))
-    }
-}
-
-/// How the log of an environment is kept.
-pub(super) fn log_config(
-    config: &Config,
-    uuid: [u8; 16],
-    directory: Option<&Path>,
-    journal: Option<&Journal>,
-) -> LogConfig {
-    LogConfig {
-        segment_bytes: config.log_segment_bytes,
-        uuid,
-        direct: true,
-        sync_io: config.sync_io,
-        spares_max: SPARES_MAX,
-        patience: SUPPLY_PATIENCE,
-        archive: directory.zip(journal).map(|(directory, journal)| directory.join(&journal.directory)),
-    }
-}
-
-/// Bytes of a write set that stay in memory.
-const SPILL_BYTES_MIN: usize = 256 << 10;
-const SPILL_BYTES_MAX: usize = 64 << 20;
-
-/// The kernel over a region, which may be in use already.
-pub(super) fn build_kernel(
-    directory: Option<&Path>,
-    volume: Option<Volume>,
-    region: &Arc<Region>,
-    config: &Config,
-    (mode, journal): (Mode, Option<&Journal>),
-) -> Result<Kernel> {
-    // A part of the cache, within bounds.
-    let bytes_max =
-        (region.geometry().frames * region.page_size() / 4).clamp(SPILL_BYTES_MIN, SPILL_BYTES_MAX);
-    let spill = directory.map(|directory| txn::runs::Place {
-        disk: Arc::clone(&config.disk),
-        directory: directory.to_owned(),
-        bytes_max,
-    });
-    let log_disk = directory.filter(|_| mode == Mode::Transactional).map(|_| Arc::clone(&config.disk));
-    let uuid = volume.as_ref().map_or([0; 16], |volume| volume.superblock().uuid);
-    let log_config = log_config(config, uuid, directory, journal);
-    let log =
-        Log::open(log_disk, &directory.unwrap_or(Path::new("")).join(LOG), log_config, log_memory(region))?;
-    let locks = LockTable::new(region).with_policy(config.deadlock_policy);
-    let pages = Pages::new(Arc::clone(region), volume, access::check_page)?;
-    Ok(Kernel::new(pages, (log, locks), config.lock_timeout, spill))
 }
 
 /// Makes an environment of a volume (none: in memory alone) in a region that nobody uses yet (none: a private
@@ -381,18 +207,6 @@ fn go_back(kernel: &Kernel, me: &Participant, mode: Mode) -> Result<()> {
     volume.end_passed_by()
 }
 
-/// Makes a new region go on from a superblock: what it says is in use is, until the maps have been looked at.
-pub(super) fn begin_from(kernel: &Kernel, superblock: &Superblock) -> Result<()> {
-    kernel.pages.begin_from(superblock, FIRST_TREE)
-}
-
-/// What a region is sized for.
-pub(super) fn geometry(config: &Config, codec: Codec, bounded: bool) -> Geometry {
-    let block_size = codec.block_size();
-    Geometry::new(block_size, config.cache_for(block_size), config.log_buffer_bytes, bounded)
-        .with_pages_of(codec.page_size())
-}
-
 impl Core {
     /// Makes sure that commits have some room in the log. If the disk has none, the log of the life before
     /// has: everything is written to the volume as if to be closed, which takes free blocks there, and that
@@ -435,11 +249,11 @@ impl Core {
 
 #[cfg(test)]
 mod tests {
-    use sablecat_os::disk::Disk;
+    use sablecat_os::disk::{Disk, How};
     use sablecat_os::sim::{Fault, SimDisk, Survival};
 
     use super::*;
-    use crate::env::Asked;
+    use crate::env::databases::Asked;
     use crate::pages::volume::COPIES_AT;
     use crate::txn::{Durability, RecordChange};
     use crate::types::Berth;

@@ -6,15 +6,17 @@ use std::sync::Arc;
 
 use sablecat_os::disk::Disk;
 
-use super::open::{VOLUME, build_kernel, existing_volume, geometry};
-use super::recover::RecoveryReport;
-use super::{Config, Core, Mode, Place};
+use super::{Core, Place};
+use crate::env::config::{Config, Mode};
+use crate::env::files::{VOLUME, existing_volume};
+use crate::env::recovery::recover::RecoveryReport;
+use crate::env::recovery::{build_kernel, geometry};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pages::volume::Volume;
 use crate::region::Region;
 
 /// Opens an environment at its last checkpoint.
-pub(super) fn open(directory: &Path, config: Config, mode: Mode) -> Result<Arc<Core>> {
+pub(in crate::env) fn open(directory: &Path, config: Config, mode: Mode) -> Result<Arc<Core>> {
     if mode == Mode::DataStore {
         return Err(Error::invalid(
             "a Data Store cannot be opened read-only; open the environment with Builder::open to read it",
@@ -49,7 +51,7 @@ pub(super) fn open(directory: &Path, config: Config, mode: Mode) -> Result<Arc<C
 
 /// The error of who could not open an environment to write: if that was not permitted and reading is, it says
 /// so.
-pub(super) fn explain(error: Error, directory: &Path, disk: &dyn Disk) -> Error {
+pub(in crate::env) fn explain(error: Error, directory: &Path, disk: &dyn Disk) -> Error {
     if error.is_not_permitted() && Volume::join(disk, &directory.join(VOLUME), false, true).is_ok() {
         let message = format!("{error}; opened read-only, the environment shows its last checkpoint");
         return Error::new(ErrorKind::ReadOnly, message);
@@ -64,11 +66,6 @@ impl Core {
     /// `ReadOnly` if it was opened to be read only.
     #[inline]
     pub(crate) fn to_write(&self) -> Result<&Core> {
-        if self.config.read_only { Err(read_only()) } else { Ok(self) }
+        self.check_writable().map(|()| self)
     }
-}
-
-#[cold]
-fn read_only() -> Error {
-    Error::new(ErrorKind::ReadOnly, "the environment was opened read-only; open it to be written to")
 }

@@ -22,11 +22,12 @@ use sablecat_os::atomic::Ordering;
 use sablecat_os::calendar::Moment;
 use sablecat_os::disk::File;
 
-use super::history::{self, Epoch};
-use super::left::take_alone;
-use super::open::{VOLUME, begin_from, build_kernel, existing_volume, geometry};
 use super::recover::{RecoveryReport, replay_commits};
-use super::{Config, Mode};
+use super::{begin_from, build_kernel, geometry};
+use crate::env::config::{Config, Mode};
+use crate::env::files::history::{self, Epoch};
+use crate::env::files::left::take_alone;
+use crate::env::files::{VOLUME, existing_volume};
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::{Commits, Operations};
 use crate::pages::Moving;

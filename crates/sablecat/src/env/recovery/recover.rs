@@ -5,8 +5,9 @@
 
 use std::collections::HashMap;
 
-use super::{Config, volumes};
 use crate::access::{Bounds, PageWrite};
+use crate::env::config::Config;
+use crate::env::placed;
 use crate::error::{Error, Result};
 use crate::log::{Commits, EndReason, Operation};
 use crate::pages::Participant;
@@ -47,7 +48,7 @@ pub struct RecoveryReport {
 
 impl RecoveryReport {
     /// Tells who listens.
-    pub(super) fn tell(&self) {
+    pub(in crate::env) fn tell(&self) {
         let RecoveryReport { created, joined, checkpoint, end, commits, operations, doubt, .. } = *self;
         if self.recovered || doubt {
             trace::tell(Happened::Recovered { checkpoint, end, commits, operations, doubt });
@@ -57,7 +58,7 @@ impl RecoveryReport {
 }
 
 /// Replays the log over the volume. True if anything was changed.
-pub(super) fn replay(
+pub(in crate::env) fn replay(
     kernel: &Kernel,
     me: &Participant,
     config: &Config,
@@ -90,7 +91,7 @@ pub(super) fn replay(
 ///
 /// # Errors
 /// `Corruption` if not; those of the files.
-pub(super) fn check_log(kernel: &Kernel, superblock: &Superblock) -> Result<()> {
+pub(in crate::env) fn check_log(kernel: &Kernel, superblock: &Superblock) -> Result<()> {
     if superblock.clean {
         return check_closed(kernel, superblock);
     }
@@ -165,8 +166,8 @@ impl Replay<'_> {
             Meaning::Stands { key, entry } => self.put_catalog(key, entry),
             Meaning::Unnamed { name } => self.delete_catalog(name),
             // A tree's pages are free. Here they are not yet, since no record tells of each, so the note that
-            // they are to be freed stays; whoever opens the environment acts upon it (`Core::finish_drops`).
-            // Or else the tree is given a name, in the same commit.
+            // they are to be freed stays; whoever opens the environment acts upon it
+            // (`Databases::finish_drops`). Or else the tree is given a name, in the same commit.
             Meaning::Unnoted { .. } => Ok(()),
             Meaning::Formerly { .. } | Meaning::Nothing => Ok(()),
         }
@@ -243,7 +244,7 @@ impl Replay<'_> {
             })?),
         };
         let order = entry.order(name, comparator, self.kernel.page_size())?;
-        let keys = volumes::keys(&self.kernel.pages, &String::from_utf8_lossy(name), entry)?;
+        let keys = placed::keys(&self.kernel.pages, &String::from_utf8_lossy(name), entry)?;
         entry.tree(name, order, keys)
     }
 

@@ -6,9 +6,10 @@ use std::path::Path;
 use sablecat_os::atomic::Ordering;
 use sablecat_os::calendar::Moment;
 
-use super::open::log_memory;
+use super::Running;
 use super::processes::{pid_of, region_from_outside};
-use super::{Config, Core};
+use crate::env::config::Config;
+use crate::env::files::log_memory;
 use crate::error::Result;
 use crate::log::LogCounts;
 use crate::region::Region;
@@ -80,7 +81,7 @@ pub(crate) fn counters(directory: &Path, config: &Config) -> Result<Option<Count
     Ok((seen.processes > 0).then_some(seen))
 }
 
-impl Core {
+impl Running {
     /// What everybody has counted.
     pub(crate) fn counters(&self) -> Counters {
         let mut seen = of_region(self.kernel.pages.region(), self.kernel.log.counts());

@@ -9,10 +9,11 @@ use std::sync::Arc;
 use sablecat_os::atomic::Ordering;
 use sablecat_os::liveness::LockFile;
 
-use super::entrance::taken_alone;
-use super::left::{region_path, this_boots};
-use super::open::{LOCK, existing_volume, log_memory};
-use super::{Config, Core};
+use super::Running;
+use crate::env::config::Config;
+use crate::env::files::entrance::taken_alone;
+use crate::env::files::left::{region_path, this_boots};
+use crate::env::files::{LOCK, existing_volume, log_memory};
 use crate::error::{Error, Result};
 use crate::pages::volume::Volume;
 use crate::region::{Membership, NO_EPOCH, Phase, Region, STRUCTURE_LATCHES, Work};
@@ -153,7 +154,7 @@ pub(super) fn region_from_outside(directory: &Path, config: &Config) -> Result<O
 }
 
 /// The process that a slot belongs to; 0 if it belongs to none.
-pub(super) fn pid_of(region: &Region, slot: u16) -> u32 {
+pub(in crate::env) fn pid_of(region: &Region, slot: u16) -> u32 {
     let geometry = region.geometry();
     let member = (slot < geometry.slots).then(|| region.slot(slot).member()).flatten();
     match member.filter(|&member| member < geometry.members) {
@@ -163,7 +164,7 @@ pub(super) fn pid_of(region: &Region, slot: u16) -> u32 {
     }
 }
 
-impl Core {
+impl Running {
     fn shared(&self) -> Shared<'_> {
         Shared {
             region: self.kernel.pages.region(),

@@ -19,21 +19,25 @@
 //!
 //! *What waits.* Nobody for who reads.
 
+mod naming;
+
 use std::collections::BTreeMap;
-use std::ops::Bound;
+use std::ops::{Bound, Deref};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use sablecat_os::calendar::Moment;
 use sablecat_os::clock;
 
-use super::naming::{Backwards, Deed, Names};
-use super::{Core, lock};
 use crate::access::Method;
+use crate::env::databases::Databases;
+use crate::env::mutex::lock;
 use crate::error::{Error, Result};
 use crate::log::{Commit, Operation, Operations, Reach, Tail};
 use crate::txn::catalog::{self, CATALOG};
 use crate::txn::{Holds, IndexInfo};
 use crate::types::Lsn;
+use naming::{Backwards, Deed, Names};
 
 /// What is wanted of the log is said anew after so many bytes.
 const HOLD_STEP: u64 = 64 << 10;
@@ -95,9 +99,32 @@ pub enum Change<'a> {
     },
 }
 
+/// The changes of an environment, for who follows them.
+#[derive(Debug)]
+pub(crate) struct Streams {
+    databases: Databases,
+    /// Who reads the log, and from where on.
+    readers: Mutex<Readers>,
+}
+
+impl Streams {
+    pub(in crate::env) fn new(databases: Databases) -> Streams {
+        Streams { databases, readers: Mutex::default() }
+    }
+}
+
+impl Deref for Streams {
+    type Target = Databases;
+
+    #[inline(always)]
+    fn deref(&self) -> &Databases {
+        &self.databases
+    }
+}
+
 /// From where on the readers of this process want the log.
 #[derive(Debug, Default)]
-pub(super) struct Readers {
+pub(in crate::env) struct Readers {
     wanted: BTreeMap<u64, Lsn>,
     next: u64,
 }
@@ -105,13 +132,13 @@ pub(super) struct Readers {
 /// Keeps the log from somewhere on, for one reader.
 #[derive(Debug)]
 struct Hold<'c> {
-    core: &'c Core,
+    core: &'c Streams,
     number: u64,
     from: Lsn,
 }
 
 impl<'c> Hold<'c> {
-    fn begin(core: &'c Core, from: Lsn) -> Result<Hold<'c>> {
+    fn begin(core: &'c Streams, from: Lsn) -> Result<Hold<'c>> {
         let number = {
             let mut readers = lock(&core.readers);
             readers.next += 1;
@@ -148,7 +175,7 @@ impl Drop for Hold<'_> {
     }
 }
 
-impl Core {
+impl Streams {
     /// Says from where on the readers want the log.
     fn want_log(&self, readers: &Readers) -> Result<()> {
         self.kernel.pages.want_log(readers.wanted.values().min().copied(), self.config.changes_lag_max)
@@ -183,7 +210,7 @@ impl Core {
 /// The changes after a place in the log, as they come.
 #[derive(Debug)]
 pub(crate) struct Stream<'c> {
-    core: &'c Core,
+    core: &'c Streams,
     reach: Reach,
     tail: Tail<'c>,
     names: Names,
@@ -219,7 +246,7 @@ pub(crate) struct ChangedRecords<'s> {
 
 impl<'c> Stream<'c> {
     /// The changes after `from`; none: after what has been committed by now.
-    pub(crate) fn begin(core: &'c Core, from: Option<Lsn>, reach: Reach) -> Result<Stream<'c>> {
+    pub(crate) fn begin(core: &'c Streams, from: Option<Lsn>, reach: Reach) -> Result<Stream<'c>> {
         core.check_log()?;
         let kernel = &core.kernel;
         kernel.log.fail_if_poisoned()?;
@@ -357,7 +384,7 @@ impl<'c> Stream<'c> {
     }
 }
 
-impl Core {
+impl Streams {
     /// The names of databases at a place in the log.
     fn names_at(&self, from: Lsn) -> Result<Names> {
         let (records, at) =

@@ -15,7 +15,7 @@
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
-use super::stream::Change;
+use super::Change;
 use crate::access::Method;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::Commit;
@@ -25,7 +25,7 @@ use crate::types::TreeId;
 
 /// What a database is made as.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct How {
+pub(in crate::env) struct How {
     comparator: Option<String>,
     method: Method,
     holds: Holds,
@@ -34,7 +34,7 @@ pub(super) struct How {
 
 /// What a commit does about one database.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Deed {
+pub(in crate::env) enum Deed {
     Created { name: String, how: How },
     Renamed { from: String, to: String },
     Removed { name: String },
@@ -109,24 +109,24 @@ fn text(name: &[u8]) -> Result<String> {
 
 /// Which tree has which name, at a place in the log.
 #[derive(Debug, Default)]
-pub(super) struct Names {
+pub(in crate::env) struct Names {
     now: HashMap<TreeId, String>,
 }
 
 impl Names {
     /// The names that records of the catalog say.
-    pub(super) fn of(records: Vec<(Vec<u8>, CatalogEntry)>) -> Result<Names> {
+    pub(in crate::env) fn of(records: Vec<(Vec<u8>, CatalogEntry)>) -> Result<Names> {
         let named = records.into_iter().filter(|(key, _)| catalog::is_name(key));
         Ok(Names { now: named.map(|(name, entry)| Ok((entry.tree, text(&name)?))).collect::<Result<_>>()? })
     }
 
     /// The name of a tree.
-    pub(super) fn get(&self, tree: TreeId) -> Option<&str> {
+    pub(in crate::env) fn get(&self, tree: TreeId) -> Option<&str> {
         self.now.get(&tree).map(|name| &**name)
     }
 
     /// Follows a commit: what it does about databases, in an order in which it can be done.
-    pub(super) fn follow(&mut self, commit: &Commit<'_>) -> Result<Vec<Deed>> {
+    pub(in crate::env) fn follow(&mut self, commit: &Commit<'_>) -> Result<Vec<Deed>> {
         let said = Said::of(commit)?;
         if said.named.is_empty() && said.noted.is_empty() {
             return Ok(Vec::new());
@@ -197,7 +197,7 @@ fn in_turn(renamed: Vec<(String, String)>) -> Vec<Deed> {
 
 /// The names at a place of the log, found from those of a later one along the commits between.
 #[derive(Debug, Default)]
-pub(super) struct Backwards {
+pub(in crate::env) struct Backwards {
     /// The trees that commits spoke of: their names before the first of these, if they had one.
     before: HashMap<TreeId, Option<String>>,
 }
@@ -231,7 +231,7 @@ impl Backwards {
     }
 
     /// The names before the first of the commits passed, given those after the last, or later.
-    pub(super) fn before(self, mut later: Names) -> Names {
+    pub(in crate::env) fn before(self, mut later: Names) -> Names {
         for (tree, name) in self.before {
             match name {
                 Some(name) => later.now.insert(tree, name),

@@ -1,5 +1,7 @@
 //! What processes that die have left, and `compact` gives back while others live.
 
+pub(in crate::env) mod shared_place;
+
 use std::mem::forget;
 use std::path::Path;
 use std::sync::Arc;
@@ -8,10 +10,13 @@ use std::time::Duration;
 
 use sablecat_os::sim::SimDisk;
 
-use super::shared_place::SharedPlace;
-use super::{Asked, Config, Core, EnvTxn, Mode, open};
-use crate::txn::catalog;
-use crate::txn::{Comparator, Durability, Isolation, Options, RecordChange};
+use crate::env::config::{Config, Mode};
+use crate::env::databases::Asked;
+use crate::env::databases::transaction::EnvTxn;
+use crate::env::opening::Core;
+use crate::env::opening::open::open;
+use crate::env::tests::shared_place::SharedPlace;
+use crate::txn::{Comparator, Durability, Isolation, Options, RecordChange, catalog};
 use crate::types::VolumeId;
 
 /// Its process is killed, as far as others can see.

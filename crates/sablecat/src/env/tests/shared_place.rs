@@ -6,17 +6,19 @@ use std::sync::Arc;
 
 use sablecat_os::sim::SimDisk;
 
-use super::{Config, Core, Mode, open};
+use crate::env::config::{Config, Mode};
+use crate::env::opening::Core;
+use crate::env::opening::open::open;
 
 /// Removed when dropped.
-pub(super) struct SharedPlace {
+pub(in crate::env) struct SharedPlace {
     base: PathBuf,
     config: Config,
 }
 
 impl SharedPlace {
     /// A place of a test's own, by its name.
-    pub(super) fn new(name: &str, disk: &Arc<SimDisk>) -> SharedPlace {
+    pub(in crate::env) fn new(name: &str, disk: &Arc<SimDisk>) -> SharedPlace {
         let base = std::env::temp_dir().join(format!("sablecat-{name}-{}", std::process::id()));
         for part in ["env", "region"] {
             std::fs::create_dir_all(base.join(part)).unwrap();
@@ -33,12 +35,12 @@ impl SharedPlace {
     }
 
     /// The environment, for one process more.
-    pub(super) fn open(&self) -> Arc<Core> {
+    pub(in crate::env) fn open(&self) -> Arc<Core> {
         self.open_as(|_| {})
     }
 
     /// The same, with other settings.
-    pub(super) fn open_as(&self, set: impl FnOnce(&mut Config)) -> Arc<Core> {
+    pub(in crate::env) fn open_as(&self, set: impl FnOnce(&mut Config)) -> Arc<Core> {
         let mut config = self.config.clone();
         set(&mut config);
         open(&self.base.join("env"), config, Mode::Transactional).unwrap()

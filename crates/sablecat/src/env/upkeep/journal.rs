@@ -7,7 +7,7 @@
 
 use sablecat_os::calendar::Moment;
 
-use super::Core;
+use super::Upkeep;
 use crate::error::Result;
 use crate::log::Kept;
 use crate::pages::Participant;
@@ -15,7 +15,7 @@ use crate::pages::volume::{Epoch, Journal, Superblock};
 use crate::txn::caller;
 use crate::types::Lsn;
 
-impl Core {
+impl Upkeep {
     /// What the superblock of a checkpoint at `at` says beyond the pages. `clean`: it is the last one.
     pub(super) fn describe(&self, at: Lsn, clean: bool, next: &mut Superblock) {
         let log = &self.kernel.log;
@@ -86,9 +86,11 @@ mod tests {
     use sablecat_os::disk::Disk;
     use sablecat_os::sim::{Fault, SimDisk, Survival};
 
-    use super::super::{Config, Journaling, Mode, open};
     use super::*;
-    use crate::env::Asked;
+    use crate::env::config::{Config, Journaling, Mode};
+    use crate::env::databases::Asked;
+    use crate::env::opening::Core;
+    use crate::env::opening::open::open;
     use crate::error::ErrorKind;
     use crate::txn::{Durability, RecordChange};
     use crate::types::SealedBlock;

@@ -7,11 +7,10 @@ use std::sync::Arc;
 
 use sablecat_os::disk::AlignedBuf;
 
-use super::Core;
+use super::Upkeep;
 use crate::error::Result;
 use crate::pages::volume::Found;
-use crate::txn::catalog;
-use crate::txn::{Comparator, Isolation, Options, Transaction, listed};
+use crate::txn::{Comparator, Isolation, Options, Transaction, catalog, listed};
 use crate::types::PageId;
 
 /// How far a long operation has got.
@@ -55,7 +54,7 @@ fn any_order(name: &str) -> Arc<Comparator> {
     Arc::new(Comparator::new(name, |_, _| Ordering::Less))
 }
 
-impl Core {
+impl Upkeep {
     /// Checks everything.
     pub(crate) fn verify(&self, progress: &mut dyn FnMut(Progress)) -> Result<VerifyReport> {
         let mut report = VerifyReport::default();
@@ -237,10 +236,11 @@ mod tests {
 
     use sablecat_os::sim::SimDisk;
 
-    use super::super::config::Journaling;
-    use super::super::{Config, Mode, open};
     use super::*;
-    use crate::env::Asked;
+    use crate::env::config::Journaling;
+    use crate::env::config::{Config, Mode};
+    use crate::env::databases::Asked;
+    use crate::env::opening::open::open;
     use crate::pages::volume::Journal;
     use crate::txn::{Durability, RecordChange};
     use crate::types::BlockId;

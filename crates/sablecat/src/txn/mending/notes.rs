@@ -6,7 +6,7 @@
 //! as a member of the region. Once that member has left or was reaped, nothing of its making is going on, and
 //! no commit of its is to come: a note that is there in a state pinned *after* that is nobody's, and stays
 //! until somebody acts upon it. The next to open the environment afresh does so for all notes
-//! (env/databases.rs), and whoever compacts it while others work for those of processes that are gone.
+//! (env/databases/mod.rs), and whoever compacts it while others work for those of processes that are gone.
 //!
 //! A note of an earlier life of the environment has no living maker. Opening has seen to these before anybody
 //! joins; should one be left it names a member of a region that is gone, who may seem to be one of this: then
