@@ -4,8 +4,10 @@
 //! beside each other and do not know each other; the first row, which everything is counted in, is the
 //! exception. DESIGN.md says what each layer owns.
 //!
-//! So do the rooms of `pages`: each uses the ones before it in `ROOMS`, and never what `pages/mod.rs` shows
-//! of all of them to the layers above.
+//! So do the rooms of some layers: each uses the ones before it in `ROOMS`, and never what the layer's own
+//! file, `mod.rs`, shows of all of them to the layers above. That is read from the paths that begin with the
+//! layer, and from those that leave a room by `super`. (A room's functions are those of its own type, which
+//! owns that of the room before it: so the compiler sees to what is called.)
 //!
 //! And above `pages` nobody reaches through it into the region: what is meant has a name there, but for the
 //! few files of `REGION`.
@@ -32,26 +34,61 @@ const LAYERS: [&[&str]; 9] = [
     &["fuzzing", "guide"],
 ];
 const SOURCE: &str = "crates/sablecat/src/";
-/// The rooms of `pages`, lowest first. The first row are files that use none of them.
-const ROOMS: [&[&str]; 8] = [
-    &["header", "bell"],
-    &["participants"],
-    &["allocation"],
-    &["volume"],
-    &["generation"],
-    &["pool"],
-    &["visibility"],
-    &["store"],
+/// The rooms of some layers, lowest first. The first row are files that use none of them.
+const ROOMS: [(&str, &[&[&str]]); 3] = [
+    (
+        PAGES,
+        &[
+            &["header", "bell"],
+            &["participants"],
+            &["allocation"],
+            &["volume"],
+            &["generation"],
+            &["pool"],
+            &["visibility"],
+            &["store"],
+        ],
+    ),
+    (
+        "txn",
+        &[
+            &["options", "pairs", "ranges", "refusals"],
+            &["locks"],
+            &["catalog"],
+            &["pending"],
+            &["state"],
+            &["commit"],
+            &["seen"],
+            &["trees"],
+            &["transactions"],
+            &["mending"],
+            &["operations"],
+        ],
+    ),
+    (
+        "env",
+        &[
+            &["mutex", "placed"],
+            &["config"],
+            &["files"],
+            &["recovery"],
+            &["running"],
+            &["upkeep"],
+            &["databases"],
+            &["streams"],
+            &["opening"],
+        ],
+    ),
 ];
 const PAGES: &str = "pages";
 /// Files above `pages` that work on the region itself, and why.
 const REGION: [(&str, &str); 6] = [
-    ("env/attach.rs", "makes it, enters and leaves it"),
-    ("env/counters.rs", "counts all that is in it"),
-    ("env/processes.rs", "shows all that is in it"),
+    ("env/opening/attach.rs", "makes it, enters and leaves it"),
+    ("env/running/counters.rs", "counts all that is in it"),
+    ("env/running/processes.rs", "shows all that is in it"),
     ("txn/locks/table.rs", "lays the lock table out in it"),
-    ("txn/mod.rs", "hands it to the log, which asks it who lives"),
-    ("txn/reap.rs", "mends what the dead left anywhere in it"),
+    ("txn/commit/mod.rs", "hands it to the log, which asks it who lives"),
+    ("txn/mending/reap.rs", "mends what the dead left anywhere in it"),
 ];
 /// The layer of the access methods, and their modules.
 const ACCESS: &str = "access";
@@ -87,8 +124,9 @@ pub(super) fn check(files: &[TextFile]) -> Vec<Problem> {
         if layer(PAGES).is_some_and(|pages| own > pages) && !is_test(&file.path) {
             problems.extend(reaches_into_region(file, &code));
         }
-        if module == PAGES && !is_test(&file.path) {
-            problems.extend(rooms_above(file, &code));
+        if !is_test(&file.path) {
+            let rooms = ROOMS.iter().find(|(layer, _)| *layer == module);
+            problems.extend(rooms.into_iter().flat_map(|(_, rows)| rooms_above(file, &code, module, rows)));
         }
         for (at, name) in crate_paths(&code) {
             let named = exported.get(&name).map_or(name.as_str(), String::as_str);
@@ -107,30 +145,37 @@ pub(super) fn check(files: &[TextFile]) -> Vec<Problem> {
     problems
 }
 
-/// Where a room of `pages` names one that is not below it, or a thing by the name that all of `pages` has for
-/// it.
-fn rooms_above(file: &TextFile, code: &str) -> Vec<Problem> {
-    let inside = file.path.strip_prefix(SOURCE).and_then(|path| path.strip_prefix("pages/"));
-    let Some(room) = inside.and_then(|rest| rest.split(['/', '.']).next()).filter(|room| *room != "mod")
-    else {
-        return Vec::new();
-    };
+/// Where a room of a layer names one that is not below it, or a thing by the name that all of the layer has
+/// for it.
+fn rooms_above(file: &TextFile, code: &str, layer: &str, rows: &[&[&str]]) -> Vec<Problem> {
+    let code = before_tests(code);
+    let inside = file.path.strip_prefix(SOURCE).and_then(|path| path.strip_suffix(".rs"));
+    let module: Vec<&str> =
+        inside.unwrap_or_default().split('/').filter(|name| *name != "mod" && !name.is_empty()).collect();
+    let Some(&room) = module.get(1) else { return Vec::new() };
+    let row = |room: &str| rows.iter().position(|row| row.contains(&room));
     let Some(own) = row(room) else {
         return vec![Problem::new(
             file,
             0,
-            format!("room {room} of {PAGES} has no place; give it one in xtask/src/tidy/layers.rs"),
+            format!("room {room} of {layer} has no place; give it one in xtask/src/tidy/layers.rs"),
         )];
     };
-    let named = paths(code, "crate::pages::")
-        .into_iter()
-        .filter(|(_, name)| name != room && row(name).is_none_or(|other| other >= own));
+    // From a module so deep, as many times `super` lead out of the room.
+    let outwards = "super::".repeat(module.len() - 1);
+    let named = paths(code, &format!("crate::{layer}::")).into_iter().chain(paths(code, &outwards));
     named
+        .filter(|(_, name)| name != room && row(name).is_none_or(|other| other >= own))
         .map(|(at, name)| {
             let line = source::line_of(code, at);
-            Problem::new(file, line, format!("{PAGES}/{room} uses {name}, which is not a room below it"))
+            Problem::new(file, line, format!("{layer}/{room} uses {name}, which is not a room below it"))
         })
         .collect()
+}
+
+/// What comes before a file's tests.
+fn before_tests(code: &str) -> &str {
+    code.find("#[cfg(test)]\nmod ").map_or(code, |tests| &code[..tests])
 }
 
 /// Where a file above `pages` reaches into the region.
@@ -139,7 +184,7 @@ fn reaches_into_region(file: &TextFile, code: &str) -> Vec<Problem> {
     if REGION.iter().any(|(allowed, _)| *allowed == path) {
         return Vec::new();
     }
-    let code = code.find("#[cfg(test)]\nmod ").map_or(code, |tests| &code[..tests]);
+    let code = before_tests(code);
     let reaching = source::words(code, "region").filter(|&at| {
         let after = &code[at + "region".len()..];
         let is_field = code[..at].ends_with('.') && !code[..at].ends_with("..");
@@ -151,10 +196,6 @@ fn reaches_into_region(file: &TextFile, code: &str) -> Vec<Problem> {
             Problem::new(file, line, format!("reaches into the region; ask {PAGES} for what it means"))
         })
         .collect()
-}
-
-fn row(room: &str) -> Option<usize> {
-    ROOMS.iter().position(|row| row.contains(&room))
 }
 
 fn layer(module: &str) -> Option<usize> {
@@ -190,7 +231,8 @@ fn crate_paths(code: &str) -> Vec<(usize, String)> {
 /// The names behind a beginning of paths, with their offsets.
 fn paths(code: &str, beginning: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
-    for at in source::words(code, "crate") {
+    let first = beginning.split("::").next().unwrap_or_default();
+    for at in source::words(code, first).filter(|&at| !code[..at].ends_with("::")) {
         let Some(rest) = code[at..].strip_prefix(beginning) else { continue };
         match rest.strip_prefix('{').and_then(|group| group.split_once('}')) {
             Some((group, _)) => found.extend(group.split(',').map(|name| (at, first_name(name.trim())))),
@@ -251,27 +293,39 @@ mod tests {
         assert_eq!(check(&[top]), []);
         let tests = file("pages/volume/tests/mod.rs", "use crate::pages::Pages;");
         assert_eq!(check(&[tests]), []);
+        let lines = |file| check(&[file]).iter().map(|problem| problem.line).collect::<Vec<_>>();
         let above = file(
             "pages/pool/sweep.rs",
             "use crate::pages::store::run;\nuse crate::pages::{Pages, header};\nfn f(_: crate::pages::Run) {}\n",
         );
-        assert_eq!(check(&[above]).iter().map(|problem| problem.line).collect::<Vec<_>>(), [1, 2, 3]);
+        assert_eq!(lines(above), [1, 2, 3]);
+        let out = file(
+            "txn/trees/apply.rs",
+            "use super::Trees;\nuse super::super::commit::publish;\nuse super::super::operations::Kernel;\n",
+        );
+        assert_eq!(lines(out), [3]);
+        let out = file(
+            "txn/trees/mod.rs",
+            "use super::{commit, operations};\n#[cfg(test)]\nmod tests {\nuse super::super::operations;\n}\n",
+        );
+        assert_eq!(lines(out), [1]);
+        assert_eq!(check(&[file("txn/pairs.rs", "use super::Kernel;")]).len(), 1);
         assert_eq!(check(&[file("pages/attic/mod.rs", "")]).len(), 1);
     }
 
     #[test]
     fn nobody_above_pages_reaches_into_the_region() {
         let fine = file(
-            "txn/publish.rs",
+            "txn/commit/publish.rs",
             "fn f() { self.pages.newest() }\n#[cfg(test)]\nmod tests { fn g() { pages.region.stall() } }\n",
         );
         assert_eq!(check(&[fine]), []);
-        let allowed = file("txn/reap.rs", "fn f() { pages.region().stall() }");
+        let allowed = file("txn/mending/reap.rs", "fn f() { pages.region().stall() }");
         assert_eq!(check(&[allowed]), []);
         let below = file("pages/pool/sweep.rs", "fn f() { self.region.stall() }");
         assert_eq!(check(&[below]), []);
         let reaching = file(
-            "env/open.rs",
+            "env/opening/open.rs",
             "fn f() { pages.region.stall() }\nfn g() { &kernel.pages.region }\nfn h() { shared.region.slot(1) }\nfn i() { 0..region.slots() }\n",
         );
         assert_eq!(check(&[reaching]).iter().map(|problem| problem.line).collect::<Vec<_>>(), [1, 2, 3]);
@@ -281,12 +335,12 @@ mod tests {
     fn no_access_method_is_named_above_them() {
         let within = file("access/method.rs", "use super::btree;\nfn f() { btree::g() }\n");
         assert_eq!(check(&[within]), []);
-        let other = file("txn/write_set.rs", "use std::collections::btree_map;\nlet btree = 1;\n");
+        let other = file("txn/pending/write_set.rs", "use std::collections::btree_map;\nlet btree = 1;\n");
         assert_eq!(check(&[other]), []);
         let tests = file("txn/tests/nested.rs", "use crate::access::btree::nest;\n");
         assert_eq!(check(&[tests]), []);
         let above = file(
-            "txn/apply.rs",
+            "txn/trees/apply.rs",
             "use crate::access::Tree;\nuse crate::access::btree;\nfn f() { btree::find() }\n",
         );
         assert_eq!(check(&[above]).iter().map(|problem| problem.line).collect::<Vec<_>>(), [2, 3]);

@@ -79,12 +79,12 @@ mod tests {
         let file = |path: &str, text: &str| TextFile { path: path.to_owned(), text: text.to_owned() };
         vec![
             file(DOCUMENT, &format!("## Get\n\nIts way: {said}.\n\n```text\n{steps}```\n")),
-            file(&format!("{SOURCE}txn/single.rs"), "fn get_one() {}\nfn show_one() {}\n"),
+            file(&format!("{SOURCE}txn/operations/single.rs"), "fn get_one() {}\nfn show_one() {}\n"),
             file(&format!("{SOURCE}access/method.rs"), "fn covers() {}\nfn find() {}\n"),
         ]
     }
 
-    const STEPS: &str = "txn     Kernel::get_one, show_one     txn/single.rs: why\n\
+    const STEPS: &str = "txn     Kernel::get_one, show_one     txn/operations/single.rs: why\n\
                          access          Tree::covers, or find   access/method.rs\n";
 
     #[test]
@@ -99,7 +99,7 @@ mod tests {
         assert_eq!(check(&way("a short one", STEPS)).len(), 1);
         let gone = STEPS.replace("show_one", "shown");
         assert_eq!(check(&way("3 functions and 1 changes of layer", &gone))[0].line, 6);
-        let elsewhere = STEPS.replace("txn/single.rs", "access/method.rs");
+        let elsewhere = STEPS.replace("txn/operations/single.rs", "access/method.rs");
         assert!(!check(&way("3 functions and 1 changes of layer", &elsewhere)).is_empty());
     }
 }

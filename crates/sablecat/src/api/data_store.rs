@@ -11,6 +11,7 @@ use super::{Database, DatabaseStats, KeyRange, Range, Read, Stats, Write};
 use crate::access::{Change, InOrder, Method, Scan};
 use crate::env::{Asked, CheckpointReport, CompactReport, Core, EnvTxn, Progress, VerifyReport, arranged};
 use crate::error::Result;
+use crate::pages::Pages;
 use crate::txn::catalog::{CatalogEntry, catalog_tree};
 use crate::txn::ranges::Span;
 use crate::txn::{
@@ -471,6 +472,10 @@ impl InPlace<'_> {
         self.done.clear();
     }
 
+    fn kernel(&self) -> &Kernel {
+        &self.store.core.kernel
+    }
+
     fn set_one(&mut self, tree: &TreeRef, change: Change<'_>) -> Result<()> {
         let before = self.store.core.kernel.get_one(tree, change.0)?;
         self.store.changes += 1;
@@ -481,8 +486,12 @@ impl InPlace<'_> {
 }
 
 impl View for InPlace<'_> {
-    fn kernel(&self) -> &Kernel {
-        &self.store.core.kernel
+    fn pages(&self) -> &Pages {
+        &self.kernel().pages
+    }
+
+    fn names_since(&self) -> Lsn {
+        self.kernel().names_since()
     }
 
     fn state(&self) -> Lsn {

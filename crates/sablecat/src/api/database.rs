@@ -3,17 +3,16 @@
 use std::cmp::Ordering;
 use std::fmt::{self, Debug};
 use std::ops::ControlFlow;
-use std::ptr;
 use std::sync::{Arc, Weak};
 
 use super::cursor::Walk;
 use super::read::{Record, foreign};
-use super::within::{self, Doing, Within};
+use super::within::{self, Doing, Within, address};
 use super::{
     Bounds, Cursor, DataStore, DatabaseStats, Entry, Env, KeyRange, Range, Read, ReadTxn, Txn, TxnOptions,
 };
 use crate::access::Method;
-use crate::env::{Core, Named};
+use crate::env::{Core, Databases, Named};
 use crate::error::{Error, Result};
 use crate::txn::{Committed, Holds, Isolation, RecordChange, TreeRef, locks};
 use crate::types::TreeId;
@@ -49,11 +48,11 @@ impl Kind for Env {}
 impl Kind for DataStore {}
 
 mod sealed {
-    use super::{Core, Debug};
+    use super::{Databases, Debug};
 
     /// An environment.
     #[derive(Debug)]
-    pub struct Of<'a>(pub(in crate::api) &'a Core);
+    pub struct Of<'a>(pub(in crate::api) &'a Databases);
 
     /// Who has databases.
     pub trait Owner {
@@ -70,11 +69,16 @@ use sealed::Of;
 
 /// What the database of a Data Store knows of that: it does not keep it open.
 #[derive(Clone, Debug)]
-pub struct StoreHandle(Weak<Core>);
+pub struct StoreHandle {
+    /// Where its databases are.
+    at: usize,
+    /// So that nothing else comes to be there.
+    _core: Weak<Core>,
+}
 
 impl StoreHandle {
     pub(super) fn of(core: &Arc<Core>) -> StoreHandle {
-        StoreHandle(Arc::downgrade(core))
+        StoreHandle { at: address(core), _core: Arc::downgrade(core) }
     }
 }
 
@@ -83,7 +87,7 @@ impl sealed::Owner for Env {
 
     #[inline]
     fn is(handle: &Env, of: Of<'_>) -> bool {
-        ptr::eq(handle.core(), of.0)
+        address(handle.core()) == address(of.0)
     }
 
     fn is_one(handle: &Env, other: &Env) -> bool {
@@ -97,7 +101,7 @@ impl sealed::Owner for DataStore {
     #[inline]
     fn is(handle: &StoreHandle, of: Of<'_>) -> bool {
         // Where it is no other can be as long as there is a handle, whether or not it is still open.
-        ptr::eq(handle.0.as_ptr(), of.0)
+        handle.at == address(of.0)
     }
 
     fn is_one(handle: &StoreHandle, other: &StoreHandle) -> bool {
@@ -124,7 +128,7 @@ impl<K: Kind> Database<K> {
 
     /// What an environment knows it by, after making sure that it is of that one.
     #[inline]
-    pub(super) fn named_in(&self, core: &Core) -> Result<&Named> {
+    pub(super) fn named_in(&self, core: &Databases) -> Result<&Named> {
         if K::is(&self.of, Of(core)) { Ok(&self.named) } else { Err(foreign(self.name())) }
     }
 

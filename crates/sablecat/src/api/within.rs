@@ -20,7 +20,7 @@
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 
-use crate::env::Core;
+use crate::env::Databases;
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::TreeId;
 
@@ -48,7 +48,7 @@ pub(super) struct Within {
 
 impl Within {
     /// Begins.
-    pub(super) fn begin(core: &Core, doing: Doing) -> Within {
+    pub(super) fn begin(core: &Databases, doing: Doing) -> Within {
         // Where the stack is gone already, the thread is about to end, and nothing is told any more.
         if STACK.try_with(|stack| stack.borrow_mut().push((address(core), doing))).is_ok() {
             DEPTH.set(DEPTH.get() + 1);
@@ -65,7 +65,7 @@ impl Drop for Within {
     }
 }
 
-fn address(core: &Core) -> usize {
+pub(super) fn address(core: &Databases) -> usize {
     std::ptr::from_ref(core).addr()
 }
 
@@ -82,7 +82,7 @@ pub(super) fn any() -> bool {
 /// `NotAllowed`. `what` says what was tried.
 #[inline]
 pub(super) fn refuse_around(
-    core: &Core,
+    core: &Databases,
     tree: Option<TreeId>,
     slot: Option<u16>,
     what: impl FnOnce() -> String,
@@ -97,7 +97,7 @@ pub(super) fn refuse_around(
 
 /// What is in the way of such a change.
 #[cold]
-fn found(core: &Core, tree: Option<TreeId>, slot: Option<u16>) -> Option<Doing> {
+fn found(core: &Databases, tree: Option<TreeId>, slot: Option<u16>) -> Option<Doing> {
     let in_the_way = |&&(of, doing): &&(usize, Doing)| {
         of == address(core)
             && match doing {

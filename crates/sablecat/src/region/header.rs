@@ -29,7 +29,7 @@ pub(crate) const TAKEN_GROUPS: usize = 4096;
 /// Entries of the list of pages that were published of late.
 pub(crate) const RECENT_MAX: usize = 4096;
 
-/// Pages that commits have published of late, listed while somebody wants to know (txn/recent.rs).
+/// Pages that commits have published of late, listed while somebody wants to know (txn/commit/recent.rs).
 #[repr(C, align(128))]
 #[derive(Debug)]
 pub(crate) struct Recent {
@@ -50,7 +50,7 @@ pub(crate) struct Recent {
 pub(crate) struct Line<T>(pub(crate) T);
 
 /// The newest published commit and, on the same cache lines, whether what was learnt of where leaves are
-/// still holds (txn/rebuilt.rs): who reads the one has the other at hand.
+/// still holds (txn/commit/rebuilt.rs): who reads the one has the other at hand.
 #[repr(C, align(128))]
 #[derive(Debug)]
 pub(crate) struct Visible(pub(crate) AtomicU64, pub(crate) Rebuilds);

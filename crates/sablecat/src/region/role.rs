@@ -172,7 +172,7 @@ impl<'a> Role<'a> {
     /// Takes it for `slot` from somebody alive, unless that holding has ended. That one may go on with what
     /// it does, and does not know: so this is for work of which no harm comes if two do it: because all that
     /// it changes has a role or turn of its own, or is changed by compare-and-swap in the name of a holding
-    /// (pages/generation/succession.rs) or of the dead (txn/reap.rs).
+    /// (pages/generation/succession.rs) or of the dead (txn/mending/reap.rs).
     pub(crate) fn take_over(self, from: Holding, slot: u16) -> Option<Held<'a>> {
         assert!(
             matches!(self.work, Work::Housekeeping | Work::Checkpoint | Work::Reaping),

@@ -130,7 +130,7 @@ pub(crate) struct Slot {
     /// read from there.
     chain: AtomicU64,
     list_len: AtomicU32,
-    /// The first frame of the rest of a long publish list (its layout: txn/publish.rs), 0 if none.
+    /// The first frame of the rest of a long publish list (its layout: txn/commit/publish.rs), 0 if none.
     list_more: AtomicU32,
     /// The one frame that the operation in progress may be looking at, or [`ANY_FRAME`].
     looked_at: AtomicU32,

@@ -38,13 +38,13 @@ fn beyond(bound: &Bound<Vec<u8>>) -> Option<Bound<Vec<u8>>> {
 
 /// Ranges that lie apart, in order.
 #[derive(Debug, Default)]
-pub(super) struct Ranges {
+pub(in crate::txn) struct Ranges {
     spans: Vec<Span>,
 }
 
 /// What undoes the addition of a range: where it is, and whose place it took.
 #[derive(Debug)]
-pub(super) struct Added {
+pub(in crate::txn) struct Added {
     at: usize,
     replaced: Vec<Span>,
 }

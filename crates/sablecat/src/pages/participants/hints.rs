@@ -6,8 +6,8 @@
 //! ended in the same leaf.
 //!
 //! The check cannot tell a leaf from one that it has been replaced by with all that is above it, nor from a
-//! page that is being built and has the number of a leaf that is gone (txn/rebuilt.rs). So hints are of
-//! states since the last time that either began, are given to who looks at such a state, and are forgotten
+//! page that is being built and has the number of a leaf that is gone (txn/commit/rebuilt.rs). So hints are
+//! of states since the last time that either began, are given to who looks at such a state, and are forgotten
 //! the next time.
 
 use std::cell::Cell;

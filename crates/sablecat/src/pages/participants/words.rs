@@ -90,31 +90,33 @@ impl Participants {
         self.region.header().tree_next.0.fetch_max(id.0 + 1, Ordering::AcqRel);
     }
 
-    /// States at or above this come after the last time that trees were built anew (txn/rebuilt.rs).
+    /// States at or above this come after the last time that trees were built anew (txn/commit/rebuilt.rs).
     #[inline]
     pub(crate) fn rebuilt_since(&self) -> Lsn {
         self.region.header().rebuilt_since()
     }
 
-    /// Leaves found at states at or above this are leaves of their trees still, or freed (txn/rebuilt.rs).
+    /// Leaves found at states at or above this are leaves of their trees still, or freed
+    /// (txn/commit/rebuilt.rs).
     #[inline]
     pub(crate) fn leaves_since(&self) -> Lsn {
         self.region.header().leaves_since()
     }
 
-    /// The trees that are, or were, built anew (txn/rebuilt.rs).
+    /// The trees that are, or were, built anew (txn/commit/rebuilt.rs).
     #[inline]
     pub(crate) fn rebuilds(&self) -> &Rebuilds {
         &self.region.header().visible.1
     }
 
-    /// From which state on no name was taken from a database, as a word to be raised (txn/presence.rs).
+    /// From which state on no name was taken from a database, as a word to be raised
+    /// (txn/catalog/presence.rs).
     #[inline]
     pub(crate) fn names_since(&self) -> &AtomicU64 {
         &self.region.header().names_since
     }
 
-    /// What commits have published of late (txn/recent.rs).
+    /// What commits have published of late (txn/commit/recent.rs).
     #[inline]
     pub(crate) fn recent(&self) -> &Recent {
         &self.region.header().recent
@@ -139,7 +141,8 @@ impl Participants {
         self.region.log_wanted(tail)
     }
 
-    /// A bulk load begins: who looks for pages that nothing leads to begins anew (txn/unreachable.rs).
+    /// A bulk load begins: who looks for pages that nothing leads to begins anew
+    /// (txn/mending/unreachable.rs).
     pub(crate) fn count_load(&self) {
         self.region.header().loads_begun.fetch_add(1, Ordering::SeqCst);
     }

@@ -1,5 +1,5 @@
-//! Frames and entries for who has the environment to itself, and changes pages in place (txn/direct.rs).
-//! Nobody else is here: nothing is latched, and nothing is pinned.
+//! Frames and entries for who has the environment to itself, and changes pages in place
+//! (txn/commit/direct.rs). Nobody else is here: nothing is latched, and nothing is pinned.
 
 use super::Pool;
 use crate::error::Result;

@@ -22,7 +22,7 @@ use crate::types::FrameId;
 /// The state of a frame that is kept.
 pub(in crate::pages) const KEPT: FrameState = FrameState::Building(0);
 /// The part of the pool that is kept, and how many frames at most: a step of freeing a tree changes half of
-/// that part (txn/trees.rs), a single removal some pages.
+/// that part (txn/trees/making.rs), a single removal some pages.
 const PART: usize = 8;
 const MOST: usize = 80;
 

@@ -1,5 +1,5 @@
 //! Mending: what a dead participant left half done to pages and frames. The order of the steps, and who calls
-//! them: txn/reap.rs.
+//! them: txn/mending/reap.rs.
 //!
 //! Several may mend the same at once, and any of them be stopped between two instructions for as long as it
 //! likes. So nothing is looked at and then stored: each word that names the dead is changed by

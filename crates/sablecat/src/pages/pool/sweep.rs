@@ -624,8 +624,8 @@ impl Pool {
         // Pairs with the fence of `enter`: either the owner's next operation sees the mark, or this sees its
         // epoch.
         fence(Ordering::SeqCst);
-        // One that is committing keeps its pin until the commit is over: helpers rely on it (txn/publish.rs
-        // looks at the mark).
+        // One that is committing keeps its pin until the commit is over: helpers rely on it
+        // (txn/commit/publish.rs looks at the mark).
         if slot.epoch() == NO_EPOCH && slot.list_len() == 0 {
             slot.unpin_for_owner(pin);
         }

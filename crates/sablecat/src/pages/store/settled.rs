@@ -5,7 +5,7 @@
 //! known. While no checkpoint can end, the block of that version is given to nobody else; so nobody has freed
 //! the page and used its number again since that checkpoint, and at a state pinned meanwhile it is in use. If
 //! nothing leads to it at that state, nothing ever will, but for bulk loads in progress, which say that they
-//! are (txn/unreachable.rs).
+//! are (txn/mending/unreachable.rs).
 //!
 //! Left out as well is what is free together with a freed run's first page: its own entries do not say so
 //! before the run is released, which nobody does who does not have the checkpoint role (run.rs).

@@ -122,7 +122,7 @@ impl Table {
         self.region.is_fenced()
     }
 
-    /// Wakes who sleeps until something changes (txn/waiting.rs).
+    /// Wakes who sleeps until something changes (txn/transactions/waiting.rs).
     pub(super) fn wake_listeners(&self) {
         self.region.header().recent.sleepers.wake();
     }

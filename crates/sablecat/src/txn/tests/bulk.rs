@@ -3,7 +3,8 @@
 use super::*;
 use crate::error::ErrorKind;
 use crate::pages::header;
-use crate::txn::{Comparator, CompareFn};
+use crate::txn::catalog::Comparator;
+use crate::txn::catalog::tree::CompareFn;
 
 const RECORDS: u32 = 4000;
 /// As many as make some leaves under one root, so that the tree is as it was made when they have been

@@ -7,7 +7,7 @@ use super::*;
 use crate::access::hash::{Hashing, Seed};
 use crate::access::{Method, PageRead, Tree};
 use crate::error::ErrorKind;
-use crate::txn::Comparator;
+use crate::txn::catalog::Comparator;
 
 /// Keys at least as long are nested.
 const STEM: usize = crate::access::btree::node::key_bytes_max(512);

@@ -31,9 +31,6 @@ use std::time::Duration;
 
 use sablecat_os::sim::SimDisk;
 
-use super::catalog::{self, CATALOG, FIRST_TREE};
-use super::locks::LockTable;
-use super::{Committed, Direct, Durability, Isolation, Kernel, Options, RecordChange, Transaction, TreeRef};
 use crate::access::{self, PageWrite};
 use crate::access::{Scan, State};
 use crate::error::Result;
@@ -41,6 +38,15 @@ use crate::log::{Log, LogConfig, LogMemory, Ring};
 use crate::pages::volume::{Journal, Superblock, Volume};
 use crate::pages::{Moving, Pages, Seat};
 use crate::region::{Geometry, Region};
+use crate::txn::Kernel;
+use crate::txn::catalog::{self, CATALOG, FIRST_TREE, TreeRef};
+use crate::txn::commit::direct::Direct;
+use crate::txn::locks::LockTable;
+use crate::txn::operations::RecordChange;
+use crate::txn::options::{Durability, Isolation, Options};
+use crate::txn::pending::runs::Place;
+use crate::txn::state::Committed;
+use crate::txn::transactions::Transaction;
 use crate::types::{FrameId, Lsn, PageId, TreeId, VolumeId};
 
 /// Keys and values.
@@ -64,6 +70,11 @@ fn geometry(frames: usize, slots: u16) -> Geometry {
 
 /// The kernel over a region, with its log in memory and its pages in memory alone or in a volume.
 fn kernel(region: Region, volume: Option<Volume>) -> Kernel {
+    spilling_kernel(region, volume, None)
+}
+
+/// The same, with a place for large write sets.
+fn spilling_kernel(region: Region, volume: Option<Volume>, spill: Option<Place>) -> Kernel {
     let region = Arc::new(region);
     // SAFETY: the ring and the words lie in the region, are used for this alone, and live as long as the
     // region, which `Pages` holds.
@@ -82,16 +93,7 @@ fn kernel(region: Region, volume: Option<Volume>) -> Kernel {
     let log = Log::open(None, Path::new(""), config, memory).expect("a log in memory");
     let locks = LockTable::new(&region);
     let pages = Pages::new(region, volume, access::check_page).expect("memory");
-    Kernel {
-        pages,
-        log,
-        locks,
-        bell: Arc::default(),
-        patience: Duration::from_secs(60),
-        spill: None,
-        unfreed: Default::default(),
-        reaper: Default::default(),
-    }
+    Kernel::new(pages, (log, locks), Duration::from_secs(60), spill)
 }
 
 /// An empty volume on a simulated disk.
@@ -115,7 +117,11 @@ struct Store {
 impl Store {
     /// A new region with an empty tree, whose root is page 1.
     fn new(frames: usize, slots: u16, volume: Option<Volume>) -> Store {
-        let kernel = kernel(Region::shareable(geometry(frames, slots)).expect("memory"), volume);
+        Store::over(kernel(Region::shareable(geometry(frames, slots)).expect("memory"), volume))
+    }
+
+    /// A new region's kernel, and an empty tree.
+    fn over(kernel: Kernel) -> Store {
         kernel.pages.page_ids().assume_used_below(1).unwrap();
         if let Some(superblock) = kernel.pages.volume().map(Volume::superblock) {
             kernel.pages.blocks().assume_used_below(&superblock.bounds()).unwrap();
@@ -133,22 +139,24 @@ impl Store {
 
     /// As [`Store::new`], with a catalog beside the tree, which has a name there.
     fn with_catalog(frames: usize, slots: u16, volume: Option<Volume>) -> Store {
-        let store = Store::new(frames, slots, volume);
-        let entry = store
+        Store::new(frames, slots, volume).and_catalog()
+    }
+
+    fn and_catalog(self) -> Store {
+        let entry = self
             .kernel
-            .create_tree(&store.seat(), TreeId(FIRST_TREE), VolumeId::MAIN, Default::default())
+            .create_tree(&self.seat(), TreeId(FIRST_TREE), VolumeId::MAIN, Default::default())
             .unwrap();
-        store
-            .kernel
+        self.kernel
             .pages
             .region
             .header()
             .tree_next
             .0
             .store(FIRST_TREE + 1, std::sync::atomic::Ordering::SeqCst);
-        store.put(b"tree", &entry.named().encode()).unwrap();
-        assert!(store.remove(&catalog::note_key(entry.tree)).unwrap());
-        Store { tree: entry.tree_of_note().unwrap(), ..store }
+        self.put(b"tree", &entry.named().encode()).unwrap();
+        assert!(self.remove(&catalog::note_key(entry.tree)).unwrap());
+        Store { tree: entry.tree_of_note().unwrap(), ..self }
     }
 
     fn seat(&self) -> Seat<'_> {

@@ -5,9 +5,9 @@ use crate::access::btree::node::key_bytes_max;
 use crate::access::btree::{self, nest};
 use crate::access::{Home, Order, Tree, Value};
 use crate::error::{Error, ErrorKind};
-use crate::txn::changes::Changes;
-use crate::txn::publish;
-use crate::txn::scratch::Record;
+use crate::txn::commit::changes::Changes;
+use crate::txn::commit::publish;
+use crate::txn::commit::scratch::Record;
 
 const STEM: usize = key_bytes_max(512);
 

@@ -1,7 +1,7 @@
 //! The order in which a commit latches leaves that have been split since its snapshot.
 
 use super::*;
-use crate::txn::changes::Changes;
+use crate::txn::commit::changes::Changes;
 
 /// In the snapshot, both keys lie in `first`; by now it ends before them, and each has a leaf of its own.
 /// Whoever holds the one and looks for the other must not wait for `first`, whose holder may be waiting for

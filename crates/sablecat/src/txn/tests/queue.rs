@@ -6,7 +6,8 @@ use std::thread;
 
 use super::*;
 use crate::txn::locks::record_hash;
-use crate::txn::queue::{key_of, single};
+use crate::txn::operations::queue;
+use crate::txn::transactions::queue::key_of;
 
 /// With three records; for as long as the process lives, since what comes in between borrows it.
 fn store() -> &'static Store {
@@ -34,13 +35,13 @@ fn what_a_transaction_gets_in_hand_at_the_last_moment_is_left_to_it() {
     let store = store();
     let txn = leaked();
     let between = move |at| {
-        if at == single::At::Prepared && txn.borrow().is_none() {
+        if at == queue::At::Prepared && txn.borrow().is_none() {
             let mut other = store.begin(Isolation::Snapshot, false);
             assert_eq!(consume(&mut other, store), Some(1));
             txn.replace(Some(other));
         }
     };
-    let consumed = single::between(between, || store.kernel.consume_one(&store.tree, 6, Durability::Memory));
+    let consumed = queue::between(between, || store.kernel.consume_one(&store.tree, 6, Durability::Memory));
     assert_eq!(consumed.unwrap(), None, "it takes a transaction");
     let mut txn = txn.take().expect("it came in between");
     txn.commit(Durability::Memory).expect("the record was left to it");
@@ -53,14 +54,14 @@ fn numbers_that_a_transaction_takes_at_the_last_moment_are_left_to_it() {
     let store = store();
     let txn = leaked();
     let between = move |at| {
-        if at == single::At::Prepared && txn.borrow().is_none() {
+        if at == queue::At::Prepared && txn.borrow().is_none() {
             let mut other = store.begin(Isolation::Snapshot, false);
             assert_eq!(other.append(&store.tree, b"others", 0).unwrap(), 4);
             txn.replace(Some(other));
         }
     };
     let append = || store.kernel.append_one(&store.tree, b"record", Durability::Memory).unwrap();
-    assert_eq!(single::between(between, append), None, "it takes a transaction");
+    assert_eq!(queue::between(between, append), None, "it takes a transaction");
     assert_eq!(append(), Some(64), "one of the next batch");
     txn.take().expect("it came in between").commit(Durability::Memory).expect("nobody has its number");
     assert_eq!(append(), Some(65));
@@ -73,7 +74,7 @@ fn who_gets_a_lock_too_late_sees_that_the_record_is_gone() {
     let (lock, is_taken) = mpsc::channel();
     let other = leaked();
     let between = move |at| {
-        if at == single::At::Checked && other.borrow().is_none() {
+        if at == queue::At::Checked && other.borrow().is_none() {
             let lock = lock.clone();
             other.replace(Some(thread::spawn(move || {
                 let mut txn = store.begin(Isolation::Snapshot, false);
@@ -89,7 +90,7 @@ fn who_gets_a_lock_too_late_sees_that_the_record_is_gone() {
             thread::sleep(Duration::from_millis(20));
         }
     };
-    let consumed = single::between(between, || store.kernel.consume_one(&store.tree, 6, Durability::Memory));
+    let consumed = queue::between(between, || store.kernel.consume_one(&store.tree, 6, Durability::Memory));
     assert_eq!(consumed.unwrap().map(|(number, _)| number), Some(1));
     let (number, committed) = other.take().expect("it came in between").join().expect("ended");
     assert_eq!(number, Some(2));

@@ -9,9 +9,9 @@ use crate::error::ErrorKind;
 use crate::log::{Kind, RecordBuilder};
 use crate::pages::Participant;
 use crate::region::Work;
-use crate::txn::changes::Changes;
-use crate::txn::publish;
-use crate::txn::reads::ReadSet;
+use crate::txn::commit::changes::Changes;
+use crate::txn::commit::publish;
+use crate::txn::seen::reads::ReadSet;
 
 fn key(n: u32) -> Vec<u8> {
     format!("{n:05}").into_bytes()
@@ -197,7 +197,7 @@ fn what_is_published_while_much_is_validated_is_found_whenever_it_is() {
                     }
                 }
             };
-            crate::txn::recent::beside(Rc::new(others), || match txn.commit(Durability::Memory) {
+            crate::txn::commit::recent::beside(Rc::new(others), || match txn.commit(Durability::Memory) {
                 Ok(_) => assert!(!conflicts || looks.get() <= late, "after look {late}"),
                 Err(error) => assert!(conflicts && error.kind() == ErrorKind::Conflict, "{error}"),
             });
@@ -255,7 +255,7 @@ fn the_state_that_is_compared_with_is_kept_while_the_commit_role_is_waited_for()
             }
         }
     };
-    crate::txn::recent::beside(Rc::new(others), || {
+    crate::txn::commit::recent::beside(Rc::new(others), || {
         let ahead = reads.validate_ahead(kernel, at, &seat).unwrap();
         reads.validate(kernel, at, &ahead, &seat).unwrap();
     });
@@ -285,7 +285,7 @@ fn what_is_published_right_after_what_was_published_has_been_taken_is_found() {
             (0..5000u32).for_each(|n| others.put(&key(1990), &n.to_le_bytes()).unwrap());
         }
     };
-    crate::txn::recent::beside(Rc::new(others), || {
+    crate::txn::commit::recent::beside(Rc::new(others), || {
         let ahead = reads.validate_ahead(kernel, at, &seat).unwrap();
         assert!(!ahead.knows());
         assert_eq!(reads.validate(kernel, at, &ahead, &seat).unwrap_err().kind(), ErrorKind::Conflict);

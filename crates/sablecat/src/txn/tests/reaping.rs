@@ -9,9 +9,9 @@ use sablecat_os::liveness::LockFile;
 use super::*;
 use crate::error::ErrorKind;
 use crate::region::{EntryWord, FrameState, Membership, Work};
-use crate::txn::bulk::filler;
-use crate::txn::changes::Changes;
-use crate::txn::reap::Mending;
+use crate::txn::commit::changes::Changes;
+use crate::txn::commit::publish::filler;
+use crate::txn::mending::reap::Mending;
 use crate::types::FrameId;
 
 /// Kernels over one region, each of another member, and a tree.
@@ -77,7 +77,7 @@ impl Store {
     /// Commits records, no further than to a moment, under the structure latch of their tree, and locks one
     /// of them.
     pub(super) fn begin_to_commit(&self, records: &[(&[u8], &[u8])], dies_at: DiesAt) {
-        let Kernel { pages, log, locks, .. } = &self.kernel;
+        let (pages, log, locks) = (&self.kernel.pages, &self.kernel.log, &self.kernel.locks);
         let seat = self.seat();
         let mut held = crate::txn::locks::Held::default();
         let hash = crate::txn::locks::record_hash(self.tree.id, records[0].0);
@@ -171,7 +171,7 @@ fn who_begins_late_to_mend_mends_nobody_who_came_after() {
     dead.dies();
     let found = {
         let member = region.member(3);
-        crate::txn::reap::Dead {
+        crate::txn::mending::reap::Dead {
             member: 3,
             incarnation: member.fence(member.incarnation().load(Ordering::SeqCst)).unwrap(),
         }

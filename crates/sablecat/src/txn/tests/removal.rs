@@ -2,9 +2,8 @@
 
 use super::*;
 use crate::error::ErrorKind;
-use crate::txn::Presence;
-use crate::txn::catalog::{self, CatalogEntry};
-use crate::txn::changes::Changes;
+use crate::txn::catalog::{self, CatalogEntry, Presence};
+use crate::txn::commit::changes::Changes;
 
 const NAME: &[u8] = b"d";
 

@@ -9,12 +9,12 @@ use super::*;
 use crate::access::btree::node;
 use crate::error::ErrorKind;
 use crate::pages::header;
-use crate::txn::Comparator;
-use crate::txn::apply::{OwnedValue, WriteCheck};
-use crate::txn::changes::Changes;
-use crate::txn::runs::Place;
-use crate::txn::short::Short;
-use crate::txn::write_set::WriteSet;
+use crate::txn::catalog::Comparator;
+use crate::txn::commit::changes::Changes;
+use crate::txn::pending::short::Short;
+use crate::txn::pending::write_set::WriteSet;
+use crate::txn::state::OwnedValue;
+use crate::txn::trees::apply::WriteCheck;
 
 const FRAMES: usize = 128;
 const RECORDS: u64 = 5000;
@@ -71,6 +71,12 @@ fn spilling(disk: &SimDisk, bytes_max: usize) -> Place {
     Place { disk: Arc::new(disk.clone()), directory: "".into(), bytes_max }
 }
 
+/// A store of few frames, and a place for large write sets.
+fn spilling_store(slots: u16, seed: u64, spill: Option<Place>) -> Store {
+    let region = Region::shareable(geometry(96, slots)).expect("memory");
+    Store::over(spilling_kernel(region, Some(volume(seed)), spill)).and_catalog()
+}
+
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// Keys of all lengths, some of which share stems.
@@ -108,12 +114,9 @@ fn all(txn: &mut Transaction<'_>, tree: &TreeRef, forward: bool) -> Records {
 #[test]
 fn transactions_of_any_size_do_what_they_do_to_a_map() {
     for seed in 1..7 {
-        let mut store = Store::with_catalog(96, 16, Some(volume(seed)));
         let disk = SimDisk::new(seed);
-        if seed > 2 {
-            store.kernel.spill = Some(spilling(&disk, 5000 << (seed - 2)));
-        }
-        let store = store;
+        let spill = (seed > 2).then(|| spilling(&disk, 5000 << (seed - 2)));
+        let store = spilling_store(16, seed, spill);
         let mut dice = Dice(seed);
         let mut model = Model::new();
         let mut snapshots: Vec<(Transaction<'_>, Model)> = Vec::new();
@@ -317,9 +320,7 @@ fn a_record_whose_predecessors_could_not_be_moved_to_a_file_has_not_been_set() {
     let fault = Fault::Error(std::io::ErrorKind::StorageFull);
     for call in 0.. {
         let disk = SimDisk::new(1);
-        let mut store = Store::with_catalog(96, 8, Some(volume(1)));
-        store.kernel.spill = Some(spilling(&disk, 2000));
-        let store = store;
+        let store = spilling_store(8, 1, Some(spilling(&disk, 2000)));
         let mut txn = store.begin(Isolation::Snapshot, false);
         disk.fail_at(call, fault);
         let (mut model, mut refused) = (BTreeMap::new(), 0);

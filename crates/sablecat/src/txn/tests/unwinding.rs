@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;
 use crate::access::Method;
-use crate::txn::Comparator;
+use crate::txn::catalog::Comparator;
 
 /// A store ordered by a comparator whose so-many-th call from now, if the word is not 0, unwinds.
 fn store(calls: &Arc<AtomicU32>) -> Store {

@@ -4,8 +4,7 @@
 use sablecat_os::atomic::yield_now;
 
 use super::*;
-use crate::txn::State;
-use crate::txn::catalog;
+use crate::txn::catalog::{self, State};
 use crate::txn::tests::removal::{database, entry, take_name};
 
 /// Writes some records, which may take more leaves, until the database is gone.

@@ -1,0 +1,307 @@
+//! Making indices, and what becomes of them when databases are renamed and removed: changes of the catalog,
+//! as parts of a transaction.
+//!
+//! ```text
+//! create          the index as any database, its primary named as having it; an entry for each record there is
+//! rename          whoever names the one that is renamed does so by its new name
+//! remove          an index: nobody names it any more. A primary: with its indices; refused if others refer to it
+//! ```
+//!
+//! A transaction that reads all records to make an index of them has its reads validated, at snapshot
+//! isolation too. Who writes without knowing of the index gets a conflict when it commits
+//! (txn/catalog/presence.rs).
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use super::transaction::EnvTxn;
+use super::{Asked, Databases, Named, seen_as};
+use crate::access::Method;
+use crate::error::{Error, ErrorKind, Result};
+use crate::txn::catalog::{self, CatalogEntry, catalog_tree};
+use crate::txn::relation::{FUNCTION_NAME_BYTES_MAX, Related as RelatedTo};
+use crate::txn::{IndexInfo, Known, OnRemove, TreeRef, View};
+use crate::types::TreeId;
+
+/// What a transaction does about which databases are indices of which.
+#[derive(Debug, Default)]
+pub(in crate::env) struct Related {
+    /// The names that trees have had in it of which it has changed what there is to know for who writes to
+    /// them. Which of them they have is for the catalog to say: what gave it may have been rolled back.
+    names: BTreeMap<TreeId, Vec<String>>,
+    /// Them, as they are in the transaction.
+    named: RefCell<HashMap<TreeId, Arc<Named>>>,
+}
+
+impl Related {
+    /// A tree has a name from here on, or had it.
+    fn note_name(&mut self, tree: TreeId, name: &str) {
+        let names = self.names.entry(tree).or_default();
+        if !names.iter().any(|have| have == name) {
+            names.push(name.to_owned());
+        }
+    }
+}
+
+/// A tree to be written to.
+#[derive(Debug)]
+pub(crate) enum Written<'n> {
+    /// As the handle has it.
+    Known(&'n TreeRef),
+    /// As the transaction has made it.
+    Own(Arc<Named>),
+}
+
+impl std::ops::Deref for Written<'_> {
+    type Target = TreeRef;
+
+    #[inline]
+    fn deref(&self) -> &TreeRef {
+        match self {
+            Written::Known(tree) => tree,
+            Written::Own(named) => &named.tree,
+        }
+    }
+}
+
+impl Databases {
+    /// Makes an index in a transaction of its own.
+    pub(crate) fn create_index(&self, name: &str, info: &IndexInfo) -> Result<Arc<Named>> {
+        self.check_writable()?;
+        self.write(|txn| txn.create_index(name, info, false))
+    }
+}
+
+impl EnvTxn<'_> {
+    /// The tree of a database, with all that changes with its records.
+    ///
+    /// # Errors
+    /// As [`EnvTxn::tree`].
+    #[inline]
+    pub(crate) fn tree_to_write<'n>(&self, named: &'n Named) -> Result<Written<'n>> {
+        if self.core.kernel.is_surely_there(&named.presence) && !self.changes_databases() {
+            Ok(Written::Known(&named.tree))
+        } else {
+            self.tree_to_write_if_there(named)
+        }
+    }
+
+    #[cold]
+    fn tree_to_write_if_there<'n>(&self, named: &'n Named) -> Result<Written<'n>> {
+        self.tree_if_there(named)?;
+        if named.is_replica() {
+            return Ok(Written::Known(&named.tree));
+        }
+        if let Some(own) = self.own(named)? {
+            return Ok(Written::Own(own));
+        }
+        match self.core.tree(named) {
+            // The transaction is making it, or its commit will find that it is gone.
+            Err(error) if matches!(error.kind(), ErrorKind::NotAllowed | ErrorKind::NotFound) => {
+                Ok(Written::Known(&named.tree))
+            }
+            tree => tree.map(Written::Known),
+        }
+    }
+
+    /// A database as the transaction has made it, if it is another than it was.
+    fn own(&self, named: &Named) -> Result<Option<Arc<Named>>> {
+        let Some(names) = self.related.names.get(&named.tree.id) else { return Ok(None) };
+        let mut found = None;
+        for name in names {
+            if let Some(entry) = self.records.entry(name)?.filter(|entry| entry.tree == named.tree.id) {
+                found = Some((name, entry));
+                break;
+            }
+        }
+        // None: what was done was undone, its name included.
+        let Some((name, entry)) = found else { return Ok(None) };
+        let mut all = self.related.named.borrow_mut();
+        if let Some(own) = all.get(&entry.tree).filter(|own| own.presence.knows(&entry)) {
+            return Ok(Some(Arc::clone(own)));
+        }
+        let presence = self.records.presence(entry.tree).knowing(Known::of(name, &entry));
+        let own = self.core.name(name, &entry, Arc::new(presence), &self.records)?;
+        all.insert(entry.tree, Arc::clone(&own));
+        Ok(Some(own))
+    }
+
+    /// The same database with the indices that it has by now; none if it has another name by now than was
+    /// found last, or is gone.
+    pub(super) fn named_anew(&self, named: &Named) -> Result<Option<Arc<Named>>> {
+        let Some(name) = named.presence.name() else { return Ok(None) };
+        let Some(entry) = self.records.entry(&name)?.filter(|entry| entry.tree == named.tree.id) else {
+            return Ok(None);
+        };
+        let presence = Arc::new(seen_as(&name, &entry, self.records.at()));
+        let newer = self.core.name(&name, &entry, presence, &self.records)?;
+        Ok(Some(if named.is_replica() { Arc::new(newer.as_replica()) } else { newer }))
+    }
+
+    /// Makes an index of a database, with an entry for each record that this has; of a replica, without: they
+    /// come by themselves.
+    ///
+    /// # Errors
+    /// `Exists` if there is a database of that name; `NotFound`, `Invalid` for databases and functions that
+    /// are not there or cannot be so used; `Duplicate`, `Reference` if the records there are cannot be in
+    /// such an index.
+    pub(crate) fn create_index(
+        &mut self,
+        name: &str,
+        info: &IndexInfo,
+        of_replica: bool,
+    ) -> Result<Arc<Named>> {
+        catalog::check_name(name)?;
+        if self.records.claim(&catalog_tree(), name.as_bytes())?.is_some() {
+            return Err(Error::new(ErrorKind::Exists, format!("there is a database {name:?} already")));
+        }
+        if !of_replica {
+            self.check_index(name, info)?;
+        }
+        let asked = Asked { index: Some(info), ..Asked::arranged_as(Method::Btree) };
+        let tree = self.make(name, asked)?.tree;
+        let related = || RelatedTo { name: name.to_owned(), tree };
+        self.edit(&info.primary, |entry| entry.relations.indices.push(related()))?;
+        if let Some((referenced, _)) = &info.references {
+            self.edit(referenced, |entry| entry.relations.referred_by.push(related()))?;
+        }
+        if !of_replica {
+            self.fill_index(name, info)?;
+        }
+        let entry = self.records.entry(name)?;
+        let entry = entry.ok_or_else(|| Error::corruption("an index just made is not in the catalog"))?;
+        self.found(name, &entry)
+    }
+
+    /// Refuses an index that cannot be.
+    fn check_index(&self, name: &str, info: &IndexInfo) -> Result<()> {
+        let check = |database: &str, what: &str| -> Result<()> {
+            let Some(entry) = self.records.entry(database)? else {
+                return Err(Error::new(
+                    ErrorKind::NotFound,
+                    format!("the index {name:?} {what} {database:?}, of which there is no database"),
+                ));
+            };
+            entry.method(database.as_bytes())?;
+            if entry.relations.index.is_some() {
+                return Err(Error::invalid(format!(
+                    "the index {name:?} {what} {database:?}, which is an index itself"
+                )));
+            }
+            if entry.comparator.is_some() {
+                return Err(Error::invalid(format!(
+                    "the index {name:?} {what} {database:?}, which is ordered by a comparator: that may take several keys for one, which an index \
+                     tells apart"
+                )));
+            }
+            Ok(())
+        };
+        check(&info.primary, "is to be of")?;
+        let functions = &self.core.config.functions;
+        functions.extractor(&info.extractor, name)?;
+        let mut names = vec![&info.extractor];
+        if let Some((referenced, on_remove)) = &info.references {
+            check(referenced, "is to refer to")?;
+            if let OnRemove::Nullify(nullifier) = on_remove {
+                functions.nullifier(nullifier, name)?;
+                names.push(nullifier);
+            }
+        }
+        if let Some(long) = names.iter().find(|name| name.len() > FUNCTION_NAME_BYTES_MAX) {
+            return Err(Error::invalid(format!(
+                "the name of an extractor or a nullifier with {} bytes; they can have {FUNCTION_NAME_BYTES_MAX}",
+                long.len()
+            )));
+        }
+        Ok(())
+    }
+
+    /// Makes the entries of an index for all records that there are.
+    fn fill_index(&mut self, name: &str, info: &IndexInfo) -> Result<()> {
+        let gone = || Error::corruption("a database that was just given an index is not in the catalog");
+        let entry = self.records.entry(&info.primary)?.ok_or_else(gone)?;
+        let primary = self.found(&info.primary, &entry)?;
+        let primary = self.own(&primary)?.ok_or_else(gone)?;
+        let Some(follower) = &primary.tree.follower else { return Err(gone()) };
+        let follower = Arc::clone(follower);
+        self.records.each_to_stay(&primary.tree, |records, key, value| {
+            for (tree, entry, value) in follower.entries(name, (key, value), &primary.tree, records)?.first {
+                records.set(&tree, &entry, value.as_deref())?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Changes what the catalog says of how a database is related to others. Nothing is done if there is
+    /// none: who follows another environment may be in the middle of what that did.
+    fn edit(&mut self, name: &str, change: impl FnOnce(&mut CatalogEntry)) -> Result<()> {
+        let Some(value) = self.records.claim(&catalog_tree(), name.as_bytes())? else { return Ok(()) };
+        let mut entry = CatalogEntry::decode(name.as_bytes(), &value)?;
+        entry.method(name.as_bytes())?;
+        change(&mut entry);
+        self.log_former(name, entry.tree)?;
+        self.related.note_name(entry.tree, name);
+        self.records.set(&catalog_tree(), name.as_bytes(), Some(&entry.encode()))
+    }
+
+    /// Has all that name a database that was renamed do so by its new name.
+    pub(super) fn note_renamed(&mut self, entry: &CatalogEntry, from: &str, to: &str) -> Result<()> {
+        let relations = &entry.relations;
+        if self.related.names.contains_key(&entry.tree) {
+            self.related.note_name(entry.tree, to);
+        }
+        for index in relations.indices.iter().chain(&relations.referred_by) {
+            self.edit(&index.name, |entry| {
+                let Some(info) = &mut entry.relations.index else { return };
+                let references = info.references.as_mut().map(|(name, _)| name);
+                for name in references.into_iter().chain([&mut info.primary]).filter(|name| *name == from) {
+                    to.clone_into(name);
+                }
+            })?;
+        }
+        let tree = entry.tree;
+        self.each_end(entry, |all| {
+            for one in all.iter_mut().filter(|one| one.tree == tree) {
+                to.clone_into(&mut one.name);
+            }
+        })
+    }
+
+    /// Has nobody name an index that is removed.
+    pub(super) fn note_unrelated(&mut self, entry: &CatalogEntry) -> Result<()> {
+        let tree = entry.tree;
+        self.each_end(entry, |all| all.retain(|one| one.tree != tree))
+    }
+
+    /// Changes what is said of an index where it ends: at its primary, and at what it refers to.
+    fn each_end(&mut self, entry: &CatalogEntry, change: impl Fn(&mut Vec<RelatedTo>)) -> Result<()> {
+        let Some(info) = &entry.relations.index else { return Ok(()) };
+        self.edit(&info.primary, |entry| change(&mut entry.relations.indices))?;
+        if let Some((referenced, _)) = &info.references {
+            self.edit(referenced, |entry| change(&mut entry.relations.referred_by))?;
+        }
+        Ok(())
+    }
+
+    /// The indices that go with a database.
+    ///
+    /// # Errors
+    /// `Reference` if records of others refer to its records.
+    pub(super) fn to_remove_with(&self, name: &str) -> Result<Vec<String>> {
+        catalog::check_name(name)?;
+        let Some(entry) = self.records.entry(name)? else { return Ok(Vec::new()) };
+        let relations = entry.relations;
+        let is_own = |one: &RelatedTo| relations.indices.iter().any(|index| index.tree == one.tree);
+        if let Some(referrer) = relations.referred_by.iter().find(|one| !is_own(one)) {
+            return Err(Error::new(
+                ErrorKind::Reference,
+                format!(
+                    "the removal of the database {name:?}, to whose records others refer by the index {:?}; remove that first",
+                    referrer.name
+                ),
+            ));
+        }
+        Ok(relations.indices.into_iter().map(|index| index.name).collect())
+    }
+}

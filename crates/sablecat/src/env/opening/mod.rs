@@ -1,0 +1,94 @@
+//! From a directory to a running environment, and back: `open`ing, joining the processes that have it open
+//! (`attach`) or only reading its last checkpoint (`read_only`), the threads that keep house
+//! (`housekeeping`), and closing.
+
+mod attach;
+mod housekeeping;
+pub(in crate::env) mod open;
+mod read_only;
+
+use std::ops::Deref;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use sablecat_os::disk::File;
+
+use crate::env::config::{Config, Mode};
+use crate::env::databases::Databases;
+use crate::env::recovery::RecoveryReport;
+use crate::env::running::Running;
+use crate::env::streams::Streams;
+use crate::env::upkeep::Upkeep;
+use crate::error::Result;
+use crate::pages::volume::Journal;
+use crate::txn::Kernel;
+
+/// A running environment, shared by all its handles.
+#[derive(Debug)]
+pub(crate) struct Core {
+    streams: Streams,
+    pub(crate) recovery: RecoveryReport,
+    keeper: housekeeping::Keeper,
+    /// Locked against other processes for as long as the environment is open. After the volume and the log,
+    /// so that it is let go last.
+    _lock: Option<Arc<dyn File>>,
+}
+
+/// Where an environment lives, and what says that it is in use.
+#[derive(Debug, Default)]
+struct Place {
+    /// None: in memory alone.
+    directory: Option<PathBuf>,
+    /// The lock of who has the environment for itself.
+    lock: Option<Arc<dyn File>>,
+    /// The file of the shared region; none when the environment is private.
+    region: Option<PathBuf>,
+}
+
+impl Core {
+    /// An environment over a kernel, which keeps no house yet.
+    fn new(
+        kernel: Kernel,
+        config: Config,
+        (mode, journal): (Mode, Option<Journal>),
+        recovery: RecoveryReport,
+        place: Place,
+    ) -> Arc<Core> {
+        let running = Running { kernel, config, mode, directory: place.directory, shared: place.region };
+        Arc::new(Core {
+            streams: Streams::new(Databases::new(Upkeep::new(running, journal))),
+            recovery,
+            keeper: housekeeping::Keeper::default(),
+            _lock: place.lock,
+        })
+    }
+
+    /// Stops the housekeeping thread, writes a last checkpoint, and removes the log, of which nothing is
+    /// needed then; when the environment is shared, the last to leave does.
+    pub(crate) fn close(&self) -> Result<()> {
+        if self.kernel.pages.participants.is_inherited() {
+            // In a child made by fork nothing of this is the child's.
+            return Ok(());
+        }
+        self.keeper.stop(&self.kernel);
+        if self.config.read_only {
+            return Ok(());
+        }
+        self.kernel.free_pages_later();
+        if self.shared.is_some() {
+            return self.detach();
+        }
+        // Also when nothing was committed since the last checkpoint: the next opening then knows that there
+        // is no log to look at.
+        if self.kernel.pages.volume().is_some() { self.checkpoint_and_remove_log() } else { Ok(()) }
+    }
+}
+
+impl Deref for Core {
+    type Target = Streams;
+
+    #[inline(always)]
+    fn deref(&self) -> &Streams {
+        &self.streams
+    }
+}

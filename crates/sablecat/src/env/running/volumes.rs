@@ -1,0 +1,45 @@
+//! Volumes: which records of a database are placed elsewhere, and what there is of each volume.
+
+use std::path::PathBuf;
+
+use super::Running;
+use crate::error::Result;
+use crate::pages::first_within;
+use crate::pages::volume::MAIN_NAME;
+
+/// A volume: a file that holds pages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct VolumeStats {
+    /// Its name; `main` is the one in the environment's directory.
+    pub name: String,
+    /// Where its file is.
+    pub path: PathBuf,
+    /// Blocks in use, of a page each.
+    pub blocks: u64,
+    /// Bytes of its file.
+    pub bytes: u64,
+}
+
+impl Running {
+    /// The volumes, the main one first; none in memory alone.
+    pub(crate) fn volumes(&self) -> Result<Vec<VolumeStats>> {
+        let Some(volume) = self.kernel.pages.volume() else { return Ok(Vec::new()) };
+        let (blocks, placement) = (self.kernel.pages.blocks(), volume.superblock().placement);
+        let names =
+            std::iter::once(MAIN_NAME).chain(placement.volumes.iter().map(|volume| volume.name.as_str()));
+        let volumes =
+            blocks.volumes().zip(names).zip(volume.files()?).map(|((number, name), (path, bytes))| {
+                VolumeStats {
+                    name: name.to_owned(),
+                    path: path.to_owned(),
+                    blocks: blocks
+                        .of(number)
+                        .used_count()
+                        .saturating_sub(first_within(number, volume.block_size())),
+                    bytes,
+                }
+            });
+        Ok(volumes.collect())
+    }
+}

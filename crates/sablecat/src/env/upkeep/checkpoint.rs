@@ -1,0 +1,195 @@
+//! Checkpoints, and making the files smaller.
+
+use std::sync::atomic::Ordering;
+
+use super::Upkeep;
+use crate::env::config::Mode;
+use crate::error::{Error, ErrorKind, Result};
+use crate::pages::{self, Moving};
+use crate::trace::{self, Doing, Happened};
+use crate::txn::caller;
+use crate::types::Lsn;
+
+/// What a checkpoint did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CheckpointReport {
+    /// Everything committed at or below this LSN is in the volume.
+    pub lsn: Lsn,
+    /// Pages that changed since the last checkpoint.
+    pub pages: u64,
+    /// Of these, pages that had to be written now.
+    pub written: u64,
+    /// Other pages that were moved towards the beginning of the file, so that its end can be given back.
+    pub moved: u64,
+}
+
+/// What compacting an environment did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CompactReport {
+    /// Bytes of the volumes before.
+    pub bytes_before: u64,
+    /// Bytes of the volumes after.
+    pub bytes_after: u64,
+    /// Pages moved, counting one as often as it was moved.
+    pub moved: u64,
+    /// Pages freed that nothing led to: what bulk loads that were cut short had left, and killed processes
+    /// that were at a large commit, or at making or removing a database.
+    pub pages_freed: u64,
+    /// Page numbers given back that were in the hands of processes when these died.
+    pub page_numbers_freed: u64,
+    /// Blocks given back that were: copies that a checkpoint was making or about to free, large values that
+    /// were being stored.
+    pub blocks_freed: u64,
+    /// Whether it could not be told what was in the hands of the dead: somebody was stopped, stored a large
+    /// value, or made a large commit or a checkpoint, for seconds. Then none of it was given back, and
+    /// compacting again may.
+    pub undecided: bool,
+}
+
+/// Rounds of compaction after which it ends although others keep changing pages: each has looked at all of
+/// them.
+const COMPACT_FRUITLESS_MAX: u32 = 2;
+
+impl Upkeep {
+    /// Writes a checkpoint and lets go of the log before it. Durable when it returns.
+    pub(crate) fn checkpoint(&self, clean: bool) -> Result<CheckpointReport> {
+        let seat = self.kernel.pages.participants.sit()?;
+        self.checkpoint_as(&seat, clean, Moving::Little)
+    }
+
+    pub(super) fn checkpoint_as(
+        &self,
+        me: &pages::Participant,
+        clean: bool,
+        moving: Moving,
+    ) -> Result<CheckpointReport> {
+        let _checkpoint = trace::begin(Doing::Checkpoint);
+        let captured = self.kernel.pages.checkpoint(me, moving, |at, superblock| {
+            self.describe(at, clean, superblock);
+            if let Some(volume) = self.kernel.pages.volume() {
+                volume.check_names(&*self.config.disk)?;
+                volume.check_generation()?;
+            }
+            // The log up to the snapshot must be durable before a superblock says that the pages hold it.
+            let flushed = self.kernel.log.make_durable(at, caller(&self.kernel.pages, me.number()));
+            // Nothing was committed here that could be short of something: the checkpoint may be tried again.
+            flushed.map_err(|error| {
+                if error.kind() == ErrorKind::NotDurable {
+                    Error::new(ErrorKind::DiskFull, error)
+                } else {
+                    error
+                }
+            })?;
+            // Also when all of it was durable before it was poisoned: whoever was told of that is not to hear
+            // that all is well again.
+            self.kernel.log.fail_if_poisoned()
+        });
+        let captured = captured.inspect_err(|error| trace::tell(Happened::NotCheckpointed(error)))?;
+        if self.directory.is_some() {
+            trace::tell(Happened::Checkpointed {
+                lsn: captured.at,
+                pages: captured.pages,
+                written: captured.written,
+                moved: captured.moved,
+            });
+        }
+        self.let_go_of_log(captured.needed, me)?;
+        self.moving.store(captured.moving, Ordering::Relaxed);
+        Ok(CheckpointReport {
+            lsn: captured.at,
+            pages: captured.pages,
+            written: captured.written,
+            moved: captured.moved,
+        })
+    }
+
+    /// Frees what nothing leads to, and writes checkpoints that move pages down, until the file gets no
+    /// shorter.
+    pub(crate) fn compact(&self) -> Result<CompactReport> {
+        let Some(volume) = self.kernel.pages.volume() else {
+            return Ok(CompactReport::default());
+        };
+        let seat = self.kernel.pages.participants.sit()?;
+        let bytes_before = volume.file_bytes()?;
+        // So that all that is left of the dead can be found.
+        self.kernel.reap(&seat);
+        let pages_freed = self.kernel.free_noted(&seat)? + self.free_unreachable(&seat)?;
+        let (mut moved, mut fruitless, mut lost) = (0, 0, None);
+        // What a checkpoint frees can be used by the next one only: hence more than one without success.
+        while fruitless < COMPACT_FRUITLESS_MAX {
+            let end = self.kernel.pages.blocks().bounds().sum();
+            loop {
+                moved += self.checkpoint_as(&seat, false, Moving::Much)?.moved;
+                if !self.kernel.pages.is_moving() {
+                    break;
+                }
+            }
+            self.kernel.pages.release_unwanted(&seat);
+            if lost.is_none() {
+                // After a checkpoint of this process: then no other has kept anything back.
+                lost = self.free_lost(&seat)?;
+            }
+            fruitless = if self.kernel.pages.blocks().bounds().sum() < end { 0 } else { fruitless + 1 };
+        }
+        let undecided = lost.is_none();
+        let pages::Lost { pages, blocks } = lost.unwrap_or_default();
+        let bytes_after = volume.file_bytes()?;
+        Ok(CompactReport {
+            bytes_before,
+            bytes_after,
+            moved,
+            pages_freed,
+            page_numbers_freed: pages,
+            blocks_freed: blocks,
+            undecided,
+        })
+    }
+
+    /// Gives back what is lost; none if that cannot be told at the moment. Nothing is if the map is damaged,
+    /// or in a Data Store, which one process has.
+    pub(super) fn free_lost(&self, me: &pages::Participant) -> Result<Option<pages::Lost>> {
+        if self.mode == Mode::DataStore {
+            return Ok(Some(pages::Lost::default()));
+        }
+        match self.kernel.pages.free_lost(me) {
+            Err(error) if error.is_corruption() => Ok(None),
+            lost => lost,
+        }
+    }
+
+    /// Frees the pages that nothing leads to. A Data Store leaves that to who opens it with transactions.
+    pub(super) fn free_unreachable(&self, me: &pages::Participant) -> Result<u64> {
+        if self.mode == Mode::DataStore {
+            return Ok(0);
+        }
+        // Only what a checkpoint has is found.
+        self.checkpoint_as(me, false, Moving::Little)?;
+        self.kernel.free_unreachable(me)
+    }
+
+    /// Gives back segments that the last checkpoint does not need, and spares that nothing used since it.
+    pub(in crate::env) fn recycle_log(&self) -> Result<()> {
+        let Some(volume) = self.kernel.pages.volume() else { return Ok(()) };
+        // The files of another state, in the place of these, may need theirs.
+        volume.check_names(&*self.config.disk)?;
+        let seat = self.kernel.pages.participants.sit()?;
+        self.let_go_of_log(volume.superblock().log_position, &seat)
+    }
+
+    /// Whether another checkpoint would make the volume smaller.
+    pub(in crate::env) fn is_moving(&self) -> bool {
+        self.moving.load(Ordering::Relaxed)
+    }
+
+    /// The last thing done with an environment.
+    pub(in crate::env) fn checkpoint_and_remove_log(&self) -> Result<()> {
+        let seat = self.kernel.pages.participants.sit()?;
+        let last = self.checkpoint_as(&seat, true, Moving::Little)?;
+        let given_up = self.kernel.log.give_up_files(last.lsn, caller(&self.kernel.pages, seat.number()));
+        // After that: there may be room for the reserve now.
+        self.kernel.pages.give_back_tail();
+        given_up
+    }
+}

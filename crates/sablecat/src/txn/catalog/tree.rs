@@ -1,0 +1,112 @@
+//! A tree as a process knows it: where it is, how its records are arranged, and who has to do with them.
+
+use std::sync::Arc;
+
+use super::follow::Follow;
+use super::presence::{Presence, State};
+use crate::access::hash::Hashing;
+use crate::access::{Home, KeyRule, Method, Order, Tree};
+use crate::error::{Error, Result};
+use crate::types::{PageId, TreeId, VolumeId};
+
+/// A tree's identity, as the process remembers it.
+#[derive(Clone)]
+pub(crate) struct TreeRef {
+    pub(crate) id: TreeId,
+    pub(crate) root: PageId,
+    /// How its records are arranged.
+    pub(crate) method: Method,
+    pub(crate) comparator: Option<Arc<Comparator>>,
+    /// The volume of its pages.
+    pub(crate) volume: VolumeId,
+    /// Which of its records go elsewhere; none: none.
+    pub(crate) keys: Option<Arc<[KeyRule]>>,
+    /// Whether it is still a database's; none: nobody can take it away.
+    pub(crate) presence: Option<Arc<Presence>>,
+    /// Who follows its records; none: nobody.
+    pub(crate) follower: Option<Arc<dyn Follow>>,
+}
+
+/// A user's order of keys, by the name that the catalog remembers it under; or that of a hash table.
+pub(crate) struct Comparator {
+    pub(crate) name: String,
+    pub(crate) compare: CompareFn,
+    /// It is none of a user's, but that of a hash table.
+    pub(crate) hashing: Option<Hashing>,
+}
+
+impl Comparator {
+    /// A user's.
+    pub(crate) fn new(
+        name: &str,
+        compare: impl Fn(&[u8], &[u8]) -> std::cmp::Ordering + Send + Sync + 'static,
+    ) -> Comparator {
+        Comparator { name: name.to_owned(), compare: Box::new(compare), hashing: None }
+    }
+
+    /// The order of a hash table.
+    pub(crate) fn by_hash(hashing: Hashing) -> Comparator {
+        let compare = move |one: &[u8], other: &[u8]| hashing.compare(one, other);
+        Comparator { hashing: Some(hashing), ..Comparator::new("", compare) }
+    }
+}
+
+/// A user's order of keys.
+pub(crate) type CompareFn = Box<dyn Fn(&[u8], &[u8]) -> std::cmp::Ordering + Send + Sync>;
+
+impl std::fmt::Debug for Comparator {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Comparator").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for TreeRef {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TreeRef").field("id", &self.id).field("root", &self.root).finish_non_exhaustive()
+    }
+}
+
+impl TreeRef {
+    /// The tree as the access methods want it.
+    #[inline]
+    pub(crate) fn tree(&self) -> Tree<'_> {
+        let order = match &self.comparator {
+            Some(comparator) => match &comparator.hashing {
+                Some(hashing) => Order::Hashed(hashing),
+                None => Order::Custom(&*comparator.compare),
+            },
+            None => Order::Bytes,
+        };
+        let home = Home { volume: self.volume, keys: self.keys.as_deref().unwrap_or_default() };
+        Tree { id: self.id, root: self.root, method: self.method, order, home }
+    }
+
+    /// Whether a transaction in progress is making it: then it has nothing but what is pending there.
+    #[inline]
+    pub(in crate::txn) fn is_new(&self) -> bool {
+        self.presence.as_ref().is_some_and(|presence| matches!(presence.state(), State::New(_)))
+    }
+
+    /// Whether it was found to be no database's any more.
+    #[cold]
+    pub(in crate::txn) fn is_gone(&self) -> bool {
+        self.presence.as_ref().is_some_and(|presence| presence.state() == State::Gone)
+    }
+}
+
+/// Refuses keys and values that a tree of pages of `page_size` bytes cannot hold.
+#[inline]
+pub(in crate::txn) fn check_record(
+    tree: &Tree<'_>,
+    page_size: usize,
+    key: &[u8],
+    value_len: usize,
+) -> Result<()> {
+    tree.check_key(page_size, key)?;
+    if value_len as u64 > u64::from(u32::MAX) {
+        return Err(Error::invalid(format!(
+            "a value of {value_len} bytes; values can have 4294967295 at most"
+        )));
+    }
+    Ok(())
+}

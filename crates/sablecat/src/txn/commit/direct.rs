@@ -1,0 +1,258 @@
+//! Writing in place, for who has the environment to itself: the Data Store, recovery, creation.
+//!
+//! The one exception to "a published page is never modified". It is sound where nobody else can look: no
+//! other participant, no snapshot open. The Data Store's handle proves it by being borrowed exclusively;
+//! recovery and creation run before any handle exists.
+//!
+//! A page changed in place loses the block that held it (a checkpoint frees it, if a checkpoint has named it)
+//! and is written to another one when it is evicted or captured.
+
+use crate::access::{Bounds, PageRead, PageWrite, Tree, check_different, form_blank, long};
+use crate::error::Result;
+use crate::pages::{InHand, Pages, Participant};
+use crate::txn::catalog::check_record;
+use crate::txn::refusals::not_empty;
+use crate::types::{FrameId, PageId, TreeId, VolumeId};
+
+/// A writer in place.
+#[derive(Debug)]
+pub(crate) struct Direct<'a> {
+    pages: &'a Pages,
+    me: &'a Participant,
+    /// The pages of a load in progress, which nothing leads to before its end.
+    loaded: Option<Vec<PageId>>,
+    _hand: InHand<'a>,
+}
+
+impl Drop for Direct<'_> {
+    /// Frees what was loaded, if the load has not come to its end: a page that looks like a leaf, and is
+    /// none, may have the number of one that somebody remembers.
+    fn drop(&mut self) {
+        self.loaded.take().into_iter().flatten().for_each(|page| _ = self.free(page));
+    }
+}
+
+impl<'a> Direct<'a> {
+    /// A writer in place.
+    ///
+    /// # Safety
+    /// For as long as the writer lives, no other participant is in an operation, holds a pin or a latch, or
+    /// begins to.
+    pub(crate) unsafe fn new(pages: &'a Pages, me: &'a Participant) -> Direct<'a> {
+        Direct { pages, me, loaded: None, _hand: me.in_hand() }
+    }
+
+    /// The frame of a page, which is read in if it must be.
+    #[inline]
+    fn resident(&self, page: PageId) -> Result<FrameId> {
+        let frame = self.pages.resident(page);
+        if frame != FrameId::NONE { Ok(frame) } else { self.read_in(page) }
+    }
+
+    #[cold]
+    fn read_in(&self, page: PageId) -> Result<FrameId> {
+        self.pages.operate(self.me, || {
+            let operation = self.pages.enter(self.me);
+            operation.pages.current(page, self.me)
+        })
+    }
+
+    /// The frame of a page, to be written: resident, and on no block.
+    #[inline]
+    fn frame(&mut self, page: PageId) -> Result<FrameId> {
+        let frame = self.resident(page)?;
+        self.pages.take_off_block(page, frame);
+        Ok(frame)
+    }
+
+    fn add(&mut self, page: PageId, home: VolumeId) -> Result<()> {
+        let frame = self.pages.with_frames(self.me, || self.pages.take_frame(self.me))?;
+        // SAFETY: the frame is building and ours.
+        unsafe { self.pages.first_version(frame, page, home) };
+        // It may be swept out before its owner forms it: so it is a page that can be read in again.
+        // SAFETY: as above.
+        form_blank(unsafe { self.pages.bytes_mut(frame) }, page);
+        self.pages.place_first(page, frame);
+        Ok(())
+    }
+
+    /// Sets or removes a record. False if there was nothing to remove.
+    pub(crate) fn change(&mut self, tree: &Tree<'_>, key: &[u8], value: Option<&[u8]>) -> Result<bool> {
+        let home = tree.home.of_key(key);
+        // What is in no frame may have been freed.
+        let hint = Some(self.me.hints.of(tree.id))
+            .filter(|&hint| hint != PageId::NONE && self.is_resident(hint))
+            .unwrap_or(PageId::NONE);
+        let mut page = hint;
+        let done = tree.change(self, (key, value), &mut page, |direct, within, value| {
+            direct.store_long((within, home), value)
+        })?;
+        if page != PageId::NONE && page != hint {
+            self.me.hints.remember(tree.id, page);
+        }
+        Ok(done)
+    }
+
+    /// Removes all records of a range; how many there were.
+    pub(crate) fn remove_range(&mut self, tree: &Tree<'_>, bounds: Bounds<'_>) -> Result<u64> {
+        tree.remove_range(self, bounds)
+    }
+
+    /// Whether a page is in a frame.
+    #[inline]
+    fn is_resident(&self, page: PageId) -> bool {
+        self.pages.resident(page) != FrameId::NONE
+    }
+
+    /// Loads records that come in ascending order into an empty tree. Returns how many there were. After an
+    /// error there are none, once the writer is dropped.
+    pub(crate) fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &mut self,
+        tree: &Tree<'_>,
+        records: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<u64> {
+        if !self.read(tree.root, |bytes| tree.is_as_made(bytes))? {
+            return Err(not_empty());
+        }
+        self.loaded = Some(Vec::new());
+        let mut load = tree.load(self.page_size());
+        for (key, value) in records {
+            let (key, value) = (key.as_ref(), value.as_ref());
+            check_record(tree, self.page_size(), key, value.len())?;
+            let home = tree.home.of_key(key);
+            load.push(self, key, value, |direct, within, value| direct.store_long((within, home), value))?;
+        }
+        let count = load.finish(self)?;
+        self.loaded = None;
+        Ok(count)
+    }
+
+    /// Notes pages that were made, if they are of a load.
+    #[inline]
+    fn note_loaded(&mut self, first: PageId, count: u64) {
+        if let Some(loaded) = &mut self.loaded {
+            loaded.extend((first.0..first.0 + count as u32).map(PageId));
+        }
+    }
+
+    /// Stores a long value in pages of its own, in a volume, past the pool if it is large, and says which is
+    /// the first.
+    fn store_long(&mut self, (tree, home): (TreeId, VolumeId), value: &[u8]) -> Result<PageId> {
+        let count = long::page_count(value.len() as u64, self.page_size());
+        if !self.pages.passes_pool(count) {
+            return long::store(self, (tree, home), value);
+        }
+        let run = self
+            .pages
+            .store_run(self.me, home, count, &mut |n, page, bytes| long::form(bytes, page, tree, value, n))?;
+        let first_page = run.first();
+        self.add(first_page, home)?;
+        long::form(self.write(first_page)?, first_page, tree, value, 0);
+        self.note_loaded(first_page, count);
+        run.keep();
+        Ok(first_page)
+    }
+}
+
+impl PageRead for Direct<'_> {
+    #[inline]
+    fn read<R>(&self, page: PageId, look: impl FnOnce(&[u8]) -> R) -> Result<R> {
+        let frame = self.resident(page)?;
+        self.pages.prefetch(frame);
+        // SAFETY: nobody else is here, and the sweeps of this participant, which might evict the page, come
+        // between reads only.
+        Ok(look(unsafe { self.pages.bytes(frame) }))
+    }
+
+    fn page_size(&self) -> usize {
+        self.pages.page_size()
+    }
+}
+
+impl PageWrite for Direct<'_> {
+    #[inline]
+    fn latched(&mut self, page: PageId) -> Result<&[u8]> {
+        let frame = self.resident(page)?;
+        // SAFETY: nobody else is here, and the borrow of `self` keeps this writer's sweeps away.
+        Ok(unsafe { self.pages.bytes(frame) })
+    }
+
+    #[inline]
+    fn write(&mut self, page: PageId) -> Result<&mut [u8]> {
+        let frame = self.frame(page)?;
+        // SAFETY: nobody else is here, and the borrow of `self` keeps other references of this writer away.
+        Ok(unsafe { self.pages.bytes_mut(frame) })
+    }
+
+    fn write_all<const N: usize>(&mut self, pages: [PageId; N]) -> Result<[&mut [u8]; N]> {
+        check_different(&pages)?;
+        self.make_ready(&pages)?;
+        let frames = pages.map(|page| self.pages.resident(page));
+        // SAFETY: different frames; otherwise as in `write`.
+        Ok(frames.map(|frame| unsafe { self.pages.bytes_mut(frame) }))
+    }
+
+    fn make_ready(&mut self, pages: &[PageId]) -> Result<()> {
+        loop {
+            pages.iter().try_for_each(|&page| self.frame(page).map(drop))?;
+            // Reading in one may have swept another out again.
+            let is_there = |&page: &PageId| {
+                let frame = self.pages.resident(page);
+                frame != FrameId::NONE && self.pages.is_off_block(frame)
+            };
+            if pages.iter().all(is_there) {
+                return Ok(());
+            }
+        }
+    }
+
+    fn allocate(&mut self, home: VolumeId) -> Result<PageId> {
+        let page = self.pages.allocate_page()?;
+        if let Err(error) = self.add(page, home) {
+            self.pages.release_page(page);
+            return Err(error);
+        }
+        self.note_loaded(page, 1);
+        Ok(page)
+    }
+
+    fn allocate_run(&mut self, home: VolumeId, count: u64) -> Result<PageId> {
+        let first = self.pages.allocate_run(count)?;
+        for n in 0..count {
+            if let Err(error) = self.add(PageId(first.0 + n as u32), home) {
+                (0..n).for_each(|n| _ = self.free(PageId(first.0 + n as u32)));
+                (n..count).for_each(|n| self.pages.release_page(PageId(first.0 + n as u32)));
+                return Err(error);
+            }
+        }
+        self.note_loaded(first, count);
+        Ok(first)
+    }
+
+    fn settle(&mut self, page: PageId, home: VolumeId) -> Result<()> {
+        let frame = self.frame(page)?;
+        self.pages.send_to(frame, home);
+        Ok(())
+    }
+
+    fn free(&mut self, page: PageId) -> Result<()> {
+        self.pages.free_page(page)
+    }
+
+    fn free_run(&mut self, first: PageId, count: u64) -> Result<()> {
+        self.pages.check_run(first, count)?;
+        (0..count).try_for_each(|n| self.free(PageId((u64::from(first.0) + n) as u32)))
+    }
+
+    fn give_back(&mut self, first: PageId, count: u64) {
+        // What was loaded goes with all of the load. What cannot be freed is found by who looks for what
+        // nothing leads to.
+        if self.loaded.is_none() {
+            (0..count).for_each(|n| _ = self.free(PageId(first.0 + n as u32)));
+        }
+    }
+
+    fn try_claim(&mut self, _: PageId) -> Result<bool> {
+        Ok(true)
+    }
+}

@@ -1,0 +1,110 @@
+//! The commit step, and what is changed in it.
+//!
+//! New versions of pages are built beside the old ones (`changes`), the log record in memory that is lent
+//! (`scratch`). The commit step (`publish`) makes both visible at once, under the commit role; it tells who
+//! wants to know which pages it publishes (`recent`), and finds out whether a tree is being built anew
+//! (`rebuilt`). Who has the serial gate keeps others from beginning one (`gate`). Who is alone changes pages
+//! in place (`direct`).
+
+pub(in crate::txn) mod changes;
+pub(in crate::txn) mod direct;
+pub(in crate::txn) mod gate;
+pub(in crate::txn) mod publish;
+pub(in crate::txn) mod rebuilt;
+pub(in crate::txn) mod recent;
+pub(in crate::txn) mod scratch;
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::Result;
+use crate::log::{Caller, Log};
+use crate::pages::{Bell, Pages};
+use crate::region::Work;
+use crate::txn::options::Durability;
+use crate::txn::state::States;
+use crate::types::Lsn;
+
+/// How often an operation that finds no room begins anew, its latches released, before it gives up; and how
+/// long it pauses the first time, twice as long each time after, unless there is a checkpoint to wait for.
+const TRIES_FOR_ROOM: u32 = 8;
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
+
+/// What makes changes visible, and durable.
+#[derive(Debug)]
+pub(crate) struct Committer {
+    states: States,
+    pub(crate) log: Log,
+    /// Rung when the log wants housekeeping.
+    pub(crate) bell: Arc<Bell>,
+    /// How long to wait for a record lock or the serial gate.
+    pub(crate) patience: Duration,
+}
+
+impl Committer {
+    pub(in crate::txn) fn new(states: States, log: Log, patience: Duration) -> Committer {
+        Committer { states, log, bell: Arc::default(), patience }
+    }
+
+    /// Runs `work`, which holds no latch when it returns, and again when others, who may have waited for its
+    /// latches, kept the cache full under it.
+    #[inline]
+    pub(crate) fn patiently<T>(&self, mut work: impl FnMut() -> Result<T>) -> Result<T> {
+        let mut tries = 1;
+        loop {
+            match work() {
+                Err(error) if error.is_no_room() && tries < TRIES_FOR_ROOM => {
+                    if !self.pages.wait_for_checkpoint() {
+                        sablecat_os::atomic::pause(FIRST_PAUSE * (1 << (tries - 1)));
+                    }
+                    tries += 1;
+                }
+                result => return result,
+            }
+        }
+    }
+
+    /// Makes the commit at `lsn` as durable as asked.
+    #[inline]
+    pub(crate) fn settle(&self, lsn: Lsn, durability: Durability, me: u16) -> Result<()> {
+        if self.log.wants_drain() || self.log.wants_segment() {
+            self.call_keeper();
+        }
+        match durability {
+            Durability::Memory | Durability::NoSync => Ok(()),
+            Durability::WriteNoSync => self.log.hand_over(lsn, caller(&self.pages, me)),
+            Durability::Sync => self.log.make_durable(lsn, caller(&self.pages, me)),
+        }?;
+        // The log may be sound when the volume is not; but no checkpoint will ever relieve it.
+        if durability < Durability::WriteNoSync { Ok(()) } else { self.pages.fail_if_poisoned() }
+    }
+
+    /// Calls this process's housekeeping thread, unless somebody keeps house already, here or in another
+    /// process.
+    ///
+    /// Who is called meanwhile finds the role taken and sleeps again, and every commit would call anew, for
+    /// as long as the one at it waits for the disk: with eight processes a sixth of all processor time. What
+    /// is still wanted afterwards the next commit calls for; if the one at it is dead, whoever's interval
+    /// ends first takes over.
+    fn call_keeper(&self) {
+        if self.pages.role(Work::Housekeeping).look().owner() == 0 {
+            self.bell.ring();
+        }
+    }
+}
+
+impl Deref for Committer {
+    type Target = States;
+
+    #[inline(always)]
+    fn deref(&self) -> &States {
+        &self.states
+    }
+}
+
+/// Who calls the log.
+#[inline]
+pub(crate) fn caller(pages: &Pages, me: u16) -> Caller<'_> {
+    Caller::new(me, &**pages.region())
+}

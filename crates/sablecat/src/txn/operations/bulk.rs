@@ -1,0 +1,378 @@
+//! Bulk loading in a transaction: pages are built directly and published as they fill, unreachable; the last
+//! commit publishes the root.
+//!
+//! The records come from the caller's iterator, which may take its time and do with the environment what it
+//! likes. So some are drawn while nothing is held, neither a latch nor a snapshot; then pages are made of
+//! them and published, which takes moments; and so on. The tree's structure latch is taken at the very end,
+//! for the root. Nobody knows the pages before that, so nothing can come between but a change of the tree
+//! itself: it is found when the next pages are published, at the latest with the latch held, and the load has
+//! failed.
+//!
+//! What was loaded is in the log as one large write set, so that it is as durable as any commit and recovery
+//! replays it. When loading fails, or the caller's iterator panics, the pages published so far are freed.
+//! When the process dies meanwhile, they stay in use until they are looked for (unreachable.rs).
+
+use std::ops::Bound;
+
+use super::Kernel;
+use crate::access::{InOrder, Load, PageRead, PageWrite, Scan, long};
+use crate::error::{Error, Result};
+use crate::log::{self, RecordBuilder};
+use crate::pages::{Participant, Run, header};
+use crate::txn::catalog::TreeRef;
+use crate::txn::commit::changes::Changes;
+use crate::txn::commit::publish::{self, filler};
+use crate::txn::options::{Durability, Isolation, Options};
+use crate::txn::refusals::conflict;
+use crate::txn::refusals::{not_empty, removed};
+use crate::txn::state::Committed;
+use crate::txn::transactions::Transaction;
+use crate::txn::trees::chunks::ChainHold;
+use crate::types::{FrameId, Lsn, PageId, TreeId, VolumeId};
+
+/// Pages published together.
+const PAGES_AT_ONCE: usize = 64;
+
+impl Kernel {
+    /// Loads records that come in ascending order into an empty tree: one commit. Returns how many there
+    /// were.
+    pub(crate) fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        tree: &TreeRef,
+        records: impl IntoIterator<Item = (K, V)>,
+        durability: Durability,
+    ) -> Result<u64> {
+        if tree.follower.is_some() {
+            return self.load_followed(tree, records, durability);
+        }
+        let seat = self.pages.participants.sit()?;
+        let me: &Participant = &seat;
+        // In this order: who looks for what nothing leads to sees the slot, or another count than before
+        // (unreachable.rs).
+        me.slot().begin_load();
+        self.pages.count_load();
+        let mut loading = Loading {
+            kernel: self,
+            me,
+            tree,
+            published: Vec::new(),
+            root_born: None,
+            large: Vec::new(),
+            log: LoadLog::new(self, me),
+        };
+        let loaded = loading.run(records);
+        let undone = if loaded.is_err() { loading.undo() } else { Ok(()) };
+        drop(loading);
+        let (records, lsn) = loaded?;
+        undone?;
+        self.settle(lsn, durability, me.number())?;
+        Ok(records)
+    }
+
+    /// Loads records into an empty tree that somebody follows: by a transaction, which may be of any size.
+    fn load_followed<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        tree: &TreeRef,
+        records: impl IntoIterator<Item = (K, V)>,
+        durability: Durability,
+    ) -> Result<u64> {
+        // That nothing was there has been read, and is validated.
+        let options = Options {
+            isolation: Isolation::Serializable,
+            durability,
+            read_only: false,
+            patience: self.patience,
+        };
+        let mut txn = Transaction::begin(self, options)?;
+        if txn.next_found(tree, &mut Scan::new(Bound::Unbounded, Bound::Unbounded), true)?.is_some() {
+            return Err(not_empty());
+        }
+        let mut order = InOrder::default();
+        for (key, value) in records {
+            if tree.tree().loads_in_order() {
+                order.next(tree.tree().order, key.as_ref())?;
+            } else {
+                order.next_of_any(txn.value_len(tree, key.as_ref())?.is_some())?;
+            }
+            txn.set(tree, key.as_ref(), Some(value.as_ref()))?;
+        }
+        txn.commit(durability).map(|_| order.count())
+    }
+}
+
+/// A load in progress. Dropped before its last commit, which a panic brings about, it frees what it has
+/// published.
+struct Loading<'a> {
+    kernel: &'a Kernel,
+    me: &'a Participant,
+    tree: &'a TreeRef,
+    /// Pages and runs that nothing leads to before the last commit, by their first page, with how many pages
+    /// they have.
+    published: Vec<(PageId, u64)>,
+    /// When the root's version was born that was there when leaves were last said not to be remembered.
+    root_born: Option<Lsn>,
+    /// Large values whose first pages are not published yet.
+    large: Vec<Run<'a>>,
+    log: LoadLog<'a>,
+}
+
+impl<'a> Loading<'a> {
+    /// Begins changes over the newest state, which the guard holds: a load's snapshot may be given up.
+    fn changes(&self) -> Changes<'a> {
+        Changes::at_newest(&self.kernel.pages, self.me)
+    }
+
+    fn run<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &mut self,
+        records: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<(u64, Lsn)> {
+        let kernel = self.kernel;
+        if !self.is_empty()? {
+            return Err(not_empty());
+        }
+        let mut load = self.tree.tree().load(kernel.page_size());
+        let (mut records, mut drawn) = (records.into_iter(), Vec::new());
+        loop {
+            draw(&mut records, PAGES_AT_ONCE * kernel.page_size(), &mut drawn);
+            if drawn.is_empty() {
+                break;
+            }
+            self.take(&mut load, &drawn)?;
+        }
+        if self.log.chain.is_some() {
+            let changes = self.publish_chunks(self.changes())?;
+            drop(changes);
+        }
+        let _structure = kernel.hold_structure(std::iter::once(self.tree.id), self.me)?;
+        // With the latch held: if the tree is there now, nobody frees it before the latch is given back.
+        if !kernel.is_there(self.tree, kernel.pages.guarded(self.me).at(), self.me)? {
+            return Err(removed());
+        }
+        if !self.is_empty()? {
+            return Err(filled());
+        }
+        let mut changes = self.changes();
+        let records = load.finish(&mut changes)?;
+        // The tree's shape is held, but a commit that needs one leaf alone may have found the root, which was
+        // a leaf until now.
+        if !changes.read_old(self.tree.root, |root| self.tree.tree().is_as_made(root)).unwrap_or(false) {
+            return Err(filled());
+        }
+        let (tree, me, is_published) = (self.tree, self.me, !self.published.is_empty());
+        let lsn = publish::publish(&kernel.pages, &kernel.log, changes, self.log.finish(), |_| {
+            kernel.check_there(tree, me)?;
+            if is_published {
+                // Snapshots of since those pages were published are younger than they are, and do not have
+                // them.
+                kernel.say_rebuilt();
+            }
+            Ok(())
+        })?;
+        self.large.drain(..).for_each(Run::keep);
+        self.published.clear();
+        Ok((records, lsn))
+    }
+
+    /// Makes pages of some records, and publishes them.
+    fn take<K: AsRef<[u8]>, V: AsRef<[u8]>>(&mut self, load: &mut Load<'_>, drawn: &[(K, V)]) -> Result<()> {
+        let kernel = self.kernel;
+        let mut changes = self.changes();
+        for (key, value) in drawn {
+            let (key, value) = (key.as_ref(), value.as_ref());
+            kernel.check_record(self.tree, key, value.len())?;
+            let home = self.tree.tree().home.of_key(key);
+            load.push(&mut changes, key, value, |changes, within, value| {
+                self.store(changes, (within, home), value)
+            })?;
+            self.log.record.begin_put(self.tree.id, key, value.len());
+            for part in value.chunks(kernel.log.record_bytes_max() / 4) {
+                self.log.record.raw(part);
+                if self.log.is_full() {
+                    changes = self.publish_chunks(changes)?;
+                }
+            }
+            if self.log.is_full() {
+                changes = self.publish_chunks(changes)?;
+            } else if changes.items().len() >= PAGES_AT_ONCE {
+                changes = self.publish(changes, &mut filler())?;
+            }
+        }
+        if changes.items().is_empty() {
+            drop(changes);
+        } else {
+            drop(self.publish(changes, &mut filler())?);
+        }
+        // So that it is not found out only after the last of many records.
+        if self.is_empty()? { Ok(()) } else { Err(filled()) }
+    }
+
+    /// Whether the tree is as it was made, in the newest state. There are no changes meanwhile, which would
+    /// lose their guard.
+    fn is_empty(&self) -> Result<bool> {
+        let (kernel, me) = (self.kernel, self.me);
+        let newest = kernel.pages.guarded(me);
+        Committed { kernel, me, at: newest.at() }
+            .read(self.tree.root, |root| self.tree.tree().is_as_made(root))
+    }
+
+    /// Stores a long value in pages of its own, past the pool if it is large, and says which is the first.
+    fn store(
+        &mut self,
+        changes: &mut Changes<'a>,
+        (within, home): (TreeId, VolumeId),
+        value: &[u8],
+    ) -> Result<PageId> {
+        if !self.kernel.is_large(value) {
+            return long::store(changes, (within, home), value);
+        }
+        let run = self.kernel.store_large(self.me, (within, home), value)?;
+        let first = changes.add_run(&run, within, value);
+        self.large.push(run);
+        first
+    }
+
+    /// Publishes the pages made so far under `record`, and begins anew.
+    fn publish(&mut self, changes: Changes<'a>, record: &mut RecordBuilder) -> Result<Changes<'a>> {
+        // A subtree's root is published twice: when it is made, and when it is loaded.
+        let made = changes.items().iter().filter(|item| item.old == FrameId::NONE);
+        let mut made: Vec<(PageId, u64)> = made.map(|item| (item.page, 1)).collect();
+        let (pages, log) = (&self.kernel.pages, &self.kernel.log);
+        publish::publish(pages, log, changes, record, |changes| self.be_alone(changes))?;
+        for run in self.large.drain(..) {
+            made.iter_mut()
+                .filter(|(page, _)| *page == run.first())
+                .for_each(|(_, count)| *count = run.count());
+            run.keep();
+        }
+        self.published.extend(made);
+        Ok(self.changes())
+    }
+
+    /// In the commit step of who publishes pages that look like leaves of the tree: nobody takes one of them
+    /// for a leaf that was there before.
+    ///
+    /// Up to now the tree has no leaf but its root, and has had none since that was last changed. If that was
+    /// after leaves were said not to be remembered, it may have had others in between, which were, and which
+    /// the pages have their numbers from.
+    fn be_alone(&mut self, changes: &mut Changes<'_>) -> Result<()> {
+        changes.guard();
+        self.kernel.check_there(self.tree, self.me)?;
+        let newest = Committed { kernel: self.kernel, me: self.me, at: self.kernel.pages.newest() };
+        let (is_as_made, born) =
+            newest.read(self.tree.root, |root| (self.tree.tree().is_as_made(root), header::born(root)))?;
+        if !is_as_made {
+            return Err(filled());
+        }
+        if self.root_born.replace(born) != Some(born) {
+            self.kernel.forget_leaves();
+        }
+        Ok(())
+    }
+
+    /// Logs what has gathered in chunks, the pages made so far being published with the first.
+    fn publish_chunks(&mut self, mut changes: Changes<'a>) -> Result<Changes<'a>> {
+        let (chain, body) = self.log.take();
+        let mut record = RecordBuilder::new();
+        for bytes in body.chunks(self.kernel.log.record_bytes_max() / 2) {
+            record.chunk(chain, bytes);
+            changes = self.publish(changes, &mut record)?;
+            self.log.chunks += 1;
+            self.log.bytes += bytes.len() as u64;
+        }
+        Ok(changes)
+    }
+
+    /// Frees what was published, some pages at a time: where a load has filled memory there are but the
+    /// frames that are kept for who removes.
+    fn undo(&mut self) -> Result<()> {
+        let kernel = self.kernel;
+        let most = kernel.changed_at_once();
+        while !self.published.is_empty() {
+            let from = self.published.len().saturating_sub(most);
+            kernel.patiently(|| {
+                let mut changes = self.changes();
+                changes.only_remove();
+                self.published[from..]
+                    .iter()
+                    .try_for_each(|&(first, count)| changes.free_run(first, count))?;
+                publish::publish(&kernel.pages, &kernel.log, changes, &mut filler(), |_| Ok(()))
+            })?;
+            self.published.truncate(from);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Loading<'_> {
+    fn drop(&mut self) {
+        // What this cannot free is found by who looks for what nothing leads to.
+        let _ = self.undo();
+        self.me.slot().end_load();
+    }
+}
+
+/// Draws records for as many bytes, one at least unless there is none.
+fn draw<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+    records: &mut impl Iterator<Item = (K, V)>,
+    bytes: usize,
+    drawn: &mut Vec<(K, V)>,
+) {
+    drawn.clear();
+    let mut have = 0;
+    while have < bytes
+        && let Some((key, value)) = records.next()
+    {
+        have += size_of::<(K, V)>() + key.as_ref().len() + value.as_ref().len();
+        drawn.push((key, value));
+    }
+}
+
+#[cold]
+fn filled() -> Error {
+    conflict(
+        "another transaction inserted into the database while it was being loaded; empty it, or load a new one",
+    )
+}
+
+/// The log's side of a load: its records, to be logged in chunks when they are many.
+struct LoadLog<'a> {
+    kernel: &'a Kernel,
+    me: &'a Participant,
+    record: RecordBuilder,
+    chain: Option<(u64, ChainHold<'a>)>,
+    chunks: u64,
+    bytes: u64,
+}
+
+impl<'a> LoadLog<'a> {
+    fn new(kernel: &'a Kernel, me: &'a Participant) -> LoadLog<'a> {
+        let mut record = RecordBuilder::new();
+        record.begin(log::Kind::Commit);
+        LoadLog { kernel, me, record, chain: None, chunks: 0, bytes: 0 }
+    }
+
+    fn is_full(&self) -> bool {
+        self.record.len() > self.kernel.log.record_bytes_max() / 2
+    }
+
+    /// Takes what has gathered, to be logged as part of the chain.
+    fn take(&mut self) -> (u64, Vec<u8>) {
+        let body = self.record.body().to_vec();
+        self.record.begin(log::Kind::Commit);
+        let (log, me) = (&self.kernel.log, self.me);
+        let (chain, _) = self.chain.get_or_insert_with(|| {
+            let hold = ChainHold::begin(me, log.tail());
+            (log.new_chain(), hold)
+        });
+        (*chain, body)
+    }
+
+    /// The record that commits the load.
+    fn finish(&mut self) -> &mut RecordBuilder {
+        match self.chain {
+            Some((chain, _)) => self.record.commit_chunked(chain, self.chunks, self.bytes),
+            None => self.record.finish_body(),
+        }
+        &mut self.record
+    }
+}

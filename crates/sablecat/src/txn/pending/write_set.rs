@@ -1,0 +1,678 @@
+//! What a transaction would change: its records in key order, tree by tree, in process memory.
+//!
+//! When they are many, those in memory go to a file, as sorted runs, and memory begins anew (runs.rs): of
+//! what memory and runs say of a key the newest counts. Whoever wants all of them goes through both together.
+//! The catalog's records, and the journal, stay in memory.
+//!
+//! A range of keys that is removed is one entry, however many records it has (ranges.rs): what it covers is
+//! gone but for what is pending there. So what was pending in it before goes, and is not pending any more.
+//!
+//! Savepoints are positions in a journal of what each entry was before; the journal is kept only once a
+//! savepoint has been asked for. A position names the write set that it is of and the change that it follows:
+//! so one of another transaction, or of changes that have been undone, is told from one that can be rolled
+//! back to, however many changes the journal has by then.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, btree_map};
+use std::iter::Peekable;
+use std::ops::Bound;
+use std::slice;
+use std::sync::Arc;
+
+use super::run_file::RunFile;
+use super::runs::{self, Merge, Place, Run, Writer, compare, entry_bytes};
+use super::savepoints::{Journal, Position, Undone, foreign};
+use super::short::Short;
+use crate::access::hash::Hashing;
+use crate::access::{Bounds, PendingRecord};
+use crate::error::Result;
+use crate::txn::catalog::{self, CATALOG, Comparator, TreeRef};
+use crate::txn::ranges::{self, Ranges, Span};
+use crate::types::TreeId;
+
+/// What a record is to become: a value, or none (removed).
+pub(crate) type Pending = Option<Short>;
+
+/// What is said of a key: what is pending, or that nothing is.
+pub(in crate::txn) type Slot = Option<Pending>;
+
+/// What a record takes in memory beside its bytes, about.
+const RECORD_BYTES: usize = 80;
+
+/// The pending records of one tree that are in memory, in its order.
+#[derive(Debug)]
+enum Recent {
+    /// In the order of bytes.
+    Bytes(BTreeMap<Short, Pending>),
+    /// In the order of hashes, each kept with its key.
+    Hashed(Arc<Comparator>, Hashing, BTreeMap<(u64, Short), Pending>),
+    /// In a user's order: a sorted vector.
+    Custom(Arc<Comparator>, Vec<(Short, Pending)>),
+}
+
+impl Recent {
+    fn new(tree: &TreeRef) -> Recent {
+        match &tree.comparator {
+            None => Recent::Bytes(BTreeMap::new()),
+            Some(comparator) => match comparator.hashing {
+                Some(hashing) => Recent::Hashed(Arc::clone(comparator), hashing, BTreeMap::new()),
+                None => Recent::Custom(Arc::clone(comparator), Vec::new()),
+            },
+        }
+    }
+
+    /// The order, if it is not that of bytes.
+    fn order(&self) -> Option<&Comparator> {
+        match self {
+            Recent::Bytes(_) => None,
+            Recent::Hashed(comparator, ..) | Recent::Custom(comparator, _) => Some(comparator),
+        }
+    }
+
+    fn clear(&mut self) {
+        match self {
+            Recent::Bytes(map) => map.clear(),
+            Recent::Hashed(_, _, map) => map.clear(),
+            Recent::Custom(_, records) => records.clear(),
+        }
+    }
+
+    /// Those after a key; none: all.
+    fn after(&self, after: Option<&[u8]>) -> Iter<'_> {
+        match (self, after) {
+            (_, None) => self.iter(),
+            (Recent::Bytes(map), Some(after)) => {
+                Iter::Bytes(map.range::<[u8], _>((Bound::Excluded(after), Bound::Unbounded)))
+            }
+            (Recent::Hashed(_, hashing, map), Some(after)) => {
+                Iter::Hashed(map.range((Bound::Excluded(hashed(hashing, after)), Bound::Unbounded)))
+            }
+            (Recent::Custom(comparator, records), Some(after)) => {
+                let from = records.partition_point(|(key, _)| (comparator.compare)(key, after).is_le());
+                Iter::Custom(records[from..].iter())
+            }
+        }
+    }
+
+    fn place(
+        comparator: &Comparator,
+        records: &[(Short, Pending)],
+        key: &[u8],
+    ) -> std::result::Result<usize, usize> {
+        records.binary_search_by(|(have, _)| (comparator.compare)(have, key))
+    }
+
+    fn get(&self, key: &[u8]) -> Option<&Pending> {
+        match self {
+            Recent::Bytes(map) => map.get(key),
+            Recent::Hashed(_, hashing, map) => map.get(&hashed(hashing, key)),
+            Recent::Custom(comparator, records) => {
+                Self::place(comparator, records, key).ok().map(|at| &records[at].1)
+            }
+        }
+    }
+
+    fn set(&mut self, key: &[u8], value: Pending) -> Option<Pending> {
+        match self {
+            Recent::Bytes(map) => map.insert(key.into(), value),
+            Recent::Hashed(_, hashing, map) => map.insert(hashed(hashing, key), value),
+            Recent::Custom(comparator, records) => match Self::place(comparator, records, key) {
+                Ok(at) => Some(std::mem::replace(&mut records[at].1, value)),
+                Err(at) => {
+                    records.insert(at, (key.into(), value));
+                    None
+                }
+            },
+        }
+    }
+
+    fn unset(&mut self, key: &[u8]) {
+        match self {
+            Recent::Bytes(map) => {
+                map.remove(key);
+            }
+            Recent::Hashed(_, hashing, map) => {
+                map.remove(&hashed(hashing, key));
+            }
+            Recent::Custom(comparator, records) => {
+                if let Ok(at) = Self::place(comparator, records, key) {
+                    records.remove(at);
+                }
+            }
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Recent::Bytes(map) => map.len(),
+            Recent::Hashed(_, _, map) => map.len(),
+            Recent::Custom(_, records) => records.len(),
+        }
+    }
+
+    fn iter(&self) -> Iter<'_> {
+        match self {
+            Recent::Bytes(map) => Iter::Bytes(map.range::<[u8], _>(..)),
+            Recent::Hashed(_, _, map) => Iter::Hashed(map.range(..)),
+            Recent::Custom(_, records) => Iter::Custom(records.iter()),
+        }
+    }
+
+    /// The first record within the bounds (`forward`), or the last.
+    fn edge(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>, forward: bool) -> Option<(&[u8], &Pending)> {
+        match self {
+            Recent::Bytes(map) => {
+                if ranges::is_empty((lower, upper), |a, b| a.cmp(b)) {
+                    return None;
+                }
+                let mut range = map.range::<[u8], _>((lower, upper));
+                let found = if forward { range.next() } else { range.next_back() };
+                found.map(|(key, value)| (&**key, value))
+            }
+            Recent::Hashed(_, hashing, map) => {
+                if ranges::is_empty((lower, upper), |a, b| hashing.compare(a, b)) {
+                    return None;
+                }
+                let place = |bound: Bound<&[u8]>| bound.map(|key| hashed(hashing, key));
+                let mut range = map.range((place(lower), place(upper)));
+                let found = if forward { range.next() } else { range.next_back() };
+                found.map(|((_, key), value)| (&**key, value))
+            }
+            Recent::Custom(comparator, records) => {
+                let compare = |a: &[u8], b: &[u8]| (comparator.compare)(a, b);
+                let from = records.partition_point(|(key, _)| match lower {
+                    Bound::Unbounded => false,
+                    Bound::Included(bound) => compare(key, bound).is_lt(),
+                    Bound::Excluded(bound) => compare(key, bound).is_le(),
+                });
+                let to = records.partition_point(|(key, _)| match upper {
+                    Bound::Unbounded => true,
+                    Bound::Included(bound) => compare(key, bound).is_le(),
+                    Bound::Excluded(bound) => compare(key, bound).is_lt(),
+                });
+                let found = if from >= to { None } else { records.get(if forward { from } else { to - 1 }) };
+                found.map(|(key, value)| (&**key, value))
+            }
+        }
+    }
+}
+
+/// A key with its hash.
+fn hashed(hashing: &Hashing, key: &[u8]) -> (u64, Short) {
+    (hashing.hash(key), key.into())
+}
+
+/// Records in memory, in order.
+pub(crate) enum Iter<'a> {
+    Bytes(btree_map::Range<'a, Short, Pending>),
+    Hashed(btree_map::Range<'a, (u64, Short), Pending>),
+    Custom(slice::Iter<'a, (Short, Pending)>),
+}
+
+impl<'a> Iterator for Iter<'a> {
+    type Item = (&'a [u8], &'a Pending);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        match self {
+            Iter::Bytes(records) => records.next().map(|(key, value)| (&**key, value)),
+            Iter::Hashed(records) => records.next().map(|((_, key), value)| (&**key, value)),
+            Iter::Custom(records) => records.next().map(|(key, value)| (&**key, value)),
+        }
+    }
+}
+
+/// The pending records of one tree, in its order.
+#[derive(Debug)]
+pub(crate) struct Records {
+    recent: Recent,
+    /// What is not in memory, the oldest first.
+    runs: Vec<Run>,
+    /// Keys of which nothing is pending, whatever the runs say: it was rolled back. In the tree's order,
+    /// which may take keys for one that are written in different ways.
+    void: Recent,
+    /// Where all that is committed goes. What is pending there comes after it.
+    removed: Ranges,
+}
+
+impl Records {
+    fn new(tree: &TreeRef) -> Records {
+        Records {
+            recent: Recent::new(tree),
+            runs: Vec::new(),
+            void: Recent::new(tree),
+            removed: Ranges::default(),
+        }
+    }
+
+    /// What a record is to become, if it is to change: by itself, or with a range that is removed.
+    #[inline]
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Cow<'_, Pending>>> {
+        let own = self.get_own(key)?;
+        Ok(if own.is_none() && self.removed_around(key).is_some() { Some(Cow::Owned(None)) } else { own })
+    }
+
+    /// What a record is to become, if it is to change by itself.
+    #[inline]
+    fn get_own(&self, key: &[u8]) -> Result<Option<Cow<'_, Pending>>> {
+        match self.recent.get(key) {
+            Some(pending) => Ok(Some(Cow::Borrowed(pending))),
+            None if self.runs.is_empty() => Ok(None),
+            None => self.get_spilled(key).map(|slot| slot.map(Cow::Owned)),
+        }
+    }
+
+    #[cold]
+    fn get_spilled(&self, key: &[u8]) -> Result<Slot> {
+        if self.void.get(key).is_some() {
+            return Ok(None);
+        }
+        for run in self.runs.iter().rev() {
+            if let Some(slot) = run.get(self.recent.order(), key)? {
+                return Ok(slot);
+            }
+        }
+        Ok(None)
+    }
+
+    /// As [`Records::get`], where nothing has gone to a file.
+    pub(crate) fn get_in_memory(&self, key: &[u8]) -> Option<&Pending> {
+        debug_assert!(self.runs.is_empty());
+        self.recent.get(key)
+    }
+
+    /// Whether there is a record of a key that begins so, where nothing has gone to a file and keys are in
+    /// the order of bytes.
+    pub(in crate::txn) fn has_prefix(&self, prefix: &[u8]) -> bool {
+        debug_assert!(self.runs.is_empty());
+        self.recent
+            .edge(Bound::Included(prefix), Bound::Unbounded, true)
+            .is_some_and(|(key, _)| key.starts_with(prefix))
+    }
+
+    /// All records, in order, where nothing has gone to a file.
+    pub(crate) fn iter(&self) -> Iter<'_> {
+        debug_assert!(self.runs.is_empty());
+        self.recent.iter()
+    }
+
+    /// All records after a key, in order; none: from the first on.
+    pub(crate) fn after(&self, after: Option<&[u8]>) -> Result<All<'_>> {
+        let runs = Merge::after(self.recent.order(), &self.runs, after)?;
+        Ok(All { records: self, recent: self.recent.after(after).peekable(), runs })
+    }
+
+    /// The first record within the bounds (`forward`), or the last: its key, and whether it is set, and to
+    /// what.
+    pub(crate) fn edge(
+        &self,
+        lower: Bound<&[u8]>,
+        upper: Bound<&[u8]>,
+        forward: bool,
+    ) -> Result<Option<PendingRecord>> {
+        if self.runs.is_empty() {
+            let found = self.recent.edge(lower, upper, forward);
+            return Ok(found.map(|(key, value)| (key.to_vec(), value.as_deref().map(<[u8]>::to_vec))));
+        }
+        let order = self.recent.order();
+        let (mut lower, mut upper) = (lower.map(<[u8]>::to_vec), upper.map(<[u8]>::to_vec));
+        loop {
+            let (low, high) = (lower.as_ref().map(|key| &key[..]), upper.as_ref().map(|key| &key[..]));
+            let mut edge = self.recent.edge(low, high, forward).map(|(key, _)| key.to_vec());
+            for run in &self.runs {
+                let Some(key) = run.edge(order, if forward { low } else { high }, forward)? else { continue };
+                let is_within = match if forward { high } else { low } {
+                    Bound::Unbounded => true,
+                    Bound::Included(bound) if forward => compare(order, &key, bound).is_le(),
+                    Bound::Excluded(bound) if forward => compare(order, &key, bound).is_lt(),
+                    Bound::Included(bound) => compare(order, &key, bound).is_ge(),
+                    Bound::Excluded(bound) => compare(order, &key, bound).is_gt(),
+                };
+                let comes_first = |than: &Vec<u8>| {
+                    compare(order, &key, than) == if forward { Ordering::Less } else { Ordering::Greater }
+                };
+                if is_within && edge.as_ref().is_none_or(comes_first) {
+                    edge = Some(key);
+                }
+            }
+            let Some(key) = edge else { return Ok(None) };
+            if let Some(pending) = self.get(&key)? {
+                let value = pending.as_deref().map(<[u8]>::to_vec);
+                return Ok(Some((key, value)));
+            }
+            if forward {
+                lower = Bound::Excluded(key);
+            } else {
+                upper = Bound::Excluded(key);
+            }
+        }
+    }
+
+    fn has_any(&self) -> bool {
+        self.recent.len() > 0 || !self.runs.is_empty() || self.has_ranges()
+    }
+
+    fn compare(&self) -> impl Fn(&[u8], &[u8]) -> Ordering {
+        |a, b| compare(self.recent.order(), a, b)
+    }
+
+    /// Whether some are not in memory.
+    pub(crate) fn is_spilled(&self) -> bool {
+        !self.runs.is_empty()
+    }
+
+    /// Whether ranges are removed.
+    pub(crate) fn has_ranges(&self) -> bool {
+        self.removed.len() > 0
+    }
+
+    /// The ranges that are removed, in order; they lie apart.
+    pub(crate) fn removed(&self) -> impl Iterator<Item = Bounds<'_>> {
+        self.removed.iter().map(ranges::bounds)
+    }
+
+    /// The range with a key in it that is removed.
+    #[inline]
+    pub(crate) fn removed_around(&self, key: &[u8]) -> Option<Bounds<'_>> {
+        if !self.has_ranges() {
+            return None;
+        }
+        self.removed.covering(key, self.compare()).map(ranges::bounds)
+    }
+
+    /// What of a range is not removed yet, in order.
+    pub(crate) fn not_removed(&self, span: &Span) -> Vec<Span> {
+        self.removed.gaps(span, self.compare())
+    }
+
+    /// All that changes where nothing has gone to a file, in the order of keys: a range where it begins.
+    pub(crate) fn steps(&self) -> impl Iterator<Item = Step<'_>> {
+        let (mut records, mut ranges) = (self.iter().peekable(), self.removed().peekable());
+        let begins_first = move |(lower, _): Bounds<'_>, key: Option<&[u8]>| match (lower, key) {
+            (Bound::Unbounded, _) | (_, None) => true,
+            (Bound::Included(lower), Some(key)) => compare(self.recent.order(), lower, key).is_le(),
+            (Bound::Excluded(lower), Some(key)) => compare(self.recent.order(), lower, key).is_lt(),
+        };
+        std::iter::from_fn(move || {
+            let next = records.peek().map(|(key, _)| *key);
+            match ranges.next_if(|range| begins_first(*range, next)) {
+                Some(range) => Some(Step::Range(range)),
+                None => records.next().map(|(key, pending)| Step::Record(key, pending)),
+            }
+        })
+    }
+
+    fn unset(&mut self, key: &[u8]) {
+        self.recent.unset(key);
+        if !self.runs.is_empty() {
+            self.void.set(key, None);
+        }
+    }
+
+    /// Moves what is in memory to a file. If that fails, it stays.
+    fn spill(&mut self, file: &Arc<RunFile>) -> Result<()> {
+        let order = self.recent.order();
+        let void = || self.void.iter().map(|(key, _)| key).filter(|key| self.recent.get(key).is_none());
+        let bytes = self.recent.iter().map(|(key, pending)| entry_bytes(key, Some(pending))).sum::<u64>();
+        let mut writer = Writer::begin(file, bytes + void().map(|key| entry_bytes(key, None)).sum::<u64>());
+        let mut void = void().peekable();
+        for (key, pending) in self.recent.iter() {
+            while let Some(void) = void.next_if(|void| compare(order, void, key).is_lt()) {
+                writer.add(void, None)?;
+            }
+            writer.add(key, Some(pending))?;
+        }
+        void.try_for_each(|void| writer.add(void, None))?;
+        self.runs.push(writer.finish()?);
+        self.recent.clear();
+        self.void.clear();
+        runs::merge_some(file, self.recent.order(), &mut self.runs)
+    }
+}
+
+/// Something that changes.
+pub(crate) enum Step<'a> {
+    /// All that is committed between two bounds goes.
+    Range(Bounds<'a>),
+    /// A record is set, or goes.
+    Record(&'a [u8], &'a Pending),
+}
+
+/// The key of a record and what it is to become, in memory or read from a file.
+pub(crate) type Change<'a> = (Cow<'a, [u8]>, Cow<'a, Pending>);
+
+/// Records of a tree, in order, from memory and runs.
+pub(crate) struct All<'a> {
+    records: &'a Records,
+    recent: Peekable<Iter<'a>>,
+    runs: Merge<'a>,
+}
+
+impl<'a> All<'a> {
+    /// The next record.
+    #[inline]
+    pub(crate) fn next(&mut self) -> Result<Option<Change<'a>>> {
+        if self.records.runs.is_empty() {
+            return Ok(self.next_recent());
+        }
+        self.next_of_both()
+    }
+
+    #[inline]
+    fn next_recent(&mut self) -> Option<Change<'a>> {
+        self.recent.next().map(|(key, pending)| (Cow::Borrowed(key), Cow::Borrowed(pending)))
+    }
+
+    #[cold]
+    fn next_of_both(&mut self) -> Result<Option<Change<'a>>> {
+        loop {
+            let order = match (self.recent.peek(), self.runs.peek()) {
+                (_, None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (Some((recent, _)), Some(run)) => compare(self.records.recent.order(), recent, run),
+            };
+            if order == Ordering::Greater {
+                let Some((key, slot)) = self.runs.next()? else { continue };
+                match slot {
+                    Some(pending) if self.records.void.get(&key).is_none() => {
+                        return Ok(Some((Cow::Owned(key), Cow::Owned(pending))));
+                    }
+                    _ => continue,
+                }
+            }
+            if order == Ordering::Equal {
+                // What is in memory is newer.
+                self.runs.next()?;
+            }
+            return Ok(self.next_recent());
+        }
+    }
+}
+
+/// The write set of one transaction.
+#[derive(Debug, Default)]
+pub(crate) struct WriteSet {
+    /// In the order of tree numbers.
+    trees: Vec<(TreeRef, Records)>,
+    journal: Option<Journal>,
+    /// Where records are that are not in memory.
+    file: Option<Arc<RunFile>>,
+    /// What has been set since the last time that anything went to the file, in bytes of memory, about.
+    bytes: usize,
+}
+
+impl WriteSet {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many records and ranges are pending; any number if some are not in memory.
+    pub(crate) fn len(&self) -> usize {
+        if self.is_spilled() {
+            usize::MAX
+        } else {
+            self.trees.iter().map(|(_, records)| records.recent.len() + records.removed.len()).sum()
+        }
+    }
+
+    /// Whether ranges are removed.
+    pub(crate) fn has_ranges(&self) -> bool {
+        self.trees.iter().any(|(_, records)| records.has_ranges())
+    }
+
+    /// Whether some records are not in memory.
+    pub(crate) fn is_spilled(&self) -> bool {
+        self.trees.iter().any(|(_, records)| !records.runs.is_empty())
+    }
+
+    /// Whether everything is removed that changes, if nothing has gone to files. Taking a name from a
+    /// database leaves a note that it is to be freed.
+    pub(crate) fn only_removes(&self) -> bool {
+        let removes = |tree: &TreeRef, key: &[u8], value: &Pending| {
+            value.is_none() || tree.id == CATALOG && !catalog::is_name(key)
+        };
+        !self.is_spilled()
+            && self
+                .trees()
+                .all(|(tree, records)| records.iter().all(|(key, value)| removes(tree, key, value)))
+    }
+
+    /// Moves what is in memory to the file, if it is much, before a record of a tree is set. Whether that
+    /// goes well or not, the write set says what it did. Nothing is moved for the catalog's records: those
+    /// stay in memory, and some are set together, which nothing is to come between.
+    pub(crate) fn make_room(&mut self, tree: TreeId, place: &Place) -> Result<()> {
+        if self.bytes < place.bytes_max || tree == CATALOG {
+            return Ok(());
+        }
+        let file = match &self.file {
+            Some(file) => Arc::clone(file),
+            None => Arc::clone(self.file.insert(RunFile::make(place)?)),
+        };
+        let spilled =
+            self.trees.iter_mut().filter(|(tree, records)| tree.id != CATALOG && records.recent.len() > 0);
+        spilled.into_iter().try_for_each(|(_, records)| records.spill(&file))?;
+        self.bytes = 0;
+        Ok(())
+    }
+
+    /// Forgets the trees of which everything was rolled back that had gone to files.
+    pub(crate) fn forget_void(&mut self) -> Result<()> {
+        for (_, records) in self.trees.iter_mut().filter(|(_, records)| !records.runs.is_empty()) {
+            if records.after(None)?.next()?.is_none() {
+                records.runs.clear();
+                records.void.clear();
+            }
+        }
+        if !self.is_spilled() {
+            self.file = None;
+        }
+        Ok(())
+    }
+
+    /// The trees written to, in the order in which their leaves are latched. Not those of which everything
+    /// was rolled back: they may be gone.
+    pub(crate) fn trees(&self) -> impl Iterator<Item = (&TreeRef, &Records)> {
+        self.trees.iter().filter(|(_, records)| records.has_any()).map(|(tree, records)| (tree, records))
+    }
+
+    pub(crate) fn records(&self, tree: TreeId) -> Option<&Records> {
+        self.trees.binary_search_by_key(&tree, |(have, _)| have.id).ok().map(|at| &self.trees[at].1)
+    }
+
+    fn records_mut(&mut self, tree: &TreeRef) -> &mut Records {
+        let at = match self.trees.binary_search_by_key(&tree.id, |(have, _)| have.id) {
+            Ok(at) => at,
+            Err(at) => {
+                self.trees.insert(at, (tree.clone(), Records::new(tree)));
+                at
+            }
+        };
+        &mut self.trees[at].1
+    }
+
+    /// Sets what a record is to become.
+    pub(crate) fn set(&mut self, tree: &TreeRef, key: &[u8], value: Pending) -> Result<()> {
+        let is_journaled = self.journal.is_some();
+        let bytes = key.len() + value.as_deref().map_or(0, <[u8]>::len) + RECORD_BYTES;
+        let records = self.records_mut(tree);
+        let spilled = if is_journaled && records.recent.get(key).is_none() {
+            records.get_own(key)?.map(Cow::into_owned)
+        } else {
+            None
+        };
+        let before = records.recent.set(key, value).or(spilled);
+        self.bytes += bytes;
+        self.note(tree.id, || Undone::Record(key.into(), before));
+        Ok(())
+    }
+
+    /// Removes a range: all that is committed in it. Nothing that is pending in it may be set.
+    pub(crate) fn remove_range(&mut self, tree: &TreeRef, span: Span) {
+        let records = self.records_mut(tree);
+        let order = records.recent.order();
+        let added = records.removed.add(span, |a, b| compare(order, a, b));
+        self.note(tree.id, || Undone::Range(added));
+    }
+
+    /// Has nothing pending of a record that is in memory.
+    pub(crate) fn unset(&mut self, tree: &TreeRef, key: &[u8]) {
+        let records = self.records_mut(tree);
+        let before = records.recent.get(key).cloned();
+        records.unset(key);
+        self.note(tree.id, || Undone::Record(key.into(), before));
+    }
+
+    /// Notes what undoes a change, if that may be asked for.
+    #[inline]
+    fn note(&mut self, tree: TreeId, what: impl FnOnce() -> Undone) {
+        if let Some(journal) = &mut self.journal {
+            journal.note(tree, what());
+        }
+    }
+
+    /// Whether changes are noted so that they can be undone.
+    pub(crate) fn is_journaled(&self) -> bool {
+        self.journal.is_some()
+    }
+
+    /// A position to roll back to.
+    pub(crate) fn savepoint(&mut self) -> Position {
+        self.journal.get_or_insert_with(Journal::new).position()
+    }
+
+    /// Undoes everything set since the position was taken.
+    ///
+    /// # Errors
+    /// `Invalid` for a position of another write set, one that was rolled back over, or one before what is
+    /// kept: nothing is changed.
+    pub(crate) fn roll_back_to(&mut self, position: Position) -> Result<()> {
+        let Some(journal) = &mut self.journal else { return Err(foreign()) };
+        journal.check(position)?;
+        while let Some((of, what)) = journal.undo_since(position) {
+            let Some((_, records)) = self.trees.iter_mut().find(|(tree, _)| tree.id == of) else {
+                continue;
+            };
+            match what {
+                Undone::Record(key, Some(before)) => {
+                    records.recent.set(&key, before);
+                }
+                Undone::Record(key, None) => records.unset(&key),
+                Undone::Range(added) => records.removed.undo(added),
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps what was set so far from being rolled back; says how much was kept before.
+    pub(crate) fn keep(&mut self) -> usize {
+        self.journal.as_mut().map_or(0, Journal::keep)
+    }
+
+    /// Ends [`WriteSet::keep`], by what that said.
+    pub(crate) fn keep_only(&mut self, kept: usize) {
+        if let Some(journal) = &mut self.journal {
+            journal.keep_only(kept);
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Records that a transaction means to change, as it found them.
+//!
+//! A transaction that found no database of a name, or found one, acts upon that: it gives the name to a tree
+//! that it made, or takes it away. So the name must still stand for what it was found to when the transaction
+//! commits, whatever its isolation; else two trees might get one name, and one of them be lost. It is the
+//! same with a record of which a follower made something (follow.rs). What was found is kept, and compared in
+//! the commit step.
+//!
+//! References between records are true of two of them, and a transaction may change one and read the other.
+//! Who refers to a record claims that it is there when it commits; who has removed one, that nothing refers
+//! to it. Of two such transactions the second to commit finds what the first did, at any isolation.
+//! (Serializable ones have all that they read validated, and claim none of it.)
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use crate::access::Scan;
+use crate::error::Result;
+use crate::pages::Participant;
+use crate::txn::catalog::{CATALOG, TreeRef};
+use crate::txn::commit::Committer;
+use crate::txn::pending::write_set::WriteSet;
+use crate::txn::ranges::{self, Span};
+use crate::txn::refusals::conflict;
+use crate::txn::state::{Committed, OwnedValue};
+use crate::types::TreeId;
+
+/// What records were found to be, by tree and key.
+#[derive(Debug, Default)]
+pub(in crate::txn) struct Claims {
+    records: BTreeMap<(TreeId, Vec<u8>), Claim>,
+    /// Records that are to be there.
+    staying: BTreeMap<(TreeId, Vec<u8>), TreeRef>,
+    /// Ranges that are to be empty, by where they begin.
+    empty: BTreeMap<(TreeId, Vec<u8>), Empty>,
+}
+
+/// A range that is to be empty if a record is removed. That may be rolled back, or the record be set again:
+/// then others may be in the range, or were before.
+#[derive(Debug)]
+struct Empty {
+    tree: TreeRef,
+    span: Span,
+    removed: (TreeId, Vec<u8>),
+}
+
+#[derive(Debug)]
+struct Claim {
+    tree: TreeRef,
+    /// Its value then.
+    found: Option<Vec<u8>>,
+}
+
+impl Claims {
+    /// Notes what a record was found to be; what it was found to first counts.
+    pub(in crate::txn) fn add(&mut self, tree: &TreeRef, key: &[u8], found: Option<&[u8]>) {
+        let claim = || Claim { tree: tree.clone(), found: found.map(<[u8]>::to_vec) };
+        self.records.entry((tree.id, key.to_vec())).or_insert_with(claim);
+    }
+
+    /// A record that is there is to be there.
+    pub(in crate::txn) fn add_staying(&mut self, tree: &TreeRef, key: &[u8]) {
+        self.staying.entry((tree.id, key.to_vec())).or_insert_with(|| tree.clone());
+    }
+
+    /// A range is to be empty, but for what the transaction changes in it, if it removes a record.
+    pub(in crate::txn) fn add_empty(&mut self, tree: &TreeRef, span: Span, (of, key): (TreeId, &[u8])) {
+        let begin = match &span.0 {
+            Bound::Included(key) | Bound::Excluded(key) => key.clone(),
+            Bound::Unbounded => Vec::new(),
+        };
+        let empty = || Empty { tree: tree.clone(), span, removed: (of, key.to_vec()) };
+        self.empty.entry((tree.id, begin)).or_insert_with(empty);
+    }
+
+    pub(in crate::txn) fn clear(&mut self) {
+        *self = Claims::default();
+    }
+}
+
+impl Committer {
+    /// In the commit step, as the last part of it that may fail: a conflict if a record that was claimed, and
+    /// is to change, is not what it was found to be. If a name stood for a database, that loses it, for
+    /// another name or for good, and others are told.
+    pub(in crate::txn) fn settle_claims(
+        &self,
+        claims: &Claims,
+        writes: &WriteSet,
+        me: &Participant,
+    ) -> Result<()> {
+        let newest = self.pages.newest();
+        let mut takes_names = false;
+        for ((tree, key), claim) in &claims.records {
+            if writes.records(*tree).map_or(Ok(None), |records| records.get(key))?.is_none() {
+                continue;
+            }
+            let now = match self.value_at(&claim.tree.tree(), key, newest, me)? {
+                Some(OwnedValue::Long(first, len)) => Some(self.load_long(me, newest, first, len)?),
+                Some(OwnedValue::Inline(value)) => Some(value),
+                None => None,
+            };
+            let is_name = *tree == CATALOG;
+            if now != claim.found {
+                return Err(conflict(if is_name {
+                    "another transaction created, renamed or removed a database of that name, and committed first; run it again"
+                } else {
+                    "another transaction changed a record that this one changes, and committed first; run it again"
+                }));
+            }
+            takes_names |= is_name && claim.found.is_some();
+        }
+        self.settle_references(claims, writes, Committed { kernel: self, me, at: newest })?;
+        if takes_names {
+            self.take_names();
+        }
+        Ok(())
+    }
+
+    /// A conflict if a record that another refers to is not there, or one that was removed is referred to.
+    fn settle_references(&self, claims: &Claims, writes: &WriteSet, newest: Committed<'_>) -> Result<()> {
+        for ((id, key), tree) in &claims.staying {
+            let is_pending =
+                writes.records(*id).map_or(Ok(None), |records| records.get(key)).map(|own| own.is_some())?;
+            if !is_pending && self.value_at(&tree.tree(), key, newest.at, newest.me)?.is_none() {
+                return Err(conflict(
+                    "another transaction removed a record that one of this transaction refers to, and committed first; run it again",
+                ));
+            }
+        }
+        for Empty { tree, span, removed } in claims.empty.values() {
+            let is_removed = match writes.records(removed.0) {
+                Some(records) => records.get(&removed.1)?.is_some_and(|pending| pending.is_none()),
+                None => false,
+            };
+            if is_removed && !self.is_empty_but_for((tree, span), writes, newest)? {
+                return Err(conflict(
+                    "another transaction set a record that refers to one which this transaction removes, and committed first; run it again",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// In the commit step: whether a range is empty in the newest state but for what is pending there.
+    fn is_empty_but_for(
+        &self,
+        (tree, span): (&TreeRef, &Span),
+        writes: &WriteSet,
+        mut newest: Committed<'_>,
+    ) -> Result<bool> {
+        let (lower, upper) = ranges::bounds(span);
+        let mut scan = Scan::new(lower.map(<[u8]>::to_vec), upper.map(<[u8]>::to_vec));
+        while let Some((key, _)) = scan.next(&tree.tree(), &mut newest, true)? {
+            let pending = writes.records(tree.id).map_or(Ok(None), |records| records.get(&key))?;
+            if pending.is_none() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,65 @@
+//! A transaction's state as a scan sees it: the snapshot, with what is pending over it.
+
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::ops::Bound;
+
+use super::reads::ReadSet;
+use crate::access::{Bounds, PageCopy, Part, PendingRecord, Source, Wanted};
+use crate::error::Result;
+use crate::pages::Participant;
+use crate::txn::catalog::TreeRef;
+use crate::txn::pending::write_set::WriteSet;
+use crate::txn::state::States;
+use crate::types::Lsn;
+
+/// A transaction's snapshot with its pending records over it.
+pub(in crate::txn) struct Merged<'a> {
+    pub(in crate::txn) kernel: &'a States,
+    pub(in crate::txn) me: &'a Participant,
+    pub(in crate::txn) at: Lsn,
+    pub(in crate::txn) tree: &'a TreeRef,
+    pub(in crate::txn) writes: &'a WriteSet,
+    /// Where what was read is noted, if it is.
+    pub(in crate::txn) reads: Option<&'a RefCell<ReadSet>>,
+}
+
+impl Source for Merged<'_> {
+    fn copy(&mut self, part: &Part<'_>, wanted: Wanted<'_>, into: &mut PageCopy) -> Result<()> {
+        if self.tree.is_new() {
+            // The snapshot does not have it; it is as it was made.
+            let mut page = vec![0; self.kernel.page_size()];
+            self.tree.tree().format(&mut page);
+            into.fill(&page);
+            return Ok(());
+        }
+        let page = self.kernel.pages.operate(self.me, || {
+            let mut snapshot = self.kernel.pages.at_pin(self.me, self.at)?;
+            let page = part.tree.wanted(&snapshot, wanted)?;
+            into.fill(snapshot.page(page)?);
+            Ok(page)
+        })?;
+        if let Some(reads) = self.reads {
+            // What of this page lies between the bounds counts as read, whether or not the scan gets that
+            // far.
+            let (lower, upper) = part.tree.covered(into, part);
+            let as_slice = |bound| Bound::map(bound, |key: &Cow<'_, [u8]>| &**key);
+            let (lower, upper) = (as_slice(lower.as_ref()), as_slice(upper.as_ref()));
+            reads.borrow_mut().note(self.tree, part.stems, page, lower, upper);
+        }
+        Ok(())
+    }
+
+    fn pending(
+        &self,
+        lower: Bound<&[u8]>,
+        upper: Bound<&[u8]>,
+        forward: bool,
+    ) -> Result<Option<PendingRecord>> {
+        self.writes.records(self.tree.id).map_or(Ok(None), |records| records.edge(lower, upper, forward))
+    }
+
+    fn removed_around(&self, key: &[u8]) -> Option<Bounds<'_>> {
+        self.writes.records(self.tree.id)?.removed_around(key)
+    }
+}

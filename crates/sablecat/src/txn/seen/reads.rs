@@ -1,0 +1,599 @@
+//! What a serialisable transaction has seen, and whether it still stands when the transaction commits.
+//!
+//! Each read is noted with the leaf it came from. In the commit step nobody else can commit, so a leaf whose
+//! current version is one that the snapshot has cannot have changed; for any other leaf the read is done
+//! again, at the snapshot and at the newest state, and the two are compared record by record. So a
+//! neighbour's change in the same page, a split, or an eviction and reload is no conflict, and there are no
+//! phantoms: what is compared is the range that was read, not the records found. A leaf that has not changed
+//! is still where it was, in a subtree too: what unmakes a subtree frees its pages.
+//!
+//! Who has read many leaves does all this before it takes the commit role, at a state of that moment, and
+//! again of what was published meanwhile (recent.rs) until that is little; under the role what was published
+//! since is all that is looked at, or, where that is not known, whether each leaf has changed since
+//! (pages/visibility/unchanged.rs). A leaf that has changed by then, and still reads the same, may have been
+//! split, or joined to others: so the leaves that have what was read of it are noted beside it, and a change
+//! of these counts as well. What was read of one leaf is kept in one place, so that reading the same again
+//! and again takes no memory.
+//!
+//! What was counted in a counted tree is counted again, in the commit step: it takes some pages a number.
+//!
+//! (Kung and Robinson's backward validation; the leaf test is Silo's node set.)
+
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashSet};
+use std::ops::{Bound, Range};
+
+use crate::access::{Bounds, PageCopy, PageRead, Part, PendingRecord, Source, Tree, Wanted};
+use crate::error::{Error, Result};
+use crate::pages::Participant;
+use crate::txn::catalog::TreeRef;
+use crate::txn::commit::Committer;
+use crate::txn::commit::changes::PageMap;
+use crate::txn::commit::recent::Published;
+use crate::txn::ranges;
+use crate::txn::refusals::{conflict, removed};
+use crate::txn::state::Committed;
+use crate::types::{Lsn, PageId};
+
+/// Reads of more leaves than this are found by hashing.
+const LINEAR_MAX: usize = 12;
+/// Parts of one leaf that are kept apart; one more, and all that lies between them counts as read.
+const SPANS_MAX: usize = 16;
+/// Who has read more leaves than this validates before it takes the commit role, too.
+const AHEAD: usize = 32;
+/// It goes on to a later state until no more pages than this were published meanwhile, or so often.
+const FEW: usize = 16;
+const ROUNDS: usize = 8;
+
+/// Keys that were looked for.
+#[derive(Debug)]
+enum Span {
+    Key(Vec<u8>),
+    Range(Bound<Vec<u8>>, Bound<Vec<u8>>),
+}
+
+impl Span {
+    fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
+        match self {
+            Span::Key(key) => (Bound::Included(key), Bound::Included(key)),
+            Span::Range(lower, upper) => {
+                (lower.as_ref().map(Vec::as_slice), upper.as_ref().map(Vec::as_slice))
+            }
+        }
+    }
+
+    fn of(lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> Span {
+        match (lower, upper) {
+            (Bound::Included(one), Bound::Included(two)) if one == two => Span::Key(one.to_vec()),
+            _ => Span::Range(lower.map(<[u8]>::to_vec), upper.map(<[u8]>::to_vec)),
+        }
+    }
+
+    /// Whether it has everything between two bounds in it, as far as that is told by one look.
+    fn covers(&self, tree: &Tree<'_>, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> bool {
+        let (from, to) = self.bounds();
+        (from, to) == (lower, upper)
+            || matches!((lower, upper), (Bound::Included(one), Bound::Included(two)) if one == two && above(tree, one, from) && below(tree, one, to))
+    }
+}
+
+/// Whether a key is at or above a lower bound, both as they are kept of what was read.
+fn above(tree: &Tree<'_>, key: &[u8], lower: Bound<&[u8]>) -> bool {
+    match lower {
+        Bound::Unbounded => true,
+        Bound::Included(bound) => tree.compare_read(key, bound).is_ge(),
+        Bound::Excluded(bound) => tree.compare_read(key, bound).is_gt(),
+    }
+}
+
+/// Whether a key is at or below an upper bound, both as they are kept of what was read.
+fn below(tree: &Tree<'_>, key: &[u8], upper: Bound<&[u8]>) -> bool {
+    match upper {
+        Bound::Unbounded => true,
+        Bound::Included(bound) => tree.compare_read(key, bound).is_le(),
+        Bound::Excluded(bound) => tree.compare_read(key, bound).is_lt(),
+    }
+}
+
+/// A bound with its key. Whether that is in it too is the least of what is rounded up when spans are joined.
+fn ajar(bound: Bound<&[u8]>) -> Bound<&[u8]> {
+    match bound {
+        Bound::Excluded(key) => Bound::Included(key),
+        bound => bound,
+    }
+}
+
+/// What was read of one leaf of a tree, or of a subtree of it.
+#[derive(Debug)]
+struct Read {
+    tree: usize,
+    /// What leads to the subtree, in [`ReadSet::stems`]; nothing: it is the tree itself.
+    stems: Range<usize>,
+    page: PageId,
+    span: Span,
+    more: Vec<Span>,
+}
+
+impl Read {
+    fn spans(&self) -> impl Iterator<Item = &Span> {
+        std::iter::once(&self.span).chain(&self.more)
+    }
+
+    /// One span in place of all.
+    fn join(&mut self, tree: &Tree<'_>) {
+        let (mut lower, mut upper) = self.span.bounds();
+        for (from, to) in self.more.iter().map(Span::bounds) {
+            if matches!(from, Bound::Unbounded)
+                || matches!(from, Bound::Included(key) | Bound::Excluded(key) if !above(tree, key, lower))
+            {
+                lower = from;
+            }
+            if matches!(to, Bound::Unbounded)
+                || matches!(to, Bound::Included(key) | Bound::Excluded(key) if !below(tree, key, upper))
+            {
+                upper = to;
+            }
+        }
+        self.span = Span::of(ajar(lower), ajar(upper));
+        self.more.clear();
+    }
+}
+
+/// How many records there were between two bounds of a counted tree.
+#[derive(Debug, PartialEq, Eq)]
+struct Counted {
+    tree: usize,
+    span: ranges::Span,
+    records: u64,
+}
+
+/// The reads of a transaction: as many as it read leaves, whatever it read of them and however often.
+#[derive(Debug)]
+pub(crate) struct ReadSet {
+    trees: Vec<TreeRef>,
+    reads: Vec<Read>,
+    /// Where in `reads` a leaf is, once they are many. One snapshot has each page once.
+    index: PageMap<usize>,
+    /// Ways down to subtrees. Reads that follow each other on one way down share it.
+    stems: Vec<u8>,
+    /// What was counted.
+    counted: Vec<Counted>,
+    /// Trees that were to be read, and that the snapshot does not have.
+    absent: Vec<TreeRef>,
+    /// Where what was read of a leaf is since that has changed, each with where in `reads` it is.
+    homes: BTreeSet<(PageId, usize)>,
+}
+
+/// How far what was read has been validated before the commit step.
+pub(crate) struct Ahead<'a> {
+    /// Up to this state all of it still stands.
+    since: Lsn,
+    /// What was published after a state that is no later, if that was asked for.
+    published: Option<RefCell<Published<'a>>>,
+}
+
+/// What is published while somebody waits for a change of what it has read.
+pub(crate) struct Watch<'a> {
+    elsewhere: (Lsn, Lsn),
+    published: Published<'a>,
+}
+
+/// Which states come after trees were built anew, and after names of databases were taken away: then what was
+/// read may be no page of its tree, or of no database, and never change.
+fn elsewhere(kernel: &Committer) -> (Lsn, Lsn) {
+    (kernel.pages.rebuilt_since(), kernel.names_since())
+}
+
+#[cfg(test)]
+impl Ahead<'_> {
+    /// Whether all that was published since is known.
+    pub(crate) fn knows(&self) -> bool {
+        self.published.as_ref().is_some_and(|published| published.borrow_mut().rest().is_some())
+    }
+}
+
+/// A state that is compared with another, and the leaves that were looked at in it.
+struct Compared<'a> {
+    state: Committed<'a>,
+    leaves: Vec<PageId>,
+}
+
+impl PageRead for Compared<'_> {
+    fn read<R>(&self, page: PageId, look: impl FnOnce(&[u8]) -> R) -> Result<R> {
+        self.state.read(page, look)
+    }
+
+    fn page_size(&self) -> usize {
+        self.state.page_size()
+    }
+}
+
+impl Source for Compared<'_> {
+    fn copy(&mut self, part: &Part<'_>, wanted: Wanted<'_>, into: &mut PageCopy) -> Result<()> {
+        self.leaves.push(self.state.copy_page(part, wanted, into)?);
+        Ok(())
+    }
+
+    fn pending(
+        &self,
+        lower: Bound<&[u8]>,
+        upper: Bound<&[u8]>,
+        forward: bool,
+    ) -> Result<Option<PendingRecord>> {
+        self.state.pending(lower, upper, forward)
+    }
+}
+
+impl ReadSet {
+    pub(crate) fn new() -> ReadSet {
+        ReadSet {
+            trees: Vec::new(),
+            reads: Vec::new(),
+            index: PageMap::default(),
+            stems: Vec::new(),
+            counted: Vec::new(),
+            absent: Vec::new(),
+            homes: BTreeSet::new(),
+        }
+    }
+
+    /// Notes that the keys between the bounds, which are as such things are kept ([`Tree::bound_read`]), were
+    /// read from this leaf page, of the subtree that `stems` lead to.
+    pub(crate) fn note(
+        &mut self,
+        tree: &TreeRef,
+        stems: &[u8],
+        page: PageId,
+        lower: Bound<&[u8]>,
+        upper: Bound<&[u8]>,
+    ) {
+        let view = tree.tree();
+        if let Some(at) = self.find(page) {
+            let read = &mut self.reads[at];
+            if !read.spans().any(|span| span.covers(&view, lower, upper)) {
+                read.more.push(Span::of(lower, upper));
+                if read.more.len() >= SPANS_MAX {
+                    read.join(&view);
+                }
+            }
+            return;
+        }
+        let (tree, stems) = (self.tree_index(tree), self.keep_stems(stems));
+        self.reads.push(Read { tree, stems, page, span: Span::of(lower, upper), more: Vec::new() });
+        if self.reads.len() > LINEAR_MAX {
+            let known = self.index.len();
+            self.index.extend(self.reads.iter().enumerate().skip(known).map(|(at, read)| (read.page, at)));
+        }
+    }
+
+    /// Notes how many records there are between two bounds of a counted tree.
+    pub(crate) fn note_count(&mut self, tree: &TreeRef, (lower, upper): Bounds<'_>, records: u64) {
+        let span = (lower.map(<[u8]>::to_vec), upper.map(<[u8]>::to_vec));
+        let counted = Counted { tree: self.tree_index(tree), span, records };
+        if self.counted.last() != Some(&counted) {
+            self.counted.push(counted);
+        }
+    }
+
+    /// Notes what another has noted, of the same snapshot.
+    pub(crate) fn absorb(&mut self, other: &ReadSet) {
+        for Counted { tree, span, records } in &other.counted {
+            self.note_count(&other.trees[*tree], ranges::bounds(span), *records);
+        }
+        for read in &other.reads {
+            for (lower, upper) in read.spans().map(Span::bounds) {
+                let stems = &other.stems[read.stems.clone()];
+                self.note(&other.trees[read.tree], stems, read.page, lower, upper);
+            }
+        }
+    }
+
+    /// Notes that a tree was found not to be there.
+    pub(crate) fn note_absent(&mut self, tree: &TreeRef) {
+        if !self.absent.iter().any(|have| have.id == tree.id) {
+            self.absent.push(tree.clone());
+        }
+    }
+
+    /// Where in `reads` a leaf is, if it is there.
+    fn find(&self, page: PageId) -> Option<usize> {
+        if self.reads.len() <= LINEAR_MAX {
+            self.reads.iter().rposition(|read| read.page == page)
+        } else {
+            self.index.get(&page).copied()
+        }
+    }
+
+    /// Keeps the way to a subtree.
+    fn keep_stems(&mut self, stems: &[u8]) -> Range<usize> {
+        let start = self.reads.last().map_or(0, |read| read.stems.start);
+        let last = &self.stems[start..];
+        if last.starts_with(stems) {
+            return start..start + stems.len();
+        }
+        let (start, more) = match stems.strip_prefix(last) {
+            Some(more) => (start, more),
+            None => (self.stems.len(), stems),
+        };
+        self.stems.extend_from_slice(more);
+        start..self.stems.len()
+    }
+
+    fn tree_index(&mut self, tree: &TreeRef) -> usize {
+        match self.trees.iter().position(|have: &TreeRef| have.id == tree.id) {
+            Some(at) => at,
+            None => {
+                self.trees.push(tree.clone());
+                self.trees.len() - 1
+            }
+        }
+    }
+
+    /// The trees that were read.
+    pub(crate) fn trees(&self) -> impl Iterator<Item = &TreeRef> {
+        self.trees.iter()
+    }
+
+    /// The trees that were found not to be there.
+    pub(in crate::txn) fn absent(&self) -> impl Iterator<Item = &TreeRef> {
+        self.absent.iter()
+    }
+
+    /// How many pieces of leaves are kept.
+    #[cfg(test)]
+    pub(crate) fn spans(&self) -> usize {
+        self.reads.iter().map(|read| read.spans().count()).sum()
+    }
+
+    /// Whether nothing was read of any tree.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.reads.is_empty() && self.counted.is_empty()
+    }
+
+    /// Of how many leaves something was read.
+    #[cfg(test)]
+    pub(crate) fn leaves(&self) -> usize {
+        self.reads.len()
+    }
+
+    /// Forgets everything: the transaction's snapshot has moved.
+    pub(crate) fn clear(&mut self) {
+        self.trees.clear();
+        self.reads.clear();
+        self.index.clear();
+        self.stems.clear();
+        self.counted.clear();
+        self.absent.clear();
+        self.homes.clear();
+    }
+
+    /// Validates before the commit step, if that would take long there: with many leaves, which may have to
+    /// be read in. Waits for the commit role.
+    pub(crate) fn validate_ahead<'k>(
+        &mut self,
+        kernel: &'k Committer,
+        at: Lsn,
+        me: &Participant,
+    ) -> Result<Ahead<'k>> {
+        self.homes.clear();
+        if self.reads.len() <= AHEAD {
+            return Ok(Ahead { since: at, published: None });
+        }
+        let mut published = Published::since_now(kernel, me)?;
+        let mut since = self.validate_all(kernel, at, &mut published, me)?;
+        for _ in 0..ROUNDS {
+            let Some((taken, pages)) = published.take(me)? else { break };
+            if pages.len() <= FEW && self.reads_on(pages.iter().copied()).next().is_none() {
+                break;
+            }
+            since = if since < kernel.pages.rebuilt_since() {
+                self.validate_all(kernel, at, &mut published, me)?
+            } else {
+                let concerned: BTreeSet<_> = self.reads_on(pages.into_iter()).collect();
+                for read in concerned {
+                    self.compare_with_newest(kernel, read, at, me)?;
+                    published.look(me)?;
+                }
+                // Not what they were compared with, which may have more than what was taken.
+                taken
+            };
+        }
+        Ok(Ahead { since, published: Some(RefCell::new(published)) })
+    }
+
+    /// Has it told from now on when something is published where anything is that was read at `at`. Waits for
+    /// the commit role.
+    ///
+    /// # Errors
+    /// A conflict if something would read differently already.
+    pub(crate) fn watch<'k>(
+        &mut self,
+        kernel: &'k Committer,
+        at: Lsn,
+        me: &Participant,
+    ) -> Result<Watch<'k>> {
+        self.homes.clear();
+        // Before all is validated: what changes these words later is noticed.
+        let elsewhere = elsewhere(kernel);
+        let mut published = Published::since_now(kernel, me)?;
+        {
+            // Of what was removed since the snapshot the pages may not say so, and they never change.
+            let newest = kernel.pages.guarded(me);
+            for tree in self.trees() {
+                if !kernel.is_there(tree, newest.at(), me)? {
+                    return Err(removed());
+                }
+            }
+            self.absent().try_for_each(|tree| kernel.check_absent(tree, newest.at(), me))?;
+        }
+        self.validate_all(kernel, at, &mut published, me)?;
+        Ok(Watch { elsewhere, published })
+    }
+
+    /// Whether anything that was read may read differently by now.
+    pub(crate) fn is_disturbed(
+        &self,
+        kernel: &Committer,
+        watch: &mut Watch<'_>,
+        me: &Participant,
+    ) -> Result<bool> {
+        let pages = watch.published.take_so_far(me)?;
+        Ok(elsewhere(kernel) != watch.elsewhere
+            || pages.is_none_or(|pages| {
+                self.counts_on(&pages) || self.reads_on(pages.into_iter()).next().is_some()
+            }))
+    }
+
+    /// Compares everything that was read at `at`, and has changed since, with the newest state. Returns the
+    /// one up to which all of it still stands.
+    fn validate_all(
+        &mut self,
+        kernel: &Committer,
+        at: Lsn,
+        published: &mut Published<'_>,
+        me: &Participant,
+    ) -> Result<Lsn> {
+        let since = kernel.pages.newest();
+        // Behind that look: who has seen a state of after trees were built anew sees that.
+        let is_in_place = at >= kernel.pages.rebuilt_since();
+        if !self.counted.is_empty() {
+            let newest = kernel.pages.guarded(me);
+            self.count_again(kernel, newest.at(), me)?;
+        }
+        for read in 0..self.reads.len() {
+            let is_unchanged = is_in_place && {
+                let _newest = kernel.pages.guarded(me);
+                kernel.pages.is_unchanged_since(self.reads[read].page, at)
+            };
+            if !is_unchanged {
+                self.compare_with_newest(kernel, read, at, me)?;
+            }
+            published.look(me)?;
+        }
+        Ok(since)
+    }
+
+    /// Whether anything that was counted may have changed with these pages: no count changes without that of
+    /// all records, which is in the root.
+    fn counts_on(&self, pages: &HashSet<PageId>) -> bool {
+        self.counted.iter().any(|counted| pages.contains(&self.trees[counted.tree].root))
+    }
+
+    /// A conflict if anything that was counted comes to something else at `now`, which is pinned.
+    fn count_again(&self, kernel: &Committer, now: Lsn, me: &Participant) -> Result<()> {
+        let state = Committed { kernel, me, at: now };
+        for Counted { tree, span, records } in &self.counted {
+            if count_between(&state, &self.trees[*tree].tree(), ranges::bounds(span))? != *records {
+                return Err(changed());
+            }
+        }
+        Ok(())
+    }
+
+    /// Where in `reads` there is what was read of these pages, or is on them since.
+    fn reads_on(&self, pages: impl Iterator<Item = PageId>) -> impl Iterator<Item = usize> {
+        pages.flat_map(|page| {
+            let moved = self.homes.range((page, 0)..=(page, usize::MAX)).map(|home| home.1);
+            self.find(page).into_iter().chain(moved)
+        })
+    }
+
+    /// A conflict if anything read at `at`, which still stood as far as `ahead` says, would read differently
+    /// now. Called in the commit step, so "now" holds still: the guard pin of the commit step, or the
+    /// snapshot itself, holds the newest state, since nobody else publishes meanwhile.
+    pub(crate) fn validate(
+        &self,
+        kernel: &Committer,
+        at: Lsn,
+        ahead: &Ahead<'_>,
+        me: &Participant,
+    ) -> Result<()> {
+        let since = ahead.since;
+        let now = kernel.pages.newest();
+        if now != at {
+            self.count_again(kernel, now, me)?;
+        }
+        if now == since {
+            return Ok(());
+        }
+        // What was read before trees were built anew may be no page of its tree any more, and so never
+        // change.
+        let mut published = ahead.published.as_ref().map(RefCell::borrow_mut);
+        let concerned: BTreeSet<_> = if since < kernel.pages.rebuilt_since() {
+            (0..self.reads.len()).collect()
+        } else if let Some(pages) = published.as_mut().and_then(|published| published.rest()) {
+            self.reads_on(pages.iter().copied()).collect()
+        } else {
+            let places = self
+                .reads
+                .iter()
+                .enumerate()
+                .map(|(read, of)| (of.page, read))
+                .chain(self.homes.iter().copied());
+            places
+                .filter(|&(page, _)| !kernel.pages.is_unchanged_since(page, since))
+                .map(|(_, read)| read)
+                .collect()
+        };
+        concerned.into_iter().try_for_each(|read| self.compare(kernel, read, (at, now), me).map(drop))
+    }
+
+    /// A conflict if what was read at `at` reads differently in the newest state; else it is noted where it
+    /// is there.
+    ///
+    /// That state is pinned for this alone: to look at what is published may mean to help who commits, which
+    /// takes the guard; and kept for longer it would keep what others free.
+    fn compare_with_newest(
+        &mut self,
+        kernel: &Committer,
+        read: usize,
+        at: Lsn,
+        me: &Participant,
+    ) -> Result<()> {
+        let newest = kernel.pages.guarded(me);
+        let leaves = self.compare(kernel, read, (at, newest.at()), me)?;
+        let own = self.reads[read].page;
+        self.homes.extend(leaves.into_iter().filter(|&leaf| leaf != own).map(|leaf| (leaf, read)));
+        Ok(())
+    }
+
+    /// A conflict if a read reads differently at two moments, of which the participant has pinned both; else
+    /// the leaves that have what was read at the later one.
+    fn compare(
+        &self,
+        kernel: &Committer,
+        read: usize,
+        (at, now): (Lsn, Lsn),
+        me: &Participant,
+    ) -> Result<Vec<PageId>> {
+        let compared = |at| Compared { state: Committed { kernel, me, at }, leaves: Vec::new() };
+        let read = &self.reads[read];
+        let (tree, stems) = (self.trees[read.tree].tree(), &self.stems[read.stems.clone()]);
+        let (mut then, mut newest) = (compared(at), compared(now));
+        for span in read.spans() {
+            if !tree.reads_same(stems, span.bounds(), (&mut then, &mut newest))? {
+                return Err(changed());
+            }
+        }
+        Ok(newest.leaves)
+    }
+}
+
+/// How many records of a counted tree lie between two bounds.
+pub(in crate::txn) fn count_between<R: PageRead>(
+    reader: &R,
+    tree: &Tree<'_>,
+    (lower, upper): Bounds<'_>,
+) -> Result<u64> {
+    let below = match lower {
+        Bound::Unbounded => 0,
+        Bound::Included(key) => tree.count_below(reader, Bound::Excluded(key))?,
+        Bound::Excluded(key) => tree.count_below(reader, Bound::Included(key))?,
+    };
+    Ok(tree.count_below(reader, upper)?.saturating_sub(below))
+}
+
+#[cold]
+fn changed() -> Error {
+    conflict("another transaction changed what this one has read, and committed first; run it again")
+}

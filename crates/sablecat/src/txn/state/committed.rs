@@ -1,0 +1,111 @@
+//! The committed state at one LSN, read one operation a page, so that a long walk does not hold up eviction.
+
+use std::ops::Bound;
+
+use super::States;
+use crate::access::{Found, PageCopy, PageRead, Part, PendingRecord, Source, State, Wanted, long};
+use crate::error::{Error, Result};
+use crate::pages::{Participant, Snapshot};
+use crate::types::{Lsn, PageId};
+
+/// Pages of a long value that one operation reads.
+const PAGES_AN_OPERATION: usize = 64;
+
+/// The state at an LSN that `me` has pinned.
+#[derive(Clone, Copy)]
+pub(crate) struct Committed<'a> {
+    pub(crate) kernel: &'a States,
+    pub(crate) me: &'a Participant,
+    pub(crate) at: Lsn,
+}
+
+impl State for Committed<'_> {
+    #[inline]
+    fn operate<T>(&self, mut work: impl FnMut(&mut Snapshot<'_>) -> Result<T>) -> Result<T> {
+        self.kernel.pages.operate(self.me, || work(&mut self.kernel.pages.at_pin(self.me, self.at)?))
+    }
+
+    fn load(&self, found: Found) -> Result<Vec<u8>> {
+        match found {
+            Found::Bytes(value) => Ok(value),
+            Found::Long(first, len) => self.kernel.load_long(self.me, self.at, first, len),
+        }
+    }
+}
+
+impl PageRead for Committed<'_> {
+    fn read<R>(&self, page: PageId, look: impl FnOnce(&[u8]) -> R) -> Result<R> {
+        self.kernel.pages.show(page, self.at, self.me, look)
+    }
+
+    fn page_size(&self) -> usize {
+        self.kernel.pages.page_size()
+    }
+}
+
+impl Committed<'_> {
+    /// Copies the wanted page, and says which that is.
+    pub(in crate::txn) fn copy_page(
+        &self,
+        part: &Part<'_>,
+        wanted: Wanted<'_>,
+        into: &mut PageCopy,
+    ) -> Result<PageId> {
+        self.operate(|snapshot| {
+            let page = part.tree.wanted(snapshot, wanted)?;
+            into.fill(snapshot.page(page)?);
+            Ok(page)
+        })
+    }
+}
+
+impl Source for Committed<'_> {
+    fn copy(&mut self, part: &Part<'_>, wanted: Wanted<'_>, into: &mut PageCopy) -> Result<()> {
+        self.copy_page(part, wanted, into).map(drop)
+    }
+
+    fn pending(&self, _: Bound<&[u8]>, _: Bound<&[u8]>, _: bool) -> Result<Option<PendingRecord>> {
+        Ok(None)
+    }
+}
+
+impl States {
+    /// A long value, whole.
+    pub(crate) fn load_long(&self, me: &Participant, at: Lsn, first: PageId, len: u64) -> Result<Vec<u8>> {
+        // Before there is memory for so much: a damaged leaf may say anything.
+        self.pages.check_run(first, long::page_count(len, self.page_size()))?;
+        let bytes = usize::try_from(len)
+            .map_err(|_| Error::corruption(format!("a value says it has {len} bytes")))?;
+        let mut value = vec![0; bytes];
+        self.read_long(me, at, first, len, 0, &mut value)?;
+        Ok(value)
+    }
+
+    pub(in crate::txn) fn read_long(
+        &self,
+        me: &Participant,
+        at: Lsn,
+        first: PageId,
+        len: u64,
+        offset: u64,
+        into: &mut [u8],
+    ) -> Result<usize> {
+        let page_size = self.page_size();
+        let step = long::payload_bytes(page_size) * PAGES_AN_OPERATION;
+        let mut done = 0;
+        // Some pages an operation, so that a long read does not hold up those who wait for frames to become
+        // free.
+        while done < into.len() {
+            let end = into.len().min(done + step);
+            let read = self.pages.operate(me, || {
+                let snapshot = self.pages.at_pin(me, at)?;
+                long::read(&snapshot, page_size, first, len, offset + done as u64, &mut into[done..end])
+            })?;
+            done += read;
+            if read == 0 {
+                break;
+            }
+        }
+        Ok(done)
+    }
+}

@@ -1,0 +1,49 @@
+//! Transactions: private until they commit, published in one step.
+//!
+//! A `transaction` reads its snapshot with what it has pending over it (`seeing`; by number, `ranks`), sets
+//! records, with what follows them (`followed`), and removes ranges of them (`remove_range`). It appends to
+//! queues and consumes from them (`queue`). It may have the environment to itself (`gate`), or sleep until
+//! something changes that it has read (`waiting`). Locks by name are held beside them (`locker`).
+
+mod followed;
+mod gate;
+mod locker;
+pub(crate) mod queue;
+mod ranks;
+mod remove_range;
+mod seeing;
+pub(in crate::txn) mod transaction;
+mod waiting;
+
+pub(crate) use locker::Locker;
+pub(crate) use transaction::{Stamp, Transaction};
+
+use std::ops::Deref;
+
+use crate::txn::locks::LockTable;
+use crate::txn::pending::runs::Place;
+use crate::txn::trees::Trees;
+
+/// What transactions run on.
+#[derive(Debug)]
+pub(crate) struct Transactions {
+    trees: Trees,
+    pub(crate) locks: LockTable,
+    /// Where write sets go that are too large for memory; none: they stay there.
+    pub(crate) spill: Option<Place>,
+}
+
+impl Transactions {
+    pub(in crate::txn) fn new(trees: Trees, locks: LockTable, spill: Option<Place>) -> Transactions {
+        Transactions { trees, locks, spill }
+    }
+}
+
+impl Deref for Transactions {
+    type Target = Trees;
+
+    #[inline(always)]
+    fn deref(&self) -> &Trees {
+        &self.trees
+    }
+}

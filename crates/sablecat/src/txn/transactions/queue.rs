@@ -1,0 +1,328 @@
+//! Queues: records by number, of which some transactions append and others consume, without being in each
+//! other's way.
+//!
+//! A queue's records are those of an ordinary tree: the key is the number, eight bytes, most significant
+//! first; the value is never empty, but that of a *mark*: the record that was the last when it was consumed.
+//!
+//! # Appending
+//! The next number is one above the last, so two who append at once would take the same. So numbers are taken
+//! by batches of [`BATCH`]: who appends locks the batch of the next number, and takes the numbers that are
+//! left in it. Who finds it locked goes on to a later batch, and does not wait. That it has a number for
+//! itself is known once the batch is locked and the newest state has no record at or above the number. What
+//! is not used, or rolled back, is a gap.
+//!
+//! That no number comes twice takes that the highest one that was ever committed has a record: **a record is
+//! removed only by who sees one above it**, and whoever consumes the last one leaves a mark in its place. A
+//! mark below other records goes with the next record that is consumed above it. (All that on the newest
+//! state as on a snapshot: what a snapshot has above a record was committed, so if it is gone by now there is
+//! another one above it.)
+//!
+//! The locks of batches have names of their own: a record that has just become visible is not locked by who
+//! appended it, so consumers find the records of one commit in order.
+//!
+//! # Consuming
+//! The first record whose lock is to be had without waiting, and that the newest state still has, is removed;
+//! the lock stays until the transaction ends, so others pass over it. What was passed over, and that there is
+//! nothing else, is not part of what a serialisable transaction has read: others may consume and append, as
+//! with [`Transaction::try_lock`] they may lock. But who waits for a change waits for that as well.
+//!
+//! # One by itself
+//! Who appends or consumes one record by itself has no lock, but the page latched (operations/queue.rs). So
+//! who has locked a batch or a record takes the commit role once before it looks at the newest state.
+//!
+//! Each transaction remembers up to where it has consumed everything, so that it does not go over its own
+//! removals again. Nothing else has to be remembered: leaves that get empty are joined with
+//! their neighbours, so the first record is in one of the first few leaves.
+//!
+//! # Invariants
+//! - Exclusion is by locks, and what a commit may do by validation, as everywhere: the record that was
+//!   consumed, and that there was none where one is appended, is compared in the commit step (claims.rs, or,
+//!   at the isolation Snapshot, with the other writes).
+//!
+//! # Costs (sketch)
+//! Append: a lock, 23 ns; a way down to the last leaf and a copy of it, 150; the insertion. Consume: a way
+//! down to the first leaf and a copy, 150; a lock; a comparison of two states of a leaf, nothing if it has
+//! not changed; the removal.
+
+use std::cell::RefCell;
+use std::ops::{Bound, Range};
+
+use super::Transaction;
+use crate::access::{Found, Scan, State};
+use crate::error::{Error, Result};
+use crate::txn::catalog::TreeRef;
+use crate::txn::commit::publish;
+use crate::txn::locks::{Mode, record_hash};
+use crate::txn::options::Isolation;
+use crate::txn::refusals::removed;
+use crate::txn::seen::merged::Merged;
+use crate::txn::seen::reads::ReadSet;
+use crate::txn::state::Committed;
+use crate::types::{Lsn, TreeId};
+
+/// Numbers that one lock is for.
+pub(in crate::txn) const BATCH: u64 = 64;
+/// So many batches in a row are tried. What comes then may be one transaction's that appends very much, so
+/// each step is twice as far as the one before;
+const TRIES_IN_A_ROW: u32 = 16;
+/// and after so many one is waited for: a transaction with very many locks may have all of them
+/// (locks/overflow.rs).
+const TRIES: u32 = 48;
+/// After the number of a batch, in the name of its lock: no record has such a key.
+const TURN: u8 = b'a';
+
+/// What a transaction knows of the queues that it uses; nothing, before it uses one.
+#[derive(Debug, Default)]
+pub(in crate::txn) struct Queues(Option<Box<Known>>);
+
+#[derive(Debug)]
+struct Known {
+    /// Numbers that it may use, by queue.
+    taken: Vec<(TreeId, Range<u64>)>,
+    /// Up to which number it has consumed everything, by queue, as of a snapshot.
+    fronts: Vec<(TreeId, Lsn, u64)>,
+    /// Where it has found nothing to consume.
+    empty: RefCell<ReadSet>,
+}
+
+impl Queues {
+    /// It begins anew.
+    #[inline]
+    pub(in crate::txn) fn clear(&mut self) {
+        self.0 = None;
+    }
+
+    /// Records that it has consumed may be there again.
+    pub(super) fn rolled_back(&mut self) {
+        if let Some(known) = &mut self.0 {
+            known.fronts.clear();
+        }
+    }
+
+    /// What was looked at in vain; all else is forgotten.
+    pub(super) fn take_empty(&mut self) -> Option<ReadSet> {
+        self.0.take().map(|known| known.empty.into_inner())
+    }
+
+    fn known(&mut self) -> &mut Known {
+        self.0.get_or_insert_with(|| {
+            let empty = RefCell::new(ReadSet::new());
+            Box::new(Known { taken: Vec::new(), fronts: Vec::new(), empty })
+        })
+    }
+}
+
+impl Known {
+    fn front_of(&self, tree: TreeId, at: Lsn) -> Option<u64> {
+        self.fronts.iter().find(|front| (front.0, front.1) == (tree, at)).map(|front| front.2)
+    }
+
+    fn set_front(&mut self, tree: TreeId, at: Lsn, front: u64) {
+        self.fronts.retain(|have| have.0 != tree);
+        self.fronts.push((tree, at, front));
+    }
+}
+
+/// The key of a number.
+pub(crate) fn key_of(number: u64) -> [u8; 8] {
+    number.to_be_bytes()
+}
+
+/// The number of a key.
+///
+/// # Errors
+/// `Invalid` for a key that is none of a number.
+pub(crate) fn number_of(key: &[u8]) -> Result<u64> {
+    let number = key.try_into().map(u64::from_be_bytes).ok().filter(|&number| number > 0);
+    number.ok_or_else(|| {
+        Error::invalid(format!(
+            "the key {} is none of a numbered record: something else was written to the database",
+            key.escape_ascii()
+        ))
+    })
+}
+
+pub(in crate::txn) fn next_after(number: u64) -> Result<u64> {
+    number.checked_add(1).ok_or_else(|| Error::exhausted("all numbers of a queue are used"))
+}
+
+/// The name of a batch's lock.
+pub(in crate::txn) fn turn(tree: TreeId, batch: u64) -> u64 {
+    let [a, b, c, d, e, f, g, h] = batch.to_be_bytes();
+    record_hash(tree, &[a, b, c, d, e, f, g, h, TURN])
+}
+
+impl Transaction<'_> {
+    /// Appends a record to a queue; its number. `last` is that of the last one, as far as is known; 0: it is
+    /// not.
+    ///
+    /// # Errors
+    /// Those of [`Transaction::set`] and of reading; `Timeout` and `Deadlock` beside transactions that have
+    /// appended very much.
+    pub(crate) fn append(&mut self, tree: &TreeRef, record: &[u8], last: u64) -> Result<u64> {
+        let number = self.take_number(tree, last)?;
+        let key = key_of(number);
+        self.claim_found(tree, &key, None);
+        self.set(tree, &key, Some(record))?;
+        Ok(number)
+    }
+
+    fn take_number(&mut self, tree: &TreeRef, last: u64) -> Result<u64> {
+        let taken = self.queues.known().taken.iter_mut().find(|taken| taken.0 == tree.id);
+        if let Some(number) = taken.and_then(|taken| taken.1.next()) {
+            return Ok(number);
+        }
+        self.kernel.pages.check_fence()?;
+        let (me, patience) = (self.seat.number(), self.options.patience);
+        let mut number = match last.checked_add(1).filter(|_| last > 0) {
+            Some(next) => next,
+            // That the last of all was taken through a handle is no more than a hint either.
+            None => next_after(self.last_taken(tree)?)?,
+        };
+        for tries in 0.. {
+            let batch = number / BATCH;
+            let hash = turn(tree.id, batch);
+            let locks = &self.kernel.locks;
+            let is_locked = if tries < TRIES {
+                locks.try_acquire(me, hash, Mode::Exclusive, &mut self.held)?
+            } else {
+                locks.acquire(me, hash, Mode::Exclusive, patience, &mut self.held)?;
+                true
+            };
+            let beyond = (batch + 1).saturating_mul(BATCH);
+            if !is_locked {
+                let batches = 1 << tries.saturating_sub(TRIES_IN_A_ROW);
+                number = beyond.saturating_add((batches - 1) * BATCH);
+                continue;
+            }
+            // Who had it locked last has committed by now, or never will.
+            self.after_singles()?;
+            number = number.max(next_after(self.last_taken(tree)?)?);
+            if number / BATCH == batch {
+                let taken = &mut self.queues.known().taken;
+                taken.retain(|taken| taken.0 != tree.id);
+                taken.push((tree.id, number.saturating_add(1)..beyond));
+                return Ok(number);
+            }
+        }
+        unreachable!("it goes on until a batch is locked")
+    }
+
+    /// The highest number that the newest state has, or this transaction is about to set; 0 if there is none.
+    fn last_taken(&self, tree: &TreeRef) -> Result<u64> {
+        let pending = match self.writes.records(tree.id) {
+            Some(records) => records.edge(Bound::Unbounded, Bound::Unbounded, false)?,
+            None => None,
+        };
+        let pending = pending.map_or(Ok(0), |(key, _)| number_of(&key))?;
+        if tree.is_new() {
+            return Ok(pending);
+        }
+        let (kernel, me) = (self.kernel, &*self.seat);
+        let newest = kernel.pages.guarded(me);
+        if !kernel.is_there(tree, newest.at(), me)? {
+            return Err(removed());
+        }
+        let mut state = Committed { kernel, me, at: newest.at() };
+        let mut scan = Scan::new(Bound::Unbounded, Bound::Unbounded);
+        let last = scan.next(&tree.tree(), &mut state, false)?;
+        Ok(last.map_or(Ok(0), |(key, _)| number_of(&key))?.max(pending))
+    }
+
+    /// Removes the first record of a queue that nobody else has locked; its number and value. None if all are
+    /// locked, or there are none: what was looked at is waited for, if the transaction waits for a change.
+    ///
+    /// # Errors
+    /// As [`Transaction::try_lock`] and [`Transaction::set`].
+    pub(crate) fn consume(&mut self, tree: &TreeRef) -> Result<Option<(u64, Vec<u8>)>> {
+        let (is_steady, at) = (self.keeps_snapshot(), self.at());
+        // Read committed: records appear below those that were consumed.
+        let front = if is_steady { self.queues.known().front_of(tree.id, at) } else { None };
+        let from = || front.map_or(Bound::Unbounded, |front| Bound::Included(key_of(front).to_vec()));
+        let mut scan = Scan::new(from(), Bound::Unbounded);
+        let (mut passed, mut marks) = (None, Vec::new());
+        while let Some((key, found)) = self.next_found_unnoted(tree, &mut scan)? {
+            let number = number_of(&key)?;
+            if is_mark(&found) {
+                marks.push(key);
+                continue;
+            }
+            if !self.try_take(tree, &key)? {
+                passed.get_or_insert(number);
+                continue;
+            }
+            let value = if is_steady {
+                self.look(tree, |state| state.load(found))?
+            } else {
+                // It was consumed, perhaps, between the look and the lock.
+                match self.get_owned(tree, &key)? {
+                    Some(value) if !value.is_empty() => value,
+                    _ => continue,
+                }
+            };
+            let is_last = self.next_found_unnoted(tree, &mut scan)?.is_none();
+            self.claim_found(tree, &key, Some(&value));
+            self.set(tree, &key, is_last.then_some(&[][..]))?;
+            for mark in marks {
+                // Where it cannot be locked another consumer removes it, or has.
+                if self.try_take(tree, &mark)? {
+                    self.set(tree, &mark, None)?;
+                }
+            }
+            if is_steady {
+                self.queues.known().set_front(tree.id, at, passed.unwrap_or(number));
+            }
+            return Ok(Some((number, value)));
+        }
+        if self.tracks_reads() {
+            self.note_empty(tree, Scan::new(from(), Bound::Unbounded))?;
+        }
+        Ok(None)
+    }
+
+    /// As [`Transaction::try_lock`], also beside those who consume without locks.
+    fn try_take(&mut self, tree: &TreeRef, key: &[u8]) -> Result<bool> {
+        self.try_lock_and(tree, key, Transaction::after_singles)
+    }
+
+    /// Lets all commits end that may not have seen the locks which this transaction has by now.
+    fn after_singles(&self) -> Result<()> {
+        publish::acquire(&self.kernel.pages, &self.kernel.log, &self.seat).map(drop)
+    }
+
+    /// Has a record that is about to change compared in the commit step with what it was found to be, where
+    /// it is not compared with the other writes.
+    pub(crate) fn claim_found(&mut self, tree: &TreeRef, key: &[u8], found: Option<&[u8]>) {
+        let is_own =
+            || self.writes.records(tree.id).is_some_and(|records| !matches!(records.get(key), Ok(None)));
+        if self.options.isolation != Isolation::Snapshot && !tree.is_new() && !is_own() {
+            self.claims.add(tree, key, found);
+        }
+    }
+
+    /// The next record of a scan, which does not count as read.
+    fn next_found_unnoted(&self, tree: &TreeRef, scan: &mut Scan) -> Result<Option<(Vec<u8>, Found)>> {
+        self.look(tree, |state| {
+            scan.look_in(self.state(state.at));
+            let mut merged = Merged { reads: None, ..self.merged(state, tree) };
+            scan.next(&tree.tree(), &mut merged, true)
+        })
+    }
+
+    /// Notes what a scan has gone over in vain.
+    fn note_empty(&mut self, tree: &TreeRef, mut scan: Scan) -> Result<()> {
+        self.queues.known();
+        self.look(tree, |state| {
+            scan.look_in(self.state(state.at));
+            let empty = self.queues.0.as_ref().map(|known| &known.empty);
+            let mut merged = Merged { reads: empty, ..self.merged(state, tree) };
+            while scan.next(&tree.tree(), &mut merged, true)?.is_some() {}
+            Ok(())
+        })
+    }
+}
+
+/// Whether a record was the last when it was consumed.
+pub(crate) fn is_mark(found: &Found) -> bool {
+    matches!(found, Found::Bytes(value) if value.is_empty())
+}

@@ -1,0 +1,295 @@
+//! What a transaction sees: its snapshot, with what it has pending over it.
+//!
+//! Reading changes nothing of it but what it has seen. What is read may be shown in place to a caller's
+//! closure, which may read in the same transaction again; a slot announces one operation at a time, so that
+//! is done in another seat, with the same snapshot (*beside*).
+
+use std::cell::Cell;
+use std::ops::Bound;
+
+use super::Transaction;
+use crate::access::{Found, Place, Scan, State, Value};
+use crate::error::{Error, ErrorKind, Result};
+use crate::pages::{Participant, header};
+use crate::txn::catalog::TreeRef;
+use crate::txn::options::Isolation;
+use crate::txn::refusals::removed;
+use crate::txn::seen::merged::Merged;
+use crate::txn::state::Committed;
+use crate::types::{Lsn, PageId};
+
+/// An operation in progress in a transaction's seat.
+struct Busy<'t>(&'t Cell<bool>);
+
+impl Drop for Busy<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.set(false);
+    }
+}
+
+/// A value that was looked for.
+enum Shown<R> {
+    /// It was shown in place; what came of it.
+    InPlace(R),
+    /// It is long, and has not been shown: a copy.
+    Long(Vec<u8>),
+}
+
+/// What a record's value is: what was made of it, or, if it is long, where it begins and how long it is.
+pub(in crate::txn) enum Extent<R> {
+    Inline(R),
+    Long(PageId, u64),
+}
+
+impl<'k> Transaction<'k> {
+    /// Looks at the committed state that it sees. Read committed: each operation has a snapshot of its own,
+    /// which may not have the tree any more.
+    #[inline]
+    pub(crate) fn look<T>(&self, tree: &TreeRef, look: impl FnOnce(Committed<'_>) -> Result<T>) -> Result<T> {
+        self.used.set(self.used.get() + 1);
+        if self.busy.replace(true) {
+            return self.look_beside(tree, look);
+        }
+        let _busy = Busy(&self.busy);
+        if self.options.isolation == Isolation::ReadCommitted {
+            self.at.set(self.kernel.pages.pin(&self.seat));
+            self.check_tree(tree, self.at(), &self.seat)?;
+        }
+        self.looked(tree, look(Committed { kernel: self.kernel, me: &self.seat, at: self.at() }))
+    }
+
+    /// As [`Transaction::look`], while it is looking already, in a caller's closure.
+    #[cold]
+    fn look_beside<T>(&self, tree: &TreeRef, look: impl FnOnce(Committed<'_>) -> Result<T>) -> Result<T> {
+        let kernel = self.kernel;
+        if self.options.isolation == Isolation::ReadCommitted {
+            let seat = kernel.pages.participants.sit()?;
+            let pinned = kernel.pages.pinned(&seat);
+            self.check_tree(tree, pinned.at(), &seat)?;
+            return look(Committed { kernel, me: &seat, at: pinned.at() });
+        }
+        let seat = kernel.pages.sit_beside(self.number(), self.at())?;
+        let pinned = kernel.pages.beside(&seat, self.at());
+        self.looked(tree, look(Committed { kernel, me: &seat, at: pinned.at() }))
+    }
+
+    /// What a look at a tree comes to; that the tree is not there is noted.
+    #[inline]
+    pub(in crate::txn) fn looked<T>(&self, tree: &TreeRef, looked: Result<T>) -> Result<T> {
+        if let Err(error) = &looked {
+            self.note_if_absent(tree, error);
+        }
+        looked
+    }
+
+    #[cold]
+    fn note_if_absent(&self, tree: &TreeRef, error: &Error) {
+        if error.kind() == ErrorKind::NotFound && self.tracks_reads() {
+            self.reads.borrow_mut().note_absent(tree);
+        }
+    }
+
+    #[inline]
+    fn check_tree(&self, tree: &TreeRef, at: Lsn, me: &Participant) -> Result<()> {
+        if self.kernel.is_there(tree, at, me)? { Ok(()) } else { Err(removed()) }
+    }
+
+    /// Shows `look` the value of a record, its own pending one if there is one. A long value is read whole.
+    pub(crate) fn get<R>(
+        &self,
+        tree: &TreeRef,
+        key: &[u8],
+        look: impl FnOnce(Option<&[u8]>) -> R,
+    ) -> Result<R> {
+        let mut look = Some(look);
+        match self.show(tree, key, &mut look)? {
+            Shown::InPlace(shown) => Ok(shown),
+            Shown::Long(value) => Ok(look.take().expect("the value is shown once")(Some(&value))),
+        }
+    }
+
+    /// The value of a record, its own pending one if there is one. There is one copy of it: the one that is
+    /// returned.
+    pub(crate) fn get_owned(&self, tree: &TreeRef, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        match self.show(tree, key, &mut Some(|value: Option<&[u8]>| value.map(<[u8]>::to_vec)))? {
+            Shown::InPlace(value) => Ok(value),
+            Shown::Long(value) => Ok(Some(value)),
+        }
+    }
+
+    fn show<R>(
+        &self,
+        tree: &TreeRef,
+        key: &[u8],
+        look: &mut Option<impl FnOnce(Option<&[u8]>) -> R>,
+    ) -> Result<Shown<R>> {
+        let mut show =
+            |value: Option<&[u8]>| Shown::InPlace(look.take().expect("the value is shown once")(value));
+        if let Some(pending) = self.pending(tree.id, key)? {
+            return Ok(show(pending.as_deref()));
+        }
+        if tree.is_new() {
+            return Ok(show(None));
+        }
+        self.look(tree, |Committed { kernel, me, at }| {
+            let view = tree.tree();
+            let mut shown = None;
+            let place = kernel.place(&view, key, at, me)?;
+            let (page, long) = kernel.pages.operate(me, || {
+                let mut snapshot = kernel.pages.at_pin(me, at)?;
+                let bytes = snapshot.covering(&place.tree, place.rest)?;
+                let mut long = None;
+                match place.tree.get(bytes, place.rest) {
+                    Some(Value::Long { first_page, len }) => long = Some((first_page, len)),
+                    Some(Value::Inline(value)) => shown = Some(show(Some(value))),
+                    None => shown = Some(show(None)),
+                }
+                Ok((header::page_id(bytes), long))
+            })?;
+            self.note_key(tree, &place, page);
+            match (shown, long) {
+                (Some(shown), _) => Ok(shown),
+                (None, Some((first, len))) => kernel.load_long(me, at, first, len).map(Shown::Long),
+                (None, None) => unreachable!("a value is shown, or is long"),
+            }
+        })
+    }
+
+    /// Notes that a key was looked for.
+    #[inline]
+    fn note_key(&self, tree: &TreeRef, place: &Place<'_, '_>, page: PageId) {
+        if self.tracks_reads() {
+            let key = place.tree.bound_read(Bound::Included(place.rest), self.kernel.page_size());
+            let key = key.as_ref().map(|key| &**key);
+            self.reads.borrow_mut().note(tree, place.stems, page, key, key);
+        }
+    }
+
+    /// Reads part of a value: none if there is no record, else how many bytes were read.
+    pub(crate) fn read_at(
+        &self,
+        tree: &TreeRef,
+        key: &[u8],
+        offset: u64,
+        into: &mut [u8],
+    ) -> Result<Option<usize>> {
+        fn part(value: &[u8], offset: u64, into: &mut [u8]) -> usize {
+            let rest = usize::try_from(offset).ok().and_then(|from| value.get(from..)).unwrap_or_default();
+            let len = rest.len().min(into.len());
+            into[..len].copy_from_slice(&rest[..len]);
+            len
+        }
+        if let Some(pending) = self.pending(tree.id, key)? {
+            return Ok(pending.as_deref().map(|value| part(value, offset, into)));
+        }
+        if tree.is_new() {
+            return Ok(None);
+        }
+        self.look(tree, |state| match self.extent(state, tree, key, |value| part(value, offset, into))? {
+            None => Ok(None),
+            Some(Extent::Inline(read)) => Ok(Some(read)),
+            Some(Extent::Long(first, len)) => {
+                state.kernel.read_long(state.me, state.at, first, len, offset, into).map(Some)
+            }
+        })
+    }
+
+    /// How long a value is; none if there is no record. Reads nothing but the leaf.
+    pub(crate) fn value_len(&self, tree: &TreeRef, key: &[u8]) -> Result<Option<u64>> {
+        if let Some(pending) = self.pending(tree.id, key)? {
+            return Ok(pending.as_deref().map(|value| value.len() as u64));
+        }
+        if tree.is_new() {
+            return Ok(None);
+        }
+        let extent = self.look(tree, |state| self.extent(state, tree, key, |value| value.len() as u64))?;
+        Ok(extent.map(|extent| match extent {
+            Extent::Inline(len) | Extent::Long(_, len) => len,
+        }))
+    }
+
+    /// What `look` makes of a committed value, or, if that is long, where it begins and how long it is; none
+    /// if there is no record.
+    pub(in crate::txn) fn extent<R>(
+        &self,
+        state: Committed<'_>,
+        tree: &TreeRef,
+        key: &[u8],
+        mut look: impl FnMut(&[u8]) -> R,
+    ) -> Result<Option<Extent<R>>> {
+        let Committed { kernel, me, at } = state;
+        let view = tree.tree();
+        let place = kernel.place(&view, key, at, me)?;
+        let (found, page) = kernel.pages.operate(me, || {
+            let mut snapshot = kernel.pages.at_pin(me, at)?;
+            let bytes = snapshot.covering(&place.tree, place.rest)?;
+            let found = place.tree.get(bytes, place.rest).map(|value| match value {
+                Value::Inline(value) => Extent::Inline(look(value)),
+                Value::Long { first_page, len } => Extent::Long(first_page, len),
+            });
+            Ok((found, header::page_id(bytes)))
+        })?;
+        self.note_key(tree, &place, page);
+        Ok(found)
+    }
+
+    /// The next record of a scan, a long value not read.
+    pub(crate) fn next_found(
+        &self,
+        tree: &TreeRef,
+        scan: &mut Scan,
+        forward: bool,
+    ) -> Result<Option<(Vec<u8>, Found)>> {
+        self.look(tree, |state| {
+            scan.look_in(self.state(state.at));
+            scan.next(&tree.tree(), &mut self.merged(state, tree), forward)
+        })
+    }
+
+    /// The next record of a scan, a long value read whole.
+    pub(crate) fn next(
+        &self,
+        tree: &TreeRef,
+        scan: &mut Scan,
+        forward: bool,
+    ) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        self.look(tree, |state| {
+            scan.look_in(self.state(state.at));
+            let found = scan.next(&tree.tree(), &mut self.merged(state, tree), forward)?;
+            found.map(|(key, found)| Ok((key, state.load(found)?))).transpose()
+        })
+    }
+
+    /// What of the state it sees, with what is pending over it, a scan looks at.
+    pub(in crate::txn) fn merged<'a>(
+        &'a self,
+        Committed { kernel, me, at }: Committed<'a>,
+        tree: &'a TreeRef,
+    ) -> Merged<'a> {
+        Merged {
+            kernel,
+            me,
+            at,
+            tree,
+            writes: &self.writes,
+            reads: self.tracks_reads().then_some(&self.reads),
+        }
+    }
+
+    /// Whether it sees the committed records of a tree and nothing else, and need not note what it reads of
+    /// them.
+    pub(crate) fn sees_committed(&self, tree: &TreeRef) -> bool {
+        !self.tracks_reads() && !tree.is_new() && self.writes.records(tree.id).is_none()
+    }
+
+    /// Whether a tree has a name in the snapshot.
+    pub(crate) fn has_name(&self, tree: &TreeRef) -> Result<bool> {
+        self.kernel.has_name(tree, self.at(), &self.seat)
+    }
+
+    /// The committed state that the transaction sees, without what it has pending.
+    pub(crate) fn committed(&self) -> Committed<'_> {
+        Committed { kernel: self.kernel, me: &self.seat, at: self.at() }
+    }
+}

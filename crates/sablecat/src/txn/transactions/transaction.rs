@@ -1,0 +1,504 @@
+//! One transaction: a snapshot, what it would change, what it has seen.
+//!
+//! It runs privately: nothing shared is touched before it commits, and dropping it drops everything. Until
+//! then it holds a seat; its pin keeps its snapshot.
+//!
+//! What it sees of records is told in seeing.rs.
+
+use std::borrow::Cow;
+use std::cell::{Cell, RefCell};
+use std::sync::atomic::{self, AtomicU64};
+
+use super::Transactions;
+use super::queue::Queues;
+use super::waiting::PassedOver;
+use crate::access::{StateId, Tried};
+use crate::error::{Error, ErrorKind, Result};
+use crate::log::RecordBuilder;
+use crate::pages::{Participant, Seat};
+use crate::region::Held as HeldRole;
+use crate::txn::catalog::{CATALOG, CatalogEntry, TreeRef};
+use crate::txn::commit::changes::Changes;
+use crate::txn::commit::publish;
+use crate::txn::commit::scratch::Record;
+use crate::txn::locks::{Held, Mode, record_hash};
+use crate::txn::options::{Durability, Isolation, Options};
+use crate::txn::pending::savepoints::Position;
+use crate::txn::pending::short::Short;
+use crate::txn::pending::write_set::{Pending, Records, WriteSet};
+use crate::txn::refusals::{conflict, count_conflict};
+use crate::txn::seen::claims::Claims;
+use crate::txn::seen::reads::ReadSet;
+use crate::txn::trees::apply::WriteCheck;
+use crate::types::{Lsn, TreeId};
+
+/// Write sets with more records than this are applied with the structure latches from the start: some leaf
+/// will be full.
+const SHAPE_FIRST: usize = 64;
+
+/// Numbers of runs of transactions.
+static RUNS: AtomicU64 = AtomicU64::new(1);
+
+/// What a transaction saw when: the state that it looked at, and how much it had changed.
+pub(crate) type Stamp = (StateId, u64);
+
+/// A transaction in progress.
+pub(crate) struct Transaction<'k> {
+    pub(in crate::txn) kernel: &'k Transactions,
+    pub(in crate::txn) seat: Seat<'k>,
+    /// The snapshot.
+    pub(in crate::txn) at: Cell<Lsn>,
+    pub(in crate::txn) options: Options,
+    pub(in crate::txn) writes: WriteSet,
+    pub(in crate::txn) reads: RefCell<ReadSet>,
+    /// Names that are to change only if they still stand for what they were found to.
+    pub(in crate::txn) claims: Claims,
+    pub(in crate::txn) held: Held,
+    pub(in crate::txn) passed: PassedOver,
+    /// What it knows of the queues that it uses.
+    pub(super) queues: Queues,
+    /// Counts what was done since the snapshot was taken; 0: it may still be moved.
+    pub(in crate::txn) used: Cell<u64>,
+    /// An operation is in progress in its seat.
+    pub(in crate::txn) busy: Cell<bool>,
+    /// Its slot says what it is called.
+    pub(super) is_named: Cell<bool>,
+    /// The number of this run of it, if it notes what it reads or has set anything; 0: none was asked for. No
+    /// other run of a transaction of this process has it.
+    pub(in crate::txn) run: Cell<u64>,
+    /// Counts what was set and rolled back.
+    pub(super) sets: u64,
+    /// Holds the serial gate, with which nobody else commits.
+    pub(in crate::txn) gate: Option<HeldRole<'k>>,
+    /// Does not wait for who has it.
+    pub(super) passes_gate: bool,
+    /// The list of what its commit has replaced, if it was a large one.
+    pub(in crate::txn) replaced: Option<CatalogEntry>,
+}
+
+impl std::fmt::Debug for Transaction<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Transaction")
+            .field("at", &self.at)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for Transaction<'_> {
+    fn drop(&mut self) {
+        self.release();
+        if self.is_named.get() {
+            self.seat.slot().set_name("");
+        }
+        self.seat.slot().unpin();
+    }
+}
+
+impl<'k> Transaction<'k> {
+    /// Begins: takes a seat and pins the newest published state.
+    pub(crate) fn begin(kernel: &'k Transactions, options: Options) -> Result<Transaction<'k>> {
+        let seat = kernel.pages.sit()?;
+        seat.slot().clear_revoked();
+        let at = kernel.pages.pin(&seat);
+        Ok(Self::at_pin(kernel, seat, at, options))
+    }
+
+    /// Begins at the snapshot of another transaction, which only reads and lasts longer: see
+    /// `Participants::sit_beside`.
+    pub(crate) fn begin_beside(
+        kernel: &'k Transactions,
+        options: Options,
+        (slot, at): (u16, Lsn),
+    ) -> Result<Transaction<'k>> {
+        Ok(Self::at_pin(kernel, kernel.pages.sit_beside(slot, at)?, at, options))
+    }
+
+    /// A transaction in a seat that has pinned its snapshot.
+    #[inline]
+    fn at_pin(kernel: &'k Transactions, seat: Seat<'k>, at: Lsn, options: Options) -> Transaction<'k> {
+        Transaction {
+            kernel,
+            seat,
+            at: Cell::new(at),
+            options,
+            writes: WriteSet::default(),
+            reads: RefCell::new(ReadSet::new()),
+            claims: Claims::default(),
+            held: Held::default(),
+            passed: PassedOver::default(),
+            queues: Queues::default(),
+            used: Cell::new(0),
+            busy: Cell::new(false),
+            is_named: Cell::new(false),
+            run: Cell::new(0),
+            sets: 0,
+            gate: None,
+            passes_gate: false,
+            replaced: None,
+        }
+    }
+
+    /// Tells whoever looks what it is called, until it ends.
+    pub(crate) fn set_name(&self, name: &str) {
+        self.is_named.set(true);
+        self.seat.slot().set_name(name);
+    }
+
+    /// Forgets everything, and the snapshot with it, so that whatever is waited for before
+    /// [`Transaction::restart`] keeps no old versions. Record locks are kept, so that the second attempt
+    /// finds the records it waited for unchanged.
+    pub(crate) fn give_up(&mut self) {
+        self.writes = WriteSet::default();
+        self.reads.get_mut().clear();
+        self.claims.clear();
+        self.passed.clear();
+        self.queues.clear();
+        self.used.set(0);
+        self.run.set(0);
+        self.sets += 1;
+        self.seat.slot().unpin();
+    }
+
+    /// Forgets everything and pins the newest state: the same transaction, to be run again.
+    pub(crate) fn restart(&mut self) {
+        self.give_up();
+        self.seat.slot().clear_revoked();
+        self.at.set(self.kernel.pages.pin(&self.seat));
+    }
+
+    /// Gives up everything but the snapshot, record locks and the gate too, and says what it has read at it.
+    pub(super) fn abandon(&mut self) -> (ReadSet, Lsn) {
+        self.release();
+        let reads = self.reads.replace(ReadSet::new());
+        (self.writes, self.claims) = (WriteSet::default(), Claims::default());
+        (reads, self.at())
+    }
+
+    /// Lets go of all record locks. Who gave way in a circle must: the circle would stay closed.
+    pub(crate) fn release_locks(&mut self) {
+        self.kernel.locks.release_to_retry(self.seat.number(), &mut self.held);
+    }
+
+    fn release(&mut self) {
+        self.gate = None;
+        self.kernel.locks.release_all(self.seat.number(), &mut self.held);
+    }
+
+    /// The snapshot's LSN.
+    pub(crate) fn at(&self) -> Lsn {
+        self.at.get()
+    }
+
+    /// What tells the state that it looks at from others: leaves that were copied from another may not be
+    /// used in this one. Who notes what it reads has to see each leaf itself, and what one has set no other
+    /// has; for all others the snapshot says everything.
+    pub(in crate::txn) fn state(&self, at: Lsn) -> StateId {
+        if (self.tracks_reads() || self.sets > 0) && self.run.get() == 0 {
+            // Relaxed: the numbers need only differ.
+            self.run.set(RUNS.fetch_add(1, atomic::Ordering::Relaxed));
+        }
+        (self.run.get(), at)
+    }
+
+    /// Says which of several states with one LSN it looks at: records may be changed in place.
+    pub(crate) fn set_state(&self, run: u64) {
+        self.run.set(run);
+    }
+
+    /// What tells what it sees now from what it sees after others or it itself have changed something. None
+    /// if that cannot be told: each look may see another state.
+    pub(crate) fn stamp(&self) -> Option<Stamp> {
+        self.keeps_snapshot().then(|| (self.state(self.at()), self.sets))
+    }
+
+    /// Whether all of it is to see that one state.
+    pub(crate) fn keeps_snapshot(&self) -> bool {
+        self.options.isolation != Isolation::ReadCommitted
+    }
+
+    /// The slot it has: no other transaction in progress has that.
+    pub(crate) fn number(&self) -> u16 {
+        self.seat.number()
+    }
+
+    /// An error once the snapshot was given up.
+    pub(crate) fn check_snapshot(&self) -> Result<()> {
+        self.kernel.pages.at_pin(&self.seat, self.at()).map(drop)?;
+        self.kernel.pages.confirm(self.at())
+    }
+
+    /// Whether anything of a commit is compared with the snapshot.
+    pub(super) fn needs_snapshot(&self) -> bool {
+        self.options.isolation == Isolation::Snapshot || !self.reads.borrow().is_empty()
+    }
+
+    pub(super) fn tracks_reads(&self) -> bool {
+        self.options.isolation == Isolation::Serializable && !self.options.read_only
+    }
+
+    /// Locks the record and makes sure that the snapshot sees its newest state.
+    pub(crate) fn lock(&mut self, tree: &TreeRef, key: &[u8]) -> Result<()> {
+        self.kernel.pages.check_fence()?;
+        let me = self.seat.number();
+        let hash = record_hash(tree.id, key);
+        self.kernel.locks.acquire(me, hash, Mode::Exclusive, self.options.patience, &mut self.held)?;
+        if self.sees_newest_of(tree, key)? {
+            Ok(())
+        } else {
+            let lost = conflict(
+                "a record locked for update had been changed since the transaction began; run it again",
+            );
+            Err(count_conflict(lost, &self.seat))
+        }
+    }
+
+    /// Locks the record if nobody else has it locked. False if somebody has, or if the snapshot does not see
+    /// its newest state.
+    pub(crate) fn try_lock(&mut self, tree: &TreeRef, key: &[u8]) -> Result<bool> {
+        self.try_lock_and(tree, key, |_| Ok(()))
+    }
+
+    /// As [`Transaction::try_lock`], `then` being done between the lock and the look at the newest state.
+    pub(super) fn try_lock_and(
+        &mut self,
+        tree: &TreeRef,
+        key: &[u8],
+        then: impl FnOnce(&Self) -> Result<()>,
+    ) -> Result<bool> {
+        self.kernel.pages.check_fence()?;
+        let hash = record_hash(tree.id, key);
+        let is_taken =
+            self.kernel.locks.try_acquire(self.seat.number(), hash, Mode::Exclusive, &mut self.held)?;
+        if is_taken {
+            then(self)?;
+        }
+        let is_newest = is_taken && self.sees_newest_of(tree, key)?;
+        if !is_newest && self.tracks_reads() {
+            self.passed.note(is_taken, hash);
+        }
+        Ok(is_newest)
+    }
+
+    /// Whether it sees the newest state of a record, which it has locked. One that has not been used yet does
+    /// from now on.
+    fn sees_newest_of(&mut self, tree: &TreeRef, key: &[u8]) -> Result<bool> {
+        if self.used.get() == 0 {
+            // Nothing was read or written yet: the snapshot may as well be one that sees what the last holder
+            // did.
+            self.at.set(self.kernel.pages.pin(&self.seat));
+            return Ok(true);
+        }
+        if self.options.isolation == Isolation::ReadCommitted || tree.is_new() {
+            return Ok(true);
+        }
+        let me: &Participant = &self.seat;
+        let now = self.kernel.pages.guarded(me);
+        self.looked(tree, self.kernel.record_is_same(tree, key, self.at(), now.at(), me))
+    }
+
+    /// Sets or removes a record. On any error, as when there is no room where much is to go, nothing is set
+    /// that was not.
+    pub(crate) fn set(&mut self, tree: &TreeRef, key: &[u8], value: Option<&[u8]>) -> Result<()> {
+        if self.options.read_only {
+            return Err(Error::new(ErrorKind::NotAllowed, "a write in a read-only transaction"));
+        }
+        match &tree.follower {
+            None => self.set_one(tree, key, value),
+            Some(follower) => self.set_followed(tree, &**follower, key, value),
+        }
+    }
+
+    #[inline]
+    pub(super) fn set_one(&mut self, tree: &TreeRef, key: &[u8], value: Option<&[u8]>) -> Result<()> {
+        self.kernel.check_record(tree, key, value.map_or(0, <[u8]>::len))?;
+        self.used.set(self.used.get() + 1);
+        self.sets += 1;
+        self.kernel.spill.as_ref().map_or(Ok(()), |place| self.writes.make_room(tree.id, place))?;
+        self.writes.set(tree, key, value.map(Short::from))
+    }
+
+    /// The value of a name's record in the catalog, which may be changed from then on: only if it is the same
+    /// when the transaction commits, at any isolation.
+    pub(crate) fn claim(&mut self, catalog: &TreeRef, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let found = self.get_owned(catalog, key)?;
+        if self.pending_in_catalog(key).is_none() {
+            self.claims.add(catalog, key, found.as_deref());
+        }
+        Ok(found)
+    }
+
+    /// What a record is to become, if it is to change.
+    pub(in crate::txn) fn pending(&self, tree: TreeId, key: &[u8]) -> Result<Option<Cow<'_, Pending>>> {
+        self.writes.records(tree).map_or(Ok(None), |records| records.get(key))
+    }
+
+    /// What a record of the catalog is to become, if it is to change.
+    pub(crate) fn pending_in_catalog(&self, key: &[u8]) -> Option<&Pending> {
+        self.writes.records(CATALOG).and_then(|records| records.get_in_memory(key))
+    }
+
+    /// Whether a record of the catalog is to change of which the key begins so.
+    pub(crate) fn has_pending_in_catalog(&self, prefix: &[u8]) -> bool {
+        self.writes.records(CATALOG).is_some_and(|records| records.has_prefix(prefix))
+    }
+
+    /// The records of the catalog that are to change, in order.
+    pub(crate) fn changes_of_catalog(&self) -> impl Iterator<Item = (&[u8], &Pending)> {
+        self.writes.records(CATALOG).into_iter().flat_map(Records::iter)
+    }
+
+    /// The trees of which records are to change.
+    pub(crate) fn trees(&self) -> impl Iterator<Item = TreeId> {
+        self.kernel.trees_of(&self.writes)
+    }
+
+    /// Whether anything is to change. Nothing is once it has been published.
+    pub(crate) fn has_changes(&self) -> bool {
+        !self.writes.is_empty()
+    }
+
+    /// Marks this place.
+    pub(crate) fn position(&mut self) -> Position {
+        self.writes.savepoint()
+    }
+
+    /// Undoes what was set since the position was marked. What was read since stays read.
+    ///
+    /// # Errors
+    /// As [`WriteSet::roll_back_to`].
+    pub(crate) fn roll_back_to(&mut self, position: Position) -> Result<()> {
+        self.sets += 1;
+        self.queues.rolled_back();
+        self.writes.roll_back_to(position)
+    }
+
+    /// Keeps what was set so far from being rolled back: see [`WriteSet::keep`].
+    pub(crate) fn keep(&mut self) -> usize {
+        self.writes.keep()
+    }
+
+    /// Ends [`Transaction::keep`], by what that said.
+    pub(crate) fn keep_only(&mut self, kept: usize) {
+        self.writes.keep_only(kept);
+    }
+
+    /// Commits. On success everything is visible to whoever begins afterwards, and as durable as the
+    /// transaction's rung says. On a conflict nothing happened, and the transaction can be restarted.
+    pub(crate) fn commit(&mut self, durability: Durability) -> Result<Lsn> {
+        if self.writes.is_empty() {
+            return Ok(self.at());
+        }
+        let lsn = match self.publish() {
+            Ok(lsn) => lsn,
+            Err(error) => {
+                let reads = self.reads.borrow();
+                let trees = self.writes.trees().map(|(tree, _)| tree).chain(reads.trees());
+                return Err(count_conflict(self.kernel.explain(error, trees, &self.seat), &self.seat));
+            }
+        };
+        let number = self.number();
+        self.release();
+        self.writes = WriteSet::default();
+        let settled = self.kernel.settle(lsn, durability, number);
+        if let Some(replaced) = self.replaced.take() {
+            // The snapshot still sees it.
+            self.seat.slot().unpin();
+            self.kernel.free_pages_of(&self.seat, replaced, lsn);
+        }
+        settled.map(|()| lsn)
+    }
+
+    /// Makes the changes visible to everybody. On any error nothing happened.
+    fn publish(&mut self) -> Result<Lsn> {
+        self.writes.forget_void()?;
+        let me: &Participant = &self.seat;
+        let kernel = self.kernel;
+        let large = kernel.store_all_large(me, &self.writes)?;
+        // Who holds record locks goes on: whoever has the gate may be waiting for them.
+        if self.gate.is_none() && self.held.is_empty() && !self.passes_gate {
+            kernel.wait_for_gate(me)?;
+        }
+        let mut record = Record::of(me);
+        let chain = kernel.write_record(&self.writes, &mut record, me)?;
+        if self.options.isolation == Isolation::ReadCommitted {
+            // Storing and logging may have taken long, and no snapshot of before is to be kept.
+            self.at.set(kernel.pages.pin(me));
+        } else if me.slot().is_revoked() {
+            return Err(Error::new(
+                ErrorKind::SnapshotTooOld,
+                "the transaction's snapshot was given up for want of cache; run it again",
+            ));
+        }
+        let at = self.at();
+        let check = WriteCheck::of(self.options.isolation, at, me);
+        let ahead = self.reads.borrow_mut().validate_ahead(kernel, at, me)?;
+        let (reads, claims, writes) = (&*self.reads.borrow(), &self.claims, &self.writes);
+        let validate = |_: &mut Changes<'_>| {
+            // Of who has read a database, too: its pages may say the same for long after its removal.
+            writes.trees().try_for_each(|(tree, _)| kernel.check_there(tree, me))?;
+            reads.trees().try_for_each(|tree| kernel.check_readable(tree, me))?;
+            // As in `check_there`: nobody else publishes meanwhile.
+            let newest = kernel.pages.newest();
+            reads.absent().try_for_each(|tree| kernel.check_absent(tree, newest, me))?;
+            reads.validate(kernel, at, &ahead, me)?;
+            kernel.settle_claims(claims, writes, me)
+        };
+        let leaves = |record: &mut RecordBuilder| {
+            let mut changes = kernel.changes_of(writes, Changes::new(&kernel.pages, me, at));
+            if kernel.apply_leaves(&mut changes, writes, at, check)? == Tried::Structure {
+                return Ok(None);
+            }
+            let published = publish::publish(&kernel.pages, &kernel.log, changes, record, |changes| {
+                writes.trees().try_for_each(|(tree, _)| kernel.check_not_rebuilt(tree.id, at))?;
+                validate(changes)
+            });
+            match published {
+                Err(error) if error.is_rebuilt() => Ok(None),
+                done => done.map(Some),
+            }
+        };
+        let most = kernel.pages_in_place_max(writes);
+        let shape = |record: &mut RecordBuilder| {
+            let _structure = kernel.hold_structure(kernel.trees_of(writes), me)?;
+            let mut changes = kernel.changes_of(writes, Changes::at_newest(&kernel.pages, me));
+            changes.limit(most);
+            // Leaves are latched in key order, and those of a range only when it is removed: so what a write
+            // set with ranges changes of single records is looked at in the commit step.
+            let (first, last) =
+                if writes.has_ranges() { (WriteCheck::None, check) } else { (check, WriteCheck::None) };
+            kernel.apply_shape(&mut changes, writes, &large, first)?;
+            publish::publish(&kernel.pages, &kernel.log, changes, record, |changes| {
+                validate(changes)?;
+                kernel.check_writes(writes, last)
+            })
+        };
+        let small = writes.len() <= SHAPE_FIRST && !writes.has_ranges();
+        let done = if small { kernel.patiently(|| leaves(&mut record))? } else { None };
+        let done = match done {
+            Some(lsn) => Ok(lsn),
+            // The pages of what does not fit memory will hardly fit the cache.
+            None if writes.is_spilled() => Err(Error::too_many()),
+            None => kernel.patiently(|| shape(&mut record)),
+        };
+        let lsn = match done {
+            Err(error) if error.is_too_many() => {
+                if !self.needs_snapshot() {
+                    // It would keep what others replace meanwhile.
+                    me.slot().unpin();
+                }
+                let switched = kernel.commit_beside(me, (writes, large), check, &mut record, validate)?;
+                self.replaced = Some(switched.replaced);
+                switched.lsn
+            }
+            done => {
+                let lsn = done?;
+                large.keep();
+                lsn
+            }
+        };
+        drop(record);
+        drop(chain);
+        Ok(lsn)
+    }
+}

@@ -1,0 +1,96 @@
+//! Waiting for a change of what a transaction has read.
+//!
+//! It is woken by commits that publish pages on which there is something of what it has read; these may have
+//! changed beside it, so whoever waits looks again. (The idea is that of `retry` in Harris, Marlow, Peyton
+//! Jones and Herlihy, Composable Memory Transactions, 2005.)
+//!
+//! A record that it passed over, because another transaction had it locked, it looks at as well: the lock's
+//! end wakes it, as there may be no commit. So the lock is marked as waited for.
+//!
+//! Nothing is kept meanwhile but the seat and what was read, as keys: no snapshot, no record lock, no gate.
+//! Commits of pages elsewhere wake it, too, to look at what they published: some microseconds, and a system
+//! call for the committer.
+
+use std::time::Duration;
+
+use super::{Transaction, Transactions};
+use crate::error::{Error, ErrorKind, Result};
+
+/// Records that a transaction wanted to lock and did not wait for.
+#[derive(Debug, Default)]
+pub(in crate::txn) struct PassedOver {
+    /// The hashes of those that others had locked.
+    locked: Vec<u64>,
+    /// One was to be had, and had changed since the snapshot.
+    has_changed: bool,
+}
+
+impl PassedOver {
+    /// Notes one, which may be locked by the transaction all the same.
+    pub(in crate::txn) fn note(&mut self, is_locked: bool, hash: u64) {
+        self.has_changed |= is_locked;
+        if !is_locked {
+            self.locked.push(hash);
+        }
+    }
+
+    pub(in crate::txn) fn clear(&mut self) {
+        self.locked.clear();
+        self.has_changed = false;
+    }
+
+    fn is_empty(&self) -> bool {
+        self.locked.is_empty() && !self.has_changed
+    }
+
+    /// Whether one of them may be had by now. Where none is, the end of each of the locks wakes who sleeps
+    /// until something changes.
+    fn may_be_had(&self, kernel: &Transactions, me: u16) -> bool {
+        self.has_changed || self.locked.iter().any(|&hash| !kernel.locks.is_barred(me, hash))
+    }
+}
+
+impl Transaction<'_> {
+    /// Gives up what it has pending, and waits until something that it has read may have changed, or the
+    /// monotonic clock has come to `deadline` (none: never), and then none has. To be restarted afterwards.
+    ///
+    /// # Errors
+    /// `NotAllowed` if it has read nothing, or takes no note of what it reads; `Poisoned` once nothing can
+    /// change any more; those of reading.
+    pub(crate) fn wait_for_change(&mut self, deadline: Option<Duration>) -> Result<bool> {
+        let (passed, empty) = (std::mem::take(&mut self.passed), self.queues.take_empty());
+        let (mut reads, at) = self.abandon();
+        if let Some(empty) = empty {
+            reads.absorb(&empty);
+        }
+        let (kernel, me) = (self.kernel, &*self.seat);
+        let mut watch = match reads.watch(kernel, at, me) {
+            // It has changed, or may have.
+            Err(error) if error.is_retryable() => return Ok(true),
+            watch => watch?,
+        };
+        if reads.is_empty() && passed.is_empty() {
+            let message = "waiting for a change of what a transaction has read, which has read nothing: read in it what is to change, at the isolation Serializable";
+            return Err(Error::new(ErrorKind::NotAllowed, message));
+        }
+        me.slot().unpin();
+        let disturbed = kernel.pages.recent().sleepers.listen(deadline, || {
+            // Who has died in the commit step has published nothing that can be seen until somebody has seen
+            // to it.
+            kernel.pages.stall();
+            let ended = kernel
+                .log
+                .fail_if_poisoned()
+                .and_then(|()| kernel.pages.fail_if_poisoned())
+                .and_then(|()| kernel.pages.check_fence());
+            let mut is_disturbed =
+                || Ok(reads.is_disturbed(kernel, &mut watch, me)? || passed.may_be_had(kernel, me.number()));
+            match ended.and_then(|()| is_disturbed()) {
+                Ok(false) => None,
+                Ok(true) => Some(Ok(())),
+                Err(error) => Some(Err(error)),
+            }
+        });
+        disturbed.transpose().map(|disturbed| disturbed.is_some())
+    }
+}

@@ -1,0 +1,303 @@
+//! Prepare: turning a write set into new page versions.
+//!
+//! Leaves are latched in key order, trees in the order of their numbers, so that two commits never wait for
+//! each other. While every leaf has room, leaves are all a commit touches. As soon as one has none (or should
+//! be merged) everything is undone, the structure latches of the trees are taken, in the order of the
+//! latches, and the same is done again with inner pages included: the new pages and separators are published
+//! in the same step as the records. (Not as publishes of their own beforehand: between two neighbouring keys
+//! a write set may need several new leaves, which no content-neutral split can make room for.)
+
+use super::Trees;
+use super::large::Large;
+use crate::access::{Change, PageRead, PageWrite, Place, Tree, Tried, long};
+use crate::error::{Error, Result};
+use crate::pages::{Participant, Run, header};
+use crate::region::{Held, STRUCTURE_LATCHES, Work};
+use crate::txn::catalog::{self, CATALOG, TreeRef};
+use crate::txn::commit::changes::Changes;
+use crate::txn::options::Isolation;
+use crate::txn::pending::write_set::{Step, WriteSet};
+use crate::txn::refusals::conflict;
+use crate::txn::state::OwnedValue;
+use crate::types::{FrameId, Lsn, PageId, TreeId};
+
+/// Structure latches, held until dropped.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct StructureHold<'a> {
+    _held: Vec<Held<'a>>,
+}
+
+impl Trees {
+    /// Takes the structure latches of some trees.
+    ///
+    /// # Errors
+    /// `Poisoned` if this process was taken for dead.
+    pub(crate) fn hold_structure(
+        &self,
+        trees: impl Iterator<Item = TreeId>,
+        me: &Participant,
+    ) -> Result<StructureHold<'_>> {
+        let mut indexes: Vec<usize> = trees.map(|tree| tree.0 as usize % STRUCTURE_LATCHES).collect();
+        indexes.sort_unstable();
+        indexes.dedup();
+        let take = |index| {
+            let held = self.pages.role(Work::Structure(index)).take(me.number())?;
+            self.thaw(index);
+            Ok(held)
+        };
+        Ok(StructureHold { _held: indexes.into_iter().map(take).collect::<Result<_>>()? })
+    }
+
+    /// Changes that are to be those of a write set.
+    pub(in crate::txn) fn changes_of<'a>(&self, writes: &WriteSet, mut changes: Changes<'a>) -> Changes<'a> {
+        // Nowhere else are frames kept for that.
+        if self.pages.volume().is_none() && writes.only_removes() {
+            changes.only_remove();
+        }
+        changes
+    }
+
+    /// Whether somebody has the structure latch of a tree at this moment.
+    pub(super) fn is_structure_held(&self, tree: TreeId) -> bool {
+        self.pages.role(Work::Structure(tree.0 as usize % STRUCTURE_LATCHES)).look().owner() != 0
+    }
+
+    /// Applies one change, its tree's structure latch being held. `run` is the value's if it was stored past
+    /// the pool. False if there was nothing to remove.
+    pub(in crate::txn) fn apply_one(
+        &self,
+        changes: &mut Changes<'_>,
+        tree: &Tree<'_>,
+        change: Change<'_>,
+        run: Option<&Run<'_>>,
+    ) -> Result<bool> {
+        let mut nowhere = PageId::NONE;
+        self.apply_next(changes, tree, change, run, &mut nowhere)
+    }
+
+    /// As [`Trees::apply_one`], for one change after another: `last` is the page of the one before, then of
+    /// this one.
+    fn apply_next(
+        &self,
+        changes: &mut Changes<'_>,
+        tree: &Tree<'_>,
+        change: Change<'_>,
+        run: Option<&Run<'_>>,
+        last: &mut PageId,
+    ) -> Result<bool> {
+        let home = tree.home.of_key(change.0);
+        tree.change(changes, change, last, |changes: &mut Changes<'_>, within, value| match run {
+            Some(run) => changes.add_run(run, tree.id, value),
+            None => long::store(changes, (within, home), value),
+        })
+    }
+
+    /// Applies a write set with structure latches held.
+    pub(in crate::txn) fn apply_shape(
+        &self,
+        changes: &mut Changes<'_>,
+        writes: &WriteSet,
+        large: &Large<'_>,
+        check: WriteCheck<'_>,
+    ) -> Result<()> {
+        if check.matters() {
+            // Before anything is applied: a split would move records away from the version they are compared
+            // with.
+            for (tree, records) in writes.trees().filter(|(tree, _)| !tree.is_new()) {
+                let view = tree.tree();
+                for (key, _) in records.iter() {
+                    if let Some(page) = view.changed_around(changes, key)? {
+                        changes.latched(page)?;
+                    }
+                    let place = view.place(changes, key)?;
+                    let page = place.tree.find(changes, place.rest)?;
+                    changes.latched(page)?;
+                    self.check_write(changes, page, (&view, key), &place, check)?;
+                }
+            }
+        }
+        let mut runs = large.runs();
+        for (tree, records) in writes.trees() {
+            let view = tree.tree();
+            let mut last = PageId::NONE;
+            for step in records.steps() {
+                let (key, value) = match step {
+                    Step::Record(key, value) => (key, value.as_deref()),
+                    Step::Range(bounds) => {
+                        view.remove_range(changes, bounds)?;
+                        last = PageId::NONE;
+                        continue;
+                    }
+                };
+                let run = value.filter(|value| self.is_large(value)).and_then(|_| runs.next());
+                self.apply_next(changes, &view, (key, value), run, &mut last)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// In the commit step, snapshot isolation's first-committer-wins for all single records of a write set.
+    pub(in crate::txn) fn check_writes(&self, writes: &WriteSet, check: WriteCheck<'_>) -> Result<()> {
+        let WriteCheck::AsOf { at, me } = check else { return Ok(()) };
+        let now = self.pages.newest();
+        for (tree, records) in writes.trees().filter(|(tree, _)| !tree.is_new()) {
+            for (key, _) in records.iter() {
+                if tree.id == CATALOG && !catalog::is_name(key) {
+                    continue;
+                }
+                if !self.record_is_same(tree, key, at, now, me)? {
+                    return Err(changed_first());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Applies a write set as long as leaves alone suffice.
+    pub(in crate::txn) fn apply_leaves(
+        &self,
+        changes: &mut Changes<'_>,
+        writes: &WriteSet,
+        mut at: Lsn,
+        check: WriteCheck<'_>,
+    ) -> Result<Tried> {
+        for (tree, records) in writes.trees() {
+            let view = tree.tree();
+            // A tree that the snapshot does not have, but the newest state, at which it is looked for: the
+            // catalog's leaf is held by now.
+            let check = if tree.is_new() { WriteCheck::None } else { check };
+            let mut last = PageId::NONE;
+            for (key, value) in records.iter() {
+                if self.is_nested(&view, key) {
+                    return Ok(Tried::Structure);
+                }
+                let page = self.leaf_for(changes, &view, key, last, &mut at)?;
+                last = page;
+                let place = Place { tree: view, stems: &[], rest: key };
+                self.check_write(changes, page, (&view, key), &place, check)?;
+                if view.try_change(changes, page, (key, value.as_deref()))? == Tried::Structure {
+                    return Ok(Tried::Structure);
+                }
+            }
+        }
+        Ok(Tried::Done)
+    }
+
+    /// The latched leaf for `key`: the one before, or found anew, at `at` or at a newer state, which `at`
+    /// then is.
+    ///
+    /// Whoever holds leaves looks for the next one at the newest state. Pages keep their lower ends, so what
+    /// follows a held leaf there follows it still; in a snapshot the key may lie in a page that has since
+    /// been split, and ends before the held leaf: to wait for that would be out of order. Nor does any sweep
+    /// give this state up, as it may a snapshot, and the page be used elsewhere while it is waited for.
+    pub(in crate::txn) fn leaf_for(
+        &self,
+        changes: &mut Changes<'_>,
+        tree: &Tree<'_>,
+        key: &[u8],
+        last: PageId,
+        at: &mut Lsn,
+    ) -> Result<PageId> {
+        let me = changes.participant();
+        if last != PageId::NONE && changes.read(last, |bytes| tree.covers(bytes, key))? {
+            return Ok(last);
+        }
+        if !changes.items().is_empty() {
+            *at = changes.guard();
+        }
+        loop {
+            let page = self.locate(tree, key, *at, me)?;
+            let held = changes.holds(page);
+            let bytes = changes.latched(page)?;
+            if tree.covers(bytes, key) {
+                return Ok(page);
+            }
+            if !held {
+                let is_newer = header::born(bytes) > *at;
+                changes.release_last();
+                if !is_newer {
+                    // The way at this very state leads to it: the tree is damaged, or partly freed after its
+                    // removal.
+                    return Err(Error::corruption(format!(
+                        "page {page} should be the leaf of tree {} for a key, and does not cover it",
+                        tree.id
+                    )));
+                }
+            }
+            // A split moved the key after `at`. Look at the newest state: shapes only ever change in
+            // published steps.
+            me.hints.forget(tree.id);
+            self.help_committer(me);
+            *at = changes.guard();
+        }
+    }
+
+    /// Snapshot isolation's first-committer-wins: the record must be as the snapshot saw it. Its page is
+    /// latched; there the key has this place, in the tree or in a subtree of it.
+    pub(super) fn check_write(
+        &self,
+        changes: &Changes<'_>,
+        page: PageId,
+        (tree, key): (&Tree<'_>, &[u8]),
+        place: &Place<'_, '_>,
+        check: WriteCheck<'_>,
+    ) -> Result<()> {
+        let WriteCheck::AsOf { at, me } = check else { return Ok(()) };
+        if tree.id == CATALOG && !catalog::is_name(key) {
+            // The note of a tree that this transaction made, in a commit that its snapshot does not have, or
+            // removes: nobody else touches it.
+            return Ok(());
+        }
+        let Some(item) = changes.items().iter().rev().find(|item| item.page == page) else { return Ok(()) };
+        // A page that replaced others is younger than what it says of its records; one that was loaded is
+        // older than that it is a page of its tree.
+        let is_in_place = at >= self.pages.rebuilt_since();
+        if item.old == FrameId::NONE || is_in_place && self.pages.born(item.old) <= at {
+            return Ok(());
+        }
+        let now = changes.read_old(page, |bytes| place.tree.get(bytes, place.rest).map(OwnedValue::of));
+        if now.flatten() != self.value_at(tree, key, at, me)? {
+            // The next snapshot must have what this one lacks, however long the committer is kept from making
+            // it visible.
+            self.help_committer(me);
+            return Err(changed_first());
+        }
+        Ok(())
+    }
+}
+
+#[cold]
+fn changed_first() -> Error {
+    conflict("another transaction changed a record that this one changes, and committed first; run it again")
+}
+
+/// Which committed changes of others forbid a write.
+#[derive(Clone, Copy)]
+pub(in crate::txn) enum WriteCheck<'a> {
+    /// None: reads are validated, or do not matter.
+    None,
+    /// Any of the same record since the snapshot.
+    AsOf { at: Lsn, me: &'a Participant },
+}
+
+impl WriteCheck<'_> {
+    fn matters(self) -> bool {
+        matches!(self, WriteCheck::AsOf { .. })
+    }
+
+    /// The check that an isolation level asks for.
+    pub(in crate::txn) fn of(isolation: Isolation, at: Lsn, me: &Participant) -> WriteCheck<'_> {
+        match isolation {
+            Isolation::Snapshot => WriteCheck::AsOf { at, me },
+            Isolation::Serializable | Isolation::ReadCommitted => WriteCheck::None,
+        }
+    }
+}
+
+impl Trees {
+    /// All trees of a write set, for their structure latches.
+    pub(in crate::txn) fn trees_of<'w>(&self, writes: &'w WriteSet) -> impl Iterator<Item = TreeId> + 'w {
+        writes.trees().map(|(tree, _): (&TreeRef, _)| tree.id)
+    }
+}

@@ -1,0 +1,41 @@
+//! Changing trees: what a commit is made of, before its commit step.
+//!
+//! A write set goes to the log (`chunks`), its large values to their pages (`large`), and its records to the
+//! leaves that they belong to, or, under the structure latches, to new ones as well (`apply`). What is larger
+//! than the cache is built `beside` what there is, in copies (`copy`), of which a list is kept (`listed`).
+//! Whole trees are made and freed (`making`).
+
+pub(in crate::txn) mod apply;
+pub(in crate::txn) mod beside;
+pub(in crate::txn) mod chunks;
+mod copy;
+pub(in crate::txn) mod large;
+pub(crate) mod listed;
+pub(in crate::txn) mod making;
+
+use std::ops::Deref;
+
+use crate::txn::commit::Committer;
+
+/// What changes trees.
+#[derive(Debug)]
+pub(crate) struct Trees {
+    committer: Committer,
+    /// What large commits of this process have left and could not free yet.
+    unfreed: listed::Unfreed,
+}
+
+impl Trees {
+    pub(in crate::txn) fn new(committer: Committer) -> Trees {
+        Trees { committer, unfreed: listed::Unfreed::default() }
+    }
+}
+
+impl Deref for Trees {
+    type Target = Committer;
+
+    #[inline(always)]
+    fn deref(&self) -> &Committer {
+        &self.committer
+    }
+}
