@@ -19,13 +19,17 @@ const BYTES: usize = 4;
 const FIRST_STEP: u64 = 1 << 20;
 const STEP: u64 = 1 << 10;
 
-/// A label between two, of which the first is below the second, or below or above all if there is none.
-pub(super) fn between(below: Option<&[u8]>, above: Option<&[u8]>) -> Vec<u8> {
+/// A label between two, of which the first is below the second, or below or above all if there is none. None
+/// if they are not in this order, or zeros alone tell them apart: two labels these do not.
+pub(super) fn between(below: Option<&[u8]>, above: Option<&[u8]>) -> Option<Vec<u8>> {
+    if above.is_some_and(|above| below.is_some_and(|below| below >= above)) {
+        return None;
+    }
     // Which of the two was made later, as a rule.
     let (below_len, above_len) = (below.map_or(0, <[u8]>::len), above.map_or(0, <[u8]>::len));
     let (mut below, mut above) = (below.unwrap_or_default(), above);
     let mut label = Vec::new();
-    loop {
+    while !below.is_empty() || above.is_none_or(|above| !above.is_empty()) {
         let (bytes, step) = if label.is_empty() { (FIRST_BYTES, FIRST_STEP) } else { (BYTES, STEP) };
         // What follows the end of a label is above nothing; so is what comes before all.
         let low = number(&mut below, bytes);
@@ -46,7 +50,7 @@ pub(super) fn between(below: Option<&[u8]>, above: Option<&[u8]>) -> Vec<u8> {
                 _ => low + half,
             };
             push(&mut label, at, bytes);
-            return label;
+            return Some(label);
         }
         push(&mut label, low, bytes);
         if gap == 1 {
@@ -54,6 +58,7 @@ pub(super) fn between(below: Option<&[u8]>, above: Option<&[u8]>) -> Vec<u8> {
             above = None;
         }
     }
+    None
 }
 
 /// Takes the next number of a label; zero behind its end.
@@ -73,6 +78,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    /// Between those of which none is to be expected to have no place.
+    fn between(below: Option<&[u8]>, above: Option<&[u8]>) -> Vec<u8> {
+        super::between(below, above).expect("there is room")
+    }
 
     proptest! {
         /// Wherever labels are put, each is between its neighbours, and none ends with a zero.
@@ -123,5 +133,20 @@ mod tests {
             between(None, Some(&[0, 0, 0, 0, 0, 0, 0, 1])),
             [0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xfc, 0]
         );
+    }
+
+    #[test]
+    fn between_keys_that_zeros_alone_tell_apart_there_is_nothing() {
+        for (below, above) in [
+            (&b"k"[..], &b"k\0"[..]),
+            (b"k", b"k\0\0\0\0\0\0\0\0\0"),
+            (b"", b"\0"),
+            (b"", b""),
+            (b"longer than a number", b"longer than a number\0\0"),
+            (b"the same", b"the same"),
+            (b"second", b"first"),
+        ] {
+            assert_eq!(super::between(Some(below), Some(above)), None, "{below:?} and {above:?}");
+        }
     }
 }
