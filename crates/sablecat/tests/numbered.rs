@@ -402,6 +402,30 @@ fn a_file_is_written_back_whole_or_not_at_all() {
     assert!(old > 8 && new > 8, "{old} and {new}");
 }
 
+/// A part of it would keep the room on a full disk, and show what is in it.
+#[test]
+fn a_file_that_cannot_be_written_back_leaves_nothing_beside_the_old_one() {
+    let disk = Arc::new(SimDisk::new(1));
+    let env = on(&disk);
+    write(&disk, "text", b"old\n");
+    let lines = Numbered::open(&env, "lines").unwrap();
+    let text = TextFile::open(lines.clone(), "text").unwrap();
+    env.write(|txn| (0..100).try_for_each(|_| lines.append(txn, vec![b'x'; 10_000]).map(drop))).unwrap();
+    let refused = |kind| {
+        assert_eq!(text.sync().unwrap_err().kind(), kind);
+        assert!(!disk.exists(Path::new("text.new")).unwrap(), "{kind:?}");
+        assert_eq!(read(&disk, "text"), b"old\n");
+    };
+    disk.fill_up();
+    refused(ErrorKind::DiskFull);
+    disk.set_capacity(u64::MAX);
+    env.write(|txn| lines.append(txn, "two\nlines").map(drop)).unwrap();
+    refused(ErrorKind::Invalid);
+    env.write(|txn| lines.remove(txn, 102)).unwrap();
+    text.sync().unwrap();
+    assert_eq!(read(&disk, "text").len(), 4 + 100 * 10_001);
+}
+
 /// The machine's disk, on which something happens once right after a file was opened that is to be written.
 struct AfterOpening(Mutex<Option<Box<dyn FnOnce() + Send>>>);
 
