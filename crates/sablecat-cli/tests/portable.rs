@@ -177,6 +177,11 @@ fn odd_or_truncated_text_loads_nothing_and_names_its_line() {
         assert!(answer.err.contains(place), "{text:?}: {}", answer.err);
         assert_eq!(scratch.run("dump env").out, before, "{text:?}");
     }
+    // Names that are no text would all become one.
+    let text = b"VERSION=3\nformat=print\ndatabase=\xff\ntype=btree\nHEADER=END\nDATA=END\n";
+    let answer = scratch.run_with("load env", text, &[]);
+    assert!(answer.code == 2 && answer.err.contains("line 3"), "{}", answer.err);
+    assert_eq!(scratch.run("dump env").out, before);
 }
 
 /// What `db5.3_dump` wrote of a queue and of numbered records, with `-k`, and of keys with several values.

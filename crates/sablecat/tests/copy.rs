@@ -199,6 +199,28 @@ fn an_environment_with_databases_of_its_own_is_left_alone() {
     assert_eq!(own.database("own").expect("there").len().expect("counted"), 1);
 }
 
+/// Whoever begins a copy again that was cut short removes what there is: that is to be its own.
+#[test]
+fn a_copy_begun_again_does_not_remove_that_of_another_origin() {
+    let [one, other] = [9, 10].map(|seed| on(&SimDisk::new(seed)).open("/env").expect("created"));
+    fill(&one);
+    fill_one(&other);
+    // It does not know the order of one of the databases.
+    let copy = Env::builder().disk(Arc::new(SimDisk::new(11))).open("/env").expect("created");
+    let of = |origin: &Env, name: &str| {
+        Follower::new(&copy, name).and_then(|follower| follower.copy(origin, &mut |_| {})).map(drop)
+    };
+    assert_eq!(of(&one, "one").expect_err("cut short").kind(), ErrorKind::Invalid);
+    let refused = of(&other, "other").expect_err("another has begun");
+    assert!(refused.kind() == ErrorKind::Exists && refused.to_string().contains("\"one\""), "{refused}");
+    assert!(all(&copy).is_empty());
+    one.remove_database("backwards").expect("removed");
+    of(&one, "one").expect("copied");
+    assert_eq!(all(&copy), all(&one));
+    assert_eq!(of(&other, "other").expect_err("there are databases").kind(), ErrorKind::Exists);
+    assert_eq!(all(&copy), all(&one));
+}
+
 fn fill_one(env: &Env) {
     env.database("own").expect("created").insert("a", "b").expect("inserted");
 }

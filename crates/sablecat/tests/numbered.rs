@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Read as _};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use proptest::prelude::*;
@@ -203,6 +204,48 @@ fn of_two_who_insert_at_one_place_none_is_lost() {
     }
 }
 
+/// Between these two there is no place; nothing goes on looking for one.
+#[test]
+fn a_record_between_keys_of_something_else_is_refused() {
+    let env = Env::in_memory().unwrap();
+    let records = Numbered::open_renumbered(&env, "d").unwrap();
+    for zeros in [0, 3, 4, 9] {
+        records.database().insert([&b"k"[..], &vec![0; zeros]].concat(), "something else").unwrap();
+    }
+    for number in 2..=4 {
+        let error = env.write(|txn| records.insert(txn, number, "a")).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    }
+    env.write(|txn| records.insert(txn, 1, "first").and_then(|()| records.insert(txn, 6, "last"))).unwrap();
+    assert_eq!(records.get(&env, 1).unwrap().as_deref(), Some(&b"first"[..]));
+    assert_eq!(records.get(&env, 6).unwrap().as_deref(), Some(&b"last"[..]));
+}
+
+/// Read committed, each look may see another state: what was found in two of them need not be neighbours, nor
+/// stand in this order.
+#[test]
+fn others_insert_in_front_while_one_looks_for_a_place() {
+    let env = Env::in_memory().unwrap();
+    let records = Numbered::open_renumbered(&env, "d").unwrap();
+    env.write(|txn| (0..4).try_for_each(|_| records.append(txn, "there").map(drop))).unwrap();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                env.write(|txn| records.insert(txn, 1, "in front")).unwrap();
+                env.write(|txn| records.remove(txn, 1)).unwrap();
+            }
+        });
+        let options = TxnOptions::new().isolation(Isolation::ReadCommitted);
+        for _ in 0..20_000 {
+            env.write_with(options, |txn| records.insert(txn, 2, "second")).unwrap();
+            env.write_with(options, |txn| records.remove(txn, 3).map(drop)).unwrap();
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(env.verify(&mut |_| {}).unwrap().problems, Vec::<String>::new());
+}
+
 #[test]
 fn what_is_no_record_of_it_is_refused() {
     let env = Env::in_memory().unwrap();
@@ -357,6 +400,30 @@ fn a_file_is_written_back_whole_or_not_at_all() {
         }
     }
     assert!(old > 8 && new > 8, "{old} and {new}");
+}
+
+/// A part of it would keep the room on a full disk, and show what is in it.
+#[test]
+fn a_file_that_cannot_be_written_back_leaves_nothing_beside_the_old_one() {
+    let disk = Arc::new(SimDisk::new(1));
+    let env = on(&disk);
+    write(&disk, "text", b"old\n");
+    let lines = Numbered::open(&env, "lines").unwrap();
+    let text = TextFile::open(lines.clone(), "text").unwrap();
+    env.write(|txn| (0..100).try_for_each(|_| lines.append(txn, vec![b'x'; 10_000]).map(drop))).unwrap();
+    let refused = |kind| {
+        assert_eq!(text.sync().unwrap_err().kind(), kind);
+        assert!(!disk.exists(Path::new("text.new")).unwrap(), "{kind:?}");
+        assert_eq!(read(&disk, "text"), b"old\n");
+    };
+    disk.fill_up();
+    refused(ErrorKind::DiskFull);
+    disk.set_capacity(u64::MAX);
+    env.write(|txn| lines.append(txn, "two\nlines").map(drop)).unwrap();
+    refused(ErrorKind::Invalid);
+    env.write(|txn| lines.remove(txn, 102)).unwrap();
+    text.sync().unwrap();
+    assert_eq!(read(&disk, "text").len(), 4 + 100 * 10_001);
 }
 
 /// The machine's disk, on which something happens once right after a file was opened that is to be written.

@@ -215,7 +215,9 @@ impl<R: BufRead> Reader<R> {
         (self.keys, self.last, self.last_number) = (false, None, 0);
         let mut first = true;
         loop {
-            let line = String::from_utf8_lossy(self.lines.line()).into_owned();
+            let Ok(line) = std::str::from_utf8(self.lines.line()).map(str::to_owned) else {
+                return Err(self.lines.wrong("a line of a header that is not UTF-8"));
+            };
             let Some((what, value)) = line.split_once('=') else {
                 return Err(self
                     .lines

@@ -156,8 +156,8 @@ impl Follower {
     /// ```
     ///
     /// # Errors
-    /// `Exists` if the origin was copied, or followed, here before, or if there are other databases; as
-    /// [`ReadTxn::copy_into`] and [`Env::changes_from_now`].
+    /// `Exists` if the origin was copied, or followed, here before, if a copy of another was begun here and
+    /// cut short, or if there are other databases; as [`ReadTxn::copy_into`] and [`Env::changes_from_now`].
     pub fn copy(&self, origin: &Env, progress: &mut dyn FnMut(Copied)) -> Result<Changes> {
         if let Some(position) = self.position()? {
             return Err(Error::new(
@@ -167,8 +167,9 @@ impl Follower {
                 ),
             ));
         }
-        self.begin_copy()?;
+        // What has no changes to be followed is not even begun.
         let changes = origin.changes_from_now(ChangesOptions::new())?;
+        self.begin_copy()?;
         let state = origin.snapshot()?;
         state.copy_into(self.env(), progress)?;
         // A crash must not take from the origin what its copy has.
@@ -188,6 +189,16 @@ impl Follower {
                 for name in txn.databases()?.iter().filter(|name| *name != POSITIONS) {
                     txn.remove_database(name)?;
                 }
+            } else if let Some(other) = txn.range(self.positions(), Prefix(BEGUN))?.next().transpose()? {
+                // It would remove this copy, taking it for what is left of its own.
+                let other = String::from_utf8_lossy(&other.0[BEGUN.len()..]).into_owned();
+                return Err(Error::new(
+                    ErrorKind::Exists,
+                    format!(
+                        "copying {:?} where a copy of {other:?} was begun and cut short: finish that, or copy into a new environment",
+                        self.origin()
+                    ),
+                ));
             } else if txn.databases()?.iter().all(|name| name == POSITIONS) {
                 txn.insert(self.positions(), self.begun(), "")?;
             }

@@ -211,10 +211,12 @@ impl<O: Kind> Numbered<O> {
     /// if the number is the next, after the last. For renumbered records.
     ///
     /// Of two transactions that insert at one place at once, one conflicts and runs again, at any isolation.
+    /// Read committed, the place is right behind the record that had the number before when it was looked
+    /// for.
     ///
     /// # Errors
-    /// `Invalid` if the records are not renumbered, for the number 0, for one behind the next, and for a
-    /// record longer than all are; as [`Write::insert`].
+    /// `Invalid` if the records are not renumbered, for the number 0, for one behind the next, for a record
+    /// longer than all are, and if something else was written to the database; as [`Write::insert`].
     pub fn insert(&self, to: &mut impl Write<Of = O>, number: u64, record: impl AsRef<[u8]>) -> Result<()> {
         let name = self.database.name();
         if !self.renumbers {
@@ -233,9 +235,20 @@ impl<O: Kind> Numbered<O> {
                 self.last_number(to)?
             )));
         };
-        let after = self.nth(to, number)?.map(|(key, _)| key);
-        let key = self.key_between(before.as_deref(), after.as_deref())?;
+        // Found from there on, and not by its number: read committed, that may be another's by now.
+        let from = before.as_ref().map_or_else(Vec::new, |before| [&before[..], &[0]].concat());
+        let mut cursor = self.database.cursor();
+        let after = cursor.at_or_after(to, from)?;
+        let key = label::between(before.as_deref(), after).ok_or_else(|| self.no_place(number))?;
         self.whole(record.as_ref(), |record| to.insert_found_absent(&self.database, key, record))
+    }
+
+    #[cold]
+    fn no_place(&self, number: u64) -> Error {
+        Error::invalid(format!(
+            "record {number} of the database {:?}: there is no place for it, since something else was written to the database",
+            self.database.name()
+        ))
     }
 
     /// Sets the record after the last; its number.
@@ -352,16 +365,6 @@ impl<O: Kind> Numbered<O> {
         Ok(InOrderOfNumbers { range, places: Some((first, last)) })
     }
 
-    /// A key between those of two records, of which either may be none.
-    fn key_between(&self, before: Option<&[u8]>, after: Option<&[u8]>) -> Result<Vec<u8>> {
-        label::between(before, after).ok_or_else(|| {
-            Error::invalid(format!(
-                "a record between two of the database {:?}, whose keys are none of renumbered records: something else was written to it",
-                self.database.name()
-            ))
-        })
-    }
-
     /// A record as it is stored.
     fn whole<T>(&self, record: &[u8], set: impl FnOnce(&[u8]) -> Result<T>) -> Result<T> {
         match self.record_bytes {
@@ -408,10 +411,10 @@ impl<O: Kind> Appender<O> {
         let number = self.last_number.checked_add(1).ok_or_else(|| {
             Error::exhausted(format!("all numbers of the database {:?} are used", database.name()))
         })?;
-        let label = match renumbers {
-            true => Some(self.numbered.key_between(self.label.as_deref(), None)?),
-            false => None,
-        };
+        let label = renumbers.then(|| {
+            label::between(self.label.as_deref(), None).ok_or_else(|| self.numbered.no_place(number))
+        });
+        let label = label.transpose()?;
         self.numbered.whole(record.as_ref(), |record| match &label {
             Some(label) => to.insert_found_absent(database, label, record),
             None => to.insert_found_absent(database, key_of(number), record),

@@ -136,14 +136,16 @@ impl TextFile {
         let mut new = self.path.clone().into_os_string();
         new.push(NEW);
         let new = PathBuf::from(new);
+        // Locked to the end: nobody else has it by this name.
         let file = self.take_new(&*disk, &new)?;
-        // What a crash may have left of another.
-        file.set_len(0).map_err(|error| io("writing", &new, error))?;
-        let mut out = Out { file: &*file, path: &new, waiting: Vec::with_capacity(PIECE), at: 0 };
-        self.write(&mut out)?;
-        out.flush()?;
-        file.sync().map_err(|error| io("flushing", &new, error))?;
-        disk.rename(&new, &self.path).map_err(|error| io("renaming", &new, error))?;
+        let named = self.write_to(&*file, &new).and_then(|()| {
+            disk.rename(&new, &self.path).map_err(|error| io("renaming", &new, error))
+        });
+        if named.is_err() {
+            // A part of it is of no use, and may have taken the last room on the disk.
+            let _ = disk.remove(&new);
+        }
+        named?;
         let parent = self.path.parent().unwrap_or(Path::new(""));
         disk.sync_dir(parent).map_err(|error| io("flushing the directory", parent, error))
     }
@@ -168,6 +170,16 @@ impl TextFile {
                 return Ok(file);
             }
         }
+    }
+
+    /// Writes the records to a file, durably.
+    fn write_to(&self, file: &dyn File, path: &Path) -> Result<()> {
+        // What a crash may have left of another.
+        file.set_len(0).map_err(|error| Error::io("writing", path, error))?;
+        let mut out = Out { file, path, waiting: Vec::with_capacity(PIECE), at: 0 };
+        self.write(&mut out)?;
+        out.flush()?;
+        file.sync().map_err(|error| Error::io("flushing", path, error))
     }
 
     fn write(&self, out: &mut Out<'_>) -> Result<()> {

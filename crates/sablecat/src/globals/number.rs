@@ -13,6 +13,10 @@ const TOP: i32 = 47;
 /// What is smaller than ten to this power is zero.
 const BOTTOM: i32 = -43;
 
+/// The longest text of a number: a sign, a point, zeros down to the smallest digit, and the digits from there
+/// on. One without a point is shorter.
+const TEXT_BYTES_MAX: usize = 1 + 1 + (-BOTTOM - 1) as usize + DIGITS as usize;
+
 /// A decimal number of at most eighteen digits, from 1E-43 to just below 1E47, or zero: what M computes with.
 ///
 /// What takes more digits is cut off, not rounded.
@@ -99,7 +103,7 @@ impl Number {
     /// number, all others as texts.
     #[must_use]
     pub fn canonical(text: &[u8]) -> Option<Number> {
-        if text.len() > TOP as usize + 2 {
+        if text.len() > TEXT_BYTES_MAX {
             return None;
         }
         let number = Number::of_text(text);

@@ -43,6 +43,19 @@ fn numbers_are_read_from_the_beginning_of_a_text() {
     assert_eq!(Number::of_text(&[b'9'; 100_000]).to_string(), largest);
 }
 
+/// However many places it takes: else a number, and the text that M writes for it, are two subscripts.
+#[test]
+fn a_number_is_the_one_that_its_text_is() {
+    for digits in ["1", "12", "-12", "123456789", "123456789012345678", "-999999999999999999"] {
+        for exponent in -62..=46 {
+            let number = Number::of_text(format!("{digits}E{exponent}").as_bytes());
+            let text = number.to_string();
+            assert_eq!(Number::canonical(text.as_bytes()), Some(number), "{text}");
+            assert_eq!(Subscript::from(&text), Subscript::from(number), "{text}");
+        }
+    }
+}
+
 #[test]
 fn sums_are_exact_and_then_cut() {
     for (one, other, sum) in [

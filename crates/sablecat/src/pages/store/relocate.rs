@@ -167,7 +167,7 @@ impl Store {
         let marks = if moving.is_some() { Marks::Now } else { Marks::AsBefore };
         let moves = self.copy_down(volume, changes, moving.filter(|_| !next.retains()))?;
         // After the copies, before anything that names the next generation; until it is in force.
-        let mut moored = self.take_berth(volume, me)?;
+        let mut moored = self.take_berth(volume, me).inspect_err(|_| self.give_up(&moves.pages))?;
         if held.is_succeeded() {
             self.give_up(&moves.pages);
             return Err(Error::succeeded());

@@ -19,7 +19,12 @@ fn hashing(seed: u8) -> Hashing {
 impl Store {
     /// A region with an empty hash table, whose root is page 1.
     fn hashed(frames: usize, seed: u8, volume: Option<Volume>) -> Store {
-        let store = Store::new(frames, 4, volume);
+        Store::new(frames, 4, volume).made_hashed(seed)
+    }
+
+    /// With a hash table in the place of its empty tree.
+    pub(super) fn made_hashed(self, seed: u8) -> Store {
+        let store = self;
         let comparator = Some(Arc::new(Comparator::by_hash(hashing(seed))));
         let tree = TreeRef { method: Method::Hash, comparator, ..store.tree.clone() };
         store.in_place(|direct| tree.tree().format(direct.write(tree.root).unwrap()));

@@ -4,6 +4,7 @@
 mod accounting;
 mod bulk;
 mod counted;
+mod damaged;
 #[cfg(feature = "shuttle")]
 mod explore;
 mod failing;
@@ -117,7 +118,11 @@ struct Store {
 impl Store {
     /// A new region with an empty tree, whose root is page 1.
     fn new(frames: usize, slots: u16, volume: Option<Volume>) -> Store {
-        Store::over(kernel(Region::shareable(geometry(frames, slots)).expect("memory"), volume))
+        Store::of_geometry(geometry(frames, slots), volume)
+    }
+
+    fn of_geometry(geometry: Geometry, volume: Option<Volume>) -> Store {
+        Store::over(kernel(Region::shareable(geometry).expect("memory"), volume))
     }
 
     /// A new region's kernel, and an empty tree.

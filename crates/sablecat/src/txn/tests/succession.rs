@@ -217,6 +217,41 @@ fn several_are_stopped_while_they_write_superblocks() {
     two.first.checkpoint().unwrap();
 }
 
+/// It has copied pages by then, to move them.
+#[test]
+fn a_checkpoint_that_finds_no_berth_gives_back_the_blocks_of_its_copies() {
+    let two = Two::new(1);
+    let pages = &two.second.kernel.pages;
+    let volume = pages.volume().unwrap();
+    // The first has the berth that it took; so have those after it, until there is none left.
+    let mut stopped = Vec::new();
+    let refused = loop {
+        (0..150).for_each(|n| two.first.put(&key(n), &[9; 100]).unwrap());
+        two.first.checkpoint().unwrap();
+        // The last are at the end of the file.
+        (0..120).for_each(|n| assert!(two.first.remove(&key(n)).unwrap()));
+        two.first.checkpoint().unwrap();
+        let seat = pages.participants.sit().unwrap();
+        let held = pages.hold_checkpoint(&seat).unwrap();
+        pages.follow_generation(volume).unwrap();
+        let moored = pages.take_berth(volume, &seat).unwrap();
+        two.first.take_over();
+        std::mem::forget(held);
+        stopped.push(moored);
+        std::mem::forget(seat);
+        let used = pages.blocks().used_count();
+        if let Err(error) = two.first.checkpoint_moving(Moving::Much) {
+            assert_eq!(pages.blocks().used_count(), used, "after {error}");
+            break error;
+        }
+    };
+    assert_eq!(refused.kind(), ErrorKind::TooMany);
+    drop(stopped);
+    let seat = two.first.seat();
+    let captured = two.first.kernel.pages.checkpoint(&seat, Moving::Much, |_, _| Ok(())).unwrap();
+    assert!(captured.moved > 0, "there was something to move");
+}
+
 /// The system tells one of those who flush, and takes for written what it could not write.
 #[test]
 fn a_late_flush_that_fails_poisons() {
