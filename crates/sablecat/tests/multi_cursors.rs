@@ -87,7 +87,9 @@ impl Model {
     fn insert(&mut self, n: usize, key: &[u8], value: &[u8]) {
         self.pairs.insert(n, (key.to_vec(), value.to_vec()));
         match &mut self.cursor {
-            At::Record(at) | At::Gap(at, _) if *at >= n => *at += 1,
+            At::Record(at) if *at >= n => *at += 1,
+            // Where something was, it is the keys that say on which side of that the new one is.
+            At::Gap(at, of) if *at > n || *at == n && key < &of[..] => *at += 1,
             _ => {}
         }
     }
