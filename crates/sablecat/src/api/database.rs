@@ -91,7 +91,7 @@ impl sealed::Owner for Env {
     }
 
     fn is_one(handle: &Env, other: &Env) -> bool {
-        ptr::eq(handle.core(), other.core())
+        address(handle.core()) == address(other.core())
     }
 }
 
@@ -105,7 +105,7 @@ impl sealed::Owner for DataStore {
     }
 
     fn is_one(handle: &StoreHandle, other: &StoreHandle) -> bool {
-        Weak::ptr_eq(&handle.0, &other.0)
+        handle.at == other.at
     }
 }
 
