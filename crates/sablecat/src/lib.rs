@@ -48,6 +48,7 @@
 
 mod access;
 mod api;
+mod crypt;
 mod env;
 mod error;
 #[cfg(feature = "fuzzing")]
@@ -75,11 +76,16 @@ pub use api::{
     ReadTxn, Record, Savepoint, Sequence, SequenceOptions, Stats, Stopper, TextFile, Txn, TxnOptions, Values,
     Write,
 };
+pub use crypt::Cipher;
+#[cfg(feature = "encryption")]
+pub use crypt::EncryptionKey;
 pub use env::{
     Activity, CheckpointReport, CompactReport, IndexKeys, Participant, Process, Progress, RecordLock,
     RecoveryReport, VerifyReport,
 };
 pub use env::{Change, Counters, OldestSnapshot, VolumeStats};
+#[cfg(feature = "encryption")]
+pub use env::{EncipherReport, EncryptionStats};
 pub use env::{Epoch, History, JournalFile, Recovery, RecoveryPlan, Target};
 pub use error::{Error, ErrorKind, Result};
 pub use pages::volume::{Journal, Place};

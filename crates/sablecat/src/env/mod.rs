@@ -28,6 +28,8 @@ mod backward;
 mod config;
 mod counters;
 mod databases;
+#[cfg(feature = "encryption")]
+mod encryption;
 mod entrance;
 mod history;
 mod housekeeping;
@@ -55,6 +57,8 @@ pub(crate) use config::{Config, Journaling};
 pub(crate) use counters::counters;
 pub use counters::{Counters, OldestSnapshot};
 pub(crate) use databases::{Asked, Named, arranged, check_holds};
+#[cfg(feature = "encryption")]
+pub use encryption::{EncipherReport, EncryptionStats};
 pub(crate) use history::history;
 pub use history::{Epoch, History, JournalFile};
 pub(crate) use indexing::Written;

@@ -21,6 +21,7 @@ use super::read_only;
 use super::recover::{self, RecoveryReport};
 use super::{Config, Core, Mode, Place};
 use crate::access::{self, PageWrite};
+use crate::crypt::Keyring;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::{Log, LogConfig, LogMemory, LogWords, Ring};
 use crate::pages::volume::{Codec, Journal, Superblock, Volume};
@@ -50,8 +51,9 @@ pub(crate) fn open(directory: &Path, mut config: Config, mode: Mode) -> Result<A
     let opened = if config.read_only {
         read_only::open(directory, config, mode)
     } else {
-        let disk = Arc::clone(&config.disk);
-        open_to_write(directory, config, mode).map_err(|error| read_only::explain(error, directory, &*disk))
+        let (disk, encryption) = (Arc::clone(&config.disk), config.encryption.clone());
+        open_to_write(directory, config, mode)
+            .map_err(|error| read_only::explain(error, directory, &*disk, encryption.as_ref()))
     };
     opened.inspect(|core| core.recovery.tell())
 }
@@ -100,11 +102,13 @@ fn none_in(directory: &Path) -> Error {
 /// Opens the volume, or creates it. The caller is the only one to do so.
 pub(super) fn open_volume(exists: bool, path: &Path, config: &Config) -> Result<Volume> {
     if exists {
-        return Volume::open_with(&*config.disk, path, config.direct_io, &config.declared);
+        let (disk, encryption) = (&*config.disk, config.encryption.as_ref());
+        return Volume::open_with(disk, path, config.direct_io, &config.declared, encryption);
     }
     let mut uuid = [0; 16];
     sablecat_os::random::bytes(&mut uuid);
-    let mut volume = Volume::create(&*config.disk, path, config.codec()?, uuid, config.direct_io)?;
+    let how = (config.direct_io, config.encryption.as_ref());
+    let mut volume = Volume::create_with(&*config.disk, path, config.codec()?, uuid, how)?;
     volume.add(&*config.disk, config.direct_io, &config.declared)?;
     Ok(volume)
 }
@@ -115,6 +119,11 @@ pub(crate) fn in_memory(mut config: Config, mode: Mode) -> Result<Arc<Core>> {
     if !config.declared.is_empty() {
         return Err(Error::invalid(
             "an environment in memory alone has no volumes; place nothing, or open it in a directory",
+        ));
+    }
+    if config.encryption.is_some() {
+        return Err(Error::invalid(
+            "an environment in memory alone writes nothing that could be enciphered; open it without a key, or in a directory",
         ));
     }
     if config.read_only {
@@ -197,8 +206,10 @@ pub(super) fn log_config(
     uuid: [u8; 16],
     directory: Option<&Path>,
     journal: Option<&Journal>,
+    keys: Option<Arc<Keyring>>,
 ) -> LogConfig {
     LogConfig {
+        keys,
         segment_bytes: config.log_segment_bytes,
         uuid,
         direct: true,
@@ -224,14 +235,16 @@ pub(super) fn build_kernel(
     // A part of the cache, within bounds.
     let bytes_max =
         (region.geometry().frames * region.page_size() / 4).clamp(SPILL_BYTES_MIN, SPILL_BYTES_MAX);
+    let keys = volume.as_ref().and_then(Volume::keyring).cloned();
     let spill = directory.map(|directory| txn::runs::Place {
         disk: Arc::clone(&config.disk),
         directory: directory.to_owned(),
         bytes_max,
+        cipher: keys.as_ref().map(|keys| keys.cipher()),
     });
     let log_disk = directory.filter(|_| mode == Mode::Transactional).map(|_| Arc::clone(&config.disk));
     let uuid = volume.as_ref().map_or([0; 16], |volume| volume.superblock().uuid);
-    let log_config = log_config(config, uuid, directory, journal);
+    let log_config = log_config(config, uuid, directory, journal, keys);
     let log =
         Log::open(log_disk, &directory.unwrap_or(Path::new("")).join(LOG), log_config, log_memory(region))?;
     let locks = LockTable::new(region).with_policy(config.deadlock_policy);

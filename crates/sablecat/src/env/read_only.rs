@@ -9,6 +9,7 @@ use sablecat_os::disk::Disk;
 use super::open::{VOLUME, build_kernel, existing_volume, geometry};
 use super::recover::RecoveryReport;
 use super::{Config, Core, Mode, Place};
+use crate::crypt::Encryption;
 use crate::error::{Error, ErrorKind, Result};
 use crate::pages::volume::Volume;
 use crate::region::Region;
@@ -21,7 +22,7 @@ pub(super) fn open(directory: &Path, config: Config, mode: Mode) -> Result<Arc<C
         ));
     }
     let path = existing_volume(directory, &config)?;
-    let volume = Volume::read(&*config.disk, &path, &config.declared)?;
+    let volume = Volume::read(&*config.disk, &path, &config.declared, config.encryption.as_ref())?;
     let superblock = volume.superblock();
     if superblock.map_height == 0 {
         return Err(Error::new(
@@ -49,8 +50,14 @@ pub(super) fn open(directory: &Path, config: Config, mode: Mode) -> Result<Arc<C
 
 /// The error of who could not open an environment to write: if that was not permitted and reading is, it says
 /// so.
-pub(super) fn explain(error: Error, directory: &Path, disk: &dyn Disk) -> Error {
-    if error.is_not_permitted() && Volume::join(disk, &directory.join(VOLUME), false, true).is_ok() {
+pub(super) fn explain(
+    error: Error,
+    directory: &Path,
+    disk: &dyn Disk,
+    encryption: Option<&Encryption>,
+) -> Error {
+    let can_be_read = || Volume::join(disk, &directory.join(VOLUME), (false, true), encryption).is_ok();
+    if error.is_not_permitted() && can_be_read() {
         let message = format!("{error}; opened read-only, the environment shows its last checkpoint");
         return Error::new(ErrorKind::ReadOnly, message);
     }
