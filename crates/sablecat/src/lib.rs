@@ -43,6 +43,8 @@
 //! listens is called in the middle of that work, by the thread that does it: it must not use the environment,
 //! and holds up others while it takes its time.
 //!
+//! With the feature `encryption` environments can be encrypted: see `Builder::encryption_key`.
+//!
 //! The [`guide`] says what to know before building upon it: keys, isolation, processes, durability, errors,
 //! containers.
 

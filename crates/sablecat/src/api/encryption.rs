@@ -17,8 +17,9 @@ impl Builder {
     /// included, which only those can read who can read the environment's files.
     ///
     /// All of an environment is encrypted, or nothing of it, from its making on. To encrypt one that is not,
-    /// copy it ([`Follower`](crate::Follower), `sablecat backup`) into a new one with a key. A page has 32
-    /// bytes less than its block, so keys of [nearly](crate::Database) an eighth of a page may be nested.
+    /// copy it ([`Follower`](crate::Follower), `sablecat backup`) into a new one with a key. Pages have 32
+    /// bytes less than without: with pages of 4 KiB a key may have 4 bytes less before it takes more pages and
+    /// time, or where a comparator orders keys, before it is too long.
     ///
     /// Opening fails with [`EncryptionKey`](crate::ErrorKind::EncryptionKey) if the environment is encrypted
     /// and the key is missing or another, and if it is not and a key is given.

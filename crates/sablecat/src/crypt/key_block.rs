@@ -163,13 +163,22 @@ impl KeyBlock {
     }
 
     /// Writes it to its berth. Durable when it returns.
+    ///
+    /// # Errors
+    /// `Poisoned`, [in doubt](Error::is_volume_in_doubt), if the flush fails; those of the file.
     pub(super) fn write(&self, file: &dyn File, path: &Path) -> Result<()> {
         let block = self.encode();
         COPIES_AT[(self.number % 2) as usize]
             .iter()
             .try_for_each(|&at| file.write_at(&block, at))
-            .and_then(|()| file.sync())
-            .map_err(|e| Error::io("writing the keys of", path, e))
+            .map_err(|e| Error::io("writing the keys of", path, e))?;
+        // What others wrote to the file may be lost with it, and they will not hear of it.
+        file.sync().map_err(|e| {
+            Error::volume_in_doubt(format!(
+                "flushing the keys of {}: {e}; close the environment and open it again to recover",
+                path.display()
+            ))
+        })
     }
 
     /// The newest in a file, and what is wrong with other copies that were written once.

@@ -392,6 +392,20 @@ impl Keyring {
         Ok(number)
     }
 
+    /// Writes all copies of the key block again, of which some could not be read. Durable when it returns. The
+    /// caller is alone.
+    ///
+    /// # Errors
+    /// Those of the file.
+    pub(crate) fn mend(&self) -> Result<()> {
+        let (mut block, _) = KeyBlock::read(&*self.file, &self.path, self.uuid, self.cipher)?;
+        for _ in 0..2 {
+            block.number += 1;
+            block.write(&*self.file, &self.path)?;
+        }
+        Ok(())
+    }
+
     /// Changes the user's key; or learns it, if another process has changed it to this one. Durable when it
     /// returns, and the old one opens nothing any more. Nobody else changes the keys meanwhile.
     ///
@@ -448,4 +462,154 @@ fn nonce(count: u64) -> [u8; NONCE_BYTES] {
     let mut nonce = [0; NONCE_BYTES];
     nonce[4..].copy_from_slice(&count.to_le_bytes());
     nonce
+}
+
+#[cfg(test)]
+mod tests {
+    use sablecat_os::disk::{Disk, How};
+    use sablecat_os::sim::SimDisk;
+
+    use super::*;
+
+    const CIPHERS: [Cipher; 2] = [Cipher::Aes256Gcm, Cipher::ChaCha20Poly1305];
+
+    fn file(disk: &SimDisk) -> Arc<dyn File> {
+        let file = disk.open(Path::new("v"), How { create: true, ..How::default() }).unwrap();
+        file.set_len(131_072).unwrap();
+        file
+    }
+
+    fn encryption(cipher: Cipher, n: u8) -> Encryption {
+        Encryption { key: EncryptionKey::from_bytes(&[n; 32]), cipher }
+    }
+
+    impl Keyring {
+        /// Keys of an environment that is nowhere else.
+        pub(crate) fn of_nobody(cipher: Cipher) -> Keyring {
+            made(&SimDisk::new(1), cipher)
+        }
+    }
+
+    fn made(disk: &SimDisk, cipher: Cipher) -> Keyring {
+        Keyring::create(&encryption(cipher, 1), [3; 16], &*file(disk), Path::new("v")).unwrap();
+        again(disk, cipher, 1).unwrap()
+    }
+
+    fn again(disk: &SimDisk, cipher: Cipher, n: u8) -> Result<Keyring> {
+        let encryption = encryption(cipher, n);
+        Keyring::read(file(disk), Path::new("v"), (cipher, [3; 16]), Some(&encryption)).map(|found| found.0)
+    }
+
+    #[test]
+    fn a_block_is_opened_in_its_place_alone_and_as_it_was_sealed() {
+        for cipher in CIPHERS {
+            let disk = SimDisk::new(1);
+            let keys = made(&disk, cipher);
+            let (text, mut page, mut trailer) = ([9; 100], [9; 100], [0; BLOCK_BYTES]);
+            keys.seal_block(5, &mut page, &mut trailer);
+            assert_ne!(page, text);
+            let mut opened = page;
+            again(&disk, cipher, 1).unwrap().open_block(5, &mut opened, &trailer).unwrap();
+            assert_eq!(opened, text);
+            assert!(matches!(keys.open_block(6, &mut page.clone(), &trailer), Err(Refused::Damaged(_))));
+            let other = made(&SimDisk::new(2), cipher);
+            assert!(matches!(other.open_block(5, &mut page.clone(), &trailer), Err(Refused::Damaged(_))));
+            for bit in 0..8 * (page.len() + trailer.len()) {
+                let (mut page, mut trailer) = (page, trailer);
+                let byte = page.iter_mut().chain(&mut trailer).nth(bit / 8).unwrap();
+                *byte ^= 1 << (bit % 8);
+                let refused = keys.open_block(5, &mut page, &trailer);
+                assert!(matches!(refused, Err(Refused::Damaged(_))), "bit {bit}");
+            }
+            // Written again it is another text, with another nonce.
+            let (mut once_more, mut its) = (text, [0; BLOCK_BYTES]);
+            keys.seal_block(5, &mut once_more, &mut its);
+            assert_ne!((once_more, its[4..16].to_vec()), (page, trailer[4..16].to_vec()));
+        }
+    }
+
+    #[test]
+    fn a_record_is_opened_as_what_it_is_alone() {
+        for cipher in CIPHERS {
+            let disk = SimDisk::new(1);
+            let keys = made(&disk, cipher);
+            let seal = |keys: &Keyring| {
+                let mut bytes = b"head....text".to_vec();
+                keys.seal_record([1, 2], &mut bytes, 8);
+                assert_eq!((&bytes[..8], bytes.len()), (&b"head...."[..], 12 + RECORD_BYTES));
+                bytes.split_off(8)
+            };
+            let (one, two) = (seal(&keys), seal(&keys));
+            assert_ne!(one[16..], two[16..], "another count");
+            // As after a restart, which goes on with another salt.
+            let later = again(&disk, cipher, 1).unwrap();
+            assert_ne!(seal(&later)[4..16], one[4..16]);
+            let mut text = Vec::new();
+            for body in [&one, &two] {
+                later.open_record([1, 2], body, &mut text).unwrap();
+                assert_eq!(text, b"text");
+            }
+            assert!(later.open_record([2, 2], &one, &mut text).is_err());
+            assert!((0..one.len()).all(|len| later.open_record([1, 2], &one[..len], &mut text).is_err()));
+            for bit in 0..8 * one.len() {
+                let mut body = one.clone();
+                body[bit / 8] ^= 1 << (bit % 8);
+                assert!(later.open_record([1, 2], &body, &mut text).is_err(), "bit {bit}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_new_key_is_met_by_others_and_the_old_one_opens_what_it_sealed() {
+        let (disk, cipher) = (SimDisk::new(1), Cipher::default());
+        let (one, other) = (made(&disk, cipher), again(&disk, cipher, 1).unwrap());
+        let sealed = |keys: &Keyring| {
+            let (mut page, mut trailer) = ([9; 10], [0; BLOCK_BYTES]);
+            keys.seal_block(1, &mut page, &mut trailer);
+            (page, trailer)
+        };
+        let (mut page, trailer) = sealed(&one);
+        assert_eq!(one.rotate().unwrap(), 2);
+        assert_eq!((one.newest(), other.newest()), (2, 1));
+        one.open_block(1, &mut page, &trailer).unwrap();
+        let (mut page, trailer) = sealed(&one);
+        assert_eq!(Keyring::key_of(&trailer), 2);
+        other.open_block(1, &mut page, &trailer).unwrap();
+        assert_eq!(other.newest(), 2);
+
+        one.change(&EncryptionKey::from_bytes(&[2; 32])).unwrap();
+        one.rotate().unwrap();
+        let (mut page, trailer) = sealed(&one);
+        assert!(matches!(other.open_block(1, &mut page.clone(), &trailer), Err(Refused::NoKey(_))));
+        assert_eq!(other.rotate().unwrap_err().kind(), ErrorKind::EncryptionKey);
+        assert_eq!(
+            other.change(&EncryptionKey::from_bytes(&[9; 32])).unwrap_err().kind(),
+            ErrorKind::EncryptionKey
+        );
+        other.change(&EncryptionKey::from_bytes(&[2; 32])).unwrap();
+        other.open_block(1, &mut page, &trailer).unwrap();
+        assert_eq!(again(&disk, cipher, 1).unwrap_err().kind(), ErrorKind::EncryptionKey);
+        assert_eq!((again(&disk, cipher, 2).unwrap().newest(), one.count()), (3, 3));
+        // None of the four copies has anything that the old one opens.
+        let old = EncryptionKey::from_bytes(&[1; 32]);
+        for at in super::super::key_block::COPIES_AT.into_iter().flatten() {
+            let blank = SimDisk::new(1);
+            let mut copy = vec![0; 4096];
+            file(&disk).read_at(&mut copy, at).unwrap();
+            file(&blank).write_at(&copy, at).unwrap();
+            let (block, _) = KeyBlock::read(&*file(&blank), Path::new("v"), [3; 16], cipher).unwrap();
+            assert!(block.keys.iter().all(|key| key.open(&block, &old).is_none()));
+        }
+    }
+
+    #[test]
+    fn there_are_only_so_many_keys() {
+        let disk = SimDisk::new(1);
+        let keys = made(&disk, Cipher::default());
+        for number in 2..=KEYS_MAX as u32 {
+            assert_eq!(keys.rotate().unwrap(), number);
+        }
+        assert_eq!(keys.rotate().unwrap_err().kind(), ErrorKind::Exhausted);
+        assert_eq!(again(&disk, Cipher::default(), 1).unwrap().count(), KEYS_MAX);
+    }
 }

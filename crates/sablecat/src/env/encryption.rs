@@ -60,7 +60,11 @@ impl Core {
         if let Some(volume) = self.kernel.pages.volume() {
             volume.check_names(&*self.config.disk)?;
         }
-        let changed = change(keys);
+        let changed = change(keys).inspect_err(|error| {
+            if error.is_volume_in_doubt() {
+                self.kernel.pages.poison();
+            }
+        });
         // Also if it came half way.
         self.kernel.pages.say_keys(keys.block_number());
         changed

@@ -399,6 +399,42 @@ mod tests {
         }
     }
 
+    #[cfg(feature = "encryption")]
+    #[test]
+    fn an_enciphered_record_is_read_with_its_keys_alone_and_no_other_is_believed_there() {
+        let keys = Keyring::of_nobody(crypt::Cipher::default());
+        let mut text = Vec::new();
+        for value in ["", "v", "value", "a value that is longer"] {
+            let mut builder = RecordBuilder::new();
+            builder.begin(Kind::Commit);
+            builder.put(TreeId(7), b"key", value.as_bytes());
+            let body = builder.body().to_vec();
+            builder.finish_body();
+            let clear = builder.seal(Lsn(8000), Lsn(0)).to_vec();
+            builder.encipher(&keys);
+            let bytes = builder.seal(Lsn(8000), Lsn(0)).to_vec();
+            builder.encipher(&keys);
+            assert_eq!(builder.seal(Lsn(8000), Lsn(0)), bytes, "once");
+            assert!(bytes.len() <= HEADER_BYTES + body.len() + RecordBuilder::OVERHEAD_MAX);
+            assert!(!bytes.windows(3).any(|window| window == b"key"));
+            let record = Record::parse(&bytes, Lsn(8000)).unwrap().unwrap();
+            assert_eq!(record.end.0, 8000 + bytes.len() as u64);
+            assert_eq!(record.decipher(Some(&keys), &mut text).unwrap().body, body);
+            let other = Keyring::of_nobody(crypt::Cipher::default());
+            for keys in [None, Some(&other)] {
+                assert!(record.decipher(keys, &mut text).unwrap_err().is_corruption());
+            }
+            let record = Record::parse(&clear, Lsn(8000)).unwrap().unwrap();
+            assert_eq!(record.decipher(None, &mut text).unwrap().body, body);
+            assert!(record.decipher(Some(&keys), &mut text).unwrap_err().is_corruption());
+        }
+        let mut builder = RecordBuilder::new();
+        builder.begin(Kind::Filler);
+        builder.finish_body();
+        builder.encipher(&keys);
+        assert_eq!(builder.len(), HEADER_BYTES);
+    }
+
     proptest! {
         #[test]
         fn any_flipped_bit_is_seen(bit in 0usize..1 << 16) {

@@ -246,6 +246,36 @@ mod tests {
         assert!(error.is_corruption() && error.to_string().contains("does not know"), "{error}");
     }
 
+    /// With the checksum put right after each change, so that only the tag tells.
+    #[cfg(feature = "encryption")]
+    #[test]
+    fn a_block_that_was_changed_moved_or_brought_from_elsewhere_is_refused_whatever_its_checksum() {
+        for cipher in [Cipher::Aes256Gcm, Cipher::ChaCha20Poly1305] {
+            let (codec, path) = (Codec::of_cipher(512, Some(cipher)).expect("possible"), Path::new("v"));
+            let (keys, other) = (Keyring::of_nobody(cipher), Keyring::of_nobody(cipher));
+            let page: Vec<u8> = (0..codec.page_size()).map(|n| n as u8).collect();
+            let mut block = page.clone();
+            block.resize(512, 0);
+            codec.seal(Some(&keys), BlockId(7), &mut block);
+            assert!(!block.windows(8).any(|window| page.windows(8).any(|clear| clear == window)));
+            let mut opened = block.clone();
+            codec.open(Some(&keys), path, BlockId(7), &mut opened).expect("just sealed");
+            assert_eq!(opened[CHECKSUM_BYTES..page.len()], page[CHECKSUM_BYTES..]);
+            let refused = |keys: Option<&Keyring>, number: u64, change: &dyn Fn(&mut [u8])| {
+                let mut block = block.clone();
+                change(&mut block);
+                seal(BlockId(number), &mut block);
+                let error = codec.open(keys, path, BlockId(number), &mut block).expect_err("not the same");
+                assert!(error.is_corruption(), "{error}");
+            };
+            for bit in CHECKSUM_BYTES * 8..512 * 8 {
+                refused(Some(&keys), 7, &|block| block[bit / 8] ^= 1 << (bit % 8));
+            }
+            refused(Some(&keys), 8, &|_| {});
+            refused(Some(&other), 7, &|_| {});
+        }
+    }
+
     #[test]
     fn there_are_blocks_of_few_sizes() {
         for (block_size, trailer_bytes) in

@@ -48,6 +48,8 @@ pub(crate) struct Volume {
     pub(super) in_doubt: bool,
     /// Where a superblock newer than the one that was found at opening may be.
     pub(super) passed_by: Vec<Berth>,
+    /// Some copy of the keys could not be read then.
+    pub(super) are_keys_damaged: bool,
 }
 
 impl Volume {

@@ -123,6 +123,7 @@ impl Volume {
         let how = Opening { direct, read_only: false, alone: true, declared, encryption };
         let mut volume = Volume::begin(disk, path, how)?;
         volume.make_sure()?;
+        volume.mend_keys()?;
         volume.add(disk, direct, declared)?;
         Ok(volume)
     }
@@ -233,7 +234,9 @@ impl Volume {
             complaints: newest.complaints,
             in_doubt: newest.in_doubt,
             passed_by: newest.passed_by,
+            are_keys_damaged: false,
         };
+        volume.are_keys_damaged = !key_complaints.is_empty();
         volume.complaints.extend(key_complaints);
         let superblock = volume.superblock();
         for (number, extra) in superblock.placement.numbered() {
@@ -302,6 +305,14 @@ impl Volume {
         let made = (self.codec, self.keys.clone());
         self.files.push(DataFile::new(path, file, number, made, self.read_only)?);
         Ok(())
+    }
+
+    /// Writes copies of the keys again that could not be read.
+    fn mend_keys(&self) -> Result<()> {
+        match &self.keys {
+            Some(keys) if self.are_keys_damaged => keys.mend(),
+            _ => Ok(()),
+        }
     }
 
     /// Adds what is declared to what the superblock says. New files are made first; then one superblock, of
