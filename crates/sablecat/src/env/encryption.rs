@@ -1,7 +1,7 @@
 //! Changing the keys of an encrypted environment while it is used.
 //!
 //! Keys are changed by one process at a time: the one that has the environment for itself, or the one at the
-//! entrance of a shared one. Nobody waits for it but who enters or leaves.
+//! entrance of a shared one. Nobody waits for it but who enters or leaves, and checkpoints.
 
 use super::attach::enter_to_change;
 use super::{Core, Moving};
@@ -55,16 +55,12 @@ impl Core {
     /// Changes the keys, when nobody else does.
     fn change_keys<T>(&self, change: impl FnOnce(&Keyring) -> Result<T>) -> Result<T> {
         let keys = self.keyring()?;
-        self.kernel.pages.fail_if_poisoned()?;
         let _entrance = enter_to_change(self)?;
         if let Some(volume) = self.kernel.pages.volume() {
             volume.check_names(&*self.config.disk)?;
         }
-        let changed = change(keys).inspect_err(|error| {
-            if error.is_volume_in_doubt() {
-                self.kernel.pages.poison();
-            }
-        });
+        let seat = self.kernel.pages.participants.sit()?;
+        let changed = self.kernel.pages.change_keys(&seat, || change(keys));
         // Also if it came half way.
         self.kernel.pages.say_keys(keys.block_number());
         changed

@@ -26,6 +26,25 @@ mod changed {
     use crate::pages::volume::Found;
 
     impl Store {
+        /// Changes the keys in the file of the main volume while nobody makes a checkpoint: whoever flushed
+        /// the file at the same time would not hear of what is lost if the flush of the keys fails.
+        ///
+        /// # Errors
+        /// Those of the change; one that leaves the volume in doubt poisons the environment.
+        pub(crate) fn change_keys<T>(
+            &self,
+            me: &Participant,
+            change: impl FnOnce() -> Result<T>,
+        ) -> Result<T> {
+            let _no_checkpoint = self.hold_checkpoint(me)?;
+            self.fail_if_poisoned()?;
+            change().inspect_err(|error| {
+                if error.is_volume_in_doubt() {
+                    self.poison();
+                }
+            })
+        }
+
         /// Says that the keys were changed: the number of the newest key block.
         pub(crate) fn say_keys(&self, number: u64) {
             // Release: pairs with the load above; the key block is durable before this.
