@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sablecat::{Builder, Durability, Env, Journal, Place};
+use sablecat::{Builder, Cipher, Durability, EncryptionKey, Env, Journal, Place};
 use sablecat_os::sim::SimDisk;
 
 use crate::dice::Dice;
@@ -20,8 +20,10 @@ pub const DIRECTORY: &str = "/env";
 pub struct Setting {
     /// Bytes of a page, and of a block.
     pub page_size: usize,
-    /// Bytes of a block that its page leaves free.
+    /// Bytes of a block that its page leaves free: 32 if it is encrypted.
     pub trailer: usize,
+    /// What it is enciphered with.
+    pub cipher: Option<Cipher>,
     /// Bytes of the cache; the engine takes at least 256 pages.
     pub cache: u64,
     /// The rung of single operations.
@@ -44,6 +46,7 @@ impl Setting {
         Setting {
             page_size,
             trailer: 0,
+            cipher: None,
             cache: 0,
             durability,
             log_buffer: 65536,
@@ -62,7 +65,9 @@ impl Setting {
         // Not of the dice themselves: what a seed means otherwise stays as it was.
         // In the smallest pages keys with a comparator would be shorter than those that are made up.
         let trailer = if setting.page_size == 512 { 0 } else { dice.clone().pick(&[0, 0, 8, 32]) };
-        Setting { volumes, trailer, ..setting }
+        let ciphers = [None, Some(Cipher::Aes256Gcm), Some(Cipher::ChaCha20Poly1305)];
+        let cipher = if trailer == 32 { dice.clone().pick(&ciphers) } else { None };
+        Setting { volumes, trailer, cipher, ..setting }
     }
 
     /// A small setting from a seed, which may have a journal and write its log in another way.
@@ -84,6 +89,10 @@ impl Setting {
             Some(journal) => method::builder().journal(journal.clone()),
             None => method::builder(),
         };
+        let builder = match self.cipher {
+            Some(cipher) => builder.encryption(EncryptionKey::from_bytes(&[7; 32]), cipher),
+            None => builder,
+        };
         self.place(builder)
             .page_size(self.page_size)
             .trailer_bytes(self.trailer)
@@ -98,7 +107,7 @@ impl Setting {
 
     /// An environment in memory alone, in which the cache is all there is.
     pub fn in_memory(&self) -> sablecat::Result<Env> {
-        self.builder().cache_size(MEMORY).in_memory()
+        Setting { cipher: None, ..self.clone() }.builder().cache_size(MEMORY).in_memory()
     }
 
     /// Declares the volumes, and what is in them.

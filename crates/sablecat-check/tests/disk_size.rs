@@ -136,6 +136,7 @@ fn thinned(disk: &SimDisk) -> (Env, u64) {
     let setting = Setting {
         page_size: 4096,
         trailer: 0,
+        cipher: None,
         cache: 64 << 20,
         durability: Durability::NoSync,
         log_buffer: 1 << 20,

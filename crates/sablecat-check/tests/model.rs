@@ -1,6 +1,6 @@
 //! Every operation against the model, and one sequence of steps under many settings.
 
-use sablecat::Durability;
+use sablecat::{Cipher, Durability};
 use sablecat_check::dice::Dice;
 use sablecat_check::model::Model;
 use sablecat_check::setting::{DIRECTORY, Setting};
@@ -21,6 +21,7 @@ fn settings() -> Vec<Setting> {
                 settings.push(Setting {
                     page_size,
                     trailer: 0,
+                    cipher: None,
                     cache,
                     durability,
                     log_buffer: 1 << 20,
@@ -35,6 +36,7 @@ fn settings() -> Vec<Setting> {
     settings.push(Setting {
         page_size: 4096,
         trailer: 0,
+        cipher: None,
         cache: 1 << 20,
         durability: Durability::Sync,
         log_buffer: 1 << 18,
@@ -56,6 +58,17 @@ fn settings() -> Vec<Setting> {
         for (trailer, volumes) in [(8, 0), (32, 2)] {
             settings.push(Setting {
                 trailer,
+                log_buffer: 1 << 20,
+                volumes,
+                ..Setting::small(page_size, Durability::Sync)
+            });
+        }
+    }
+    for cipher in [Cipher::Aes256Gcm, Cipher::ChaCha20Poly1305] {
+        for (page_size, volumes) in [(1024, 2), (4096, 0)] {
+            settings.push(Setting {
+                trailer: 32,
+                cipher: Some(cipher),
                 log_buffer: 1 << 20,
                 volumes,
                 ..Setting::small(page_size, Durability::Sync)

@@ -6,6 +6,7 @@ use clap::Args;
 use sablecat::{Builder, Database, Env, ErrorKind};
 
 use crate::Failure;
+use crate::keying::Keying;
 use crate::placing::Placing;
 
 /// An environment that must exist.
@@ -19,30 +20,32 @@ pub(crate) struct Existing {
     pub(crate) json: bool,
     #[command(flatten)]
     placing: Placing,
+    #[command(flatten)]
+    pub(crate) keying: Keying,
 }
 
 impl Existing {
-    /// Settings with the volumes that were declared.
-    pub(crate) fn builder(&self) -> Builder {
-        self.placing.declare(Env::builder())
+    /// Settings with the volumes that were declared, and the key that was named.
+    pub(crate) fn builder(&self) -> Result<Builder, Failure> {
+        self.keying.give(self.placing.declare(Env::builder()))
     }
 
     /// Opens it beside whoever shares it, recovering it if it was not closed.
     pub(crate) fn open(&self) -> Result<Env, Failure> {
-        Ok(self.builder().shared(true).create(false).open(&self.dir)?)
+        Ok(self.builder()?.shared(true).create(false).open(&self.dir)?)
     }
 
     /// Opens it to look at it: its last checkpoint, if it was closed with that and nobody has opened it
     /// since, or if that was asked for or nothing else is permitted; otherwise as [`Existing::open`] does.
     pub(crate) fn open_to_read(&self, reading: &Reading) -> Result<Env, Failure> {
-        let last_checkpoint = || Ok(self.builder().read_only(true).open(&self.dir)?);
+        let last_checkpoint = || Ok(self.builder()?.read_only(true).open(&self.dir)?);
         if reading.read_only {
             return last_checkpoint();
         }
         if let Some(env) = self.open_closed() {
             return Ok(env);
         }
-        match self.builder().shared(true).create(false).open(&self.dir) {
+        match self.builder()?.shared(true).create(false).open(&self.dir) {
             Err(error) if error.kind() == ErrorKind::ReadOnly => {
                 eprintln!("sablecat: {error}, as it does here");
                 last_checkpoint()
@@ -60,13 +63,13 @@ impl Existing {
             return None;
         }
         // What is wrong with it is said by the other way to open it, which looks at all of it.
-        let env = self.builder().read_only(true).open(&self.dir).ok()?;
+        let env = self.builder().ok()?.read_only(true).open(&self.dir).ok()?;
         env.recovery().closed.then_some(env)
     }
 
     /// Opens it, and creates it if there is none.
     pub(crate) fn open_or_create(&self) -> Result<Env, Failure> {
-        Ok(self.builder().shared(true).open(&self.dir)?)
+        Ok(self.builder()?.shared(true).open(&self.dir)?)
     }
 
     /// Where it is.

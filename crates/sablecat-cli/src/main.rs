@@ -3,6 +3,7 @@
 //! ```text
 //! arguments.rs    what several commands accept: the directory, the database, keys and values
 //! interrupt.rs    being told to stop
+//! keying.rs       where the keys of encrypted environments are
 //! portable/       databases as text that other programs read and write
 //! output.rs       the one place that prints: tables for people, JSON for programs
 //! progress.rs     bars for long work, on a terminal only
@@ -21,6 +22,7 @@
 mod arguments;
 mod commands;
 mod interrupt;
+mod keying;
 mod output;
 mod placing;
 mod portable;
@@ -32,8 +34,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use commands::{
-    backup, checkpoint, compact, completions, del, dump, get, journal, load, locks, log, man, papers,
-    processes, put, recover, restore, scan, serve, stat, verify, work,
+    backup, checkpoint, compact, completions, del, dump, get, journal, keygen, keys, load, locks, log, man,
+    papers, processes, put, recover, restore, scan, serve, stat, verify, work,
 };
 
 /// What the command is called.
@@ -70,6 +72,8 @@ enum Command {
     Restore(restore::Arguments),
     Recover(recover::Arguments),
     Journal(journal::Arguments),
+    Keygen(keygen::Arguments),
+    Keys(keys::Arguments),
     Log(log::Arguments),
     Processes(processes::Arguments),
     Locks(locks::Arguments),
@@ -147,6 +151,8 @@ fn carry_out(command: Command) -> Result<Outcome, Failure> {
         Command::Restore(arguments) => restore::run(&arguments),
         Command::Recover(arguments) => recover::run(&arguments),
         Command::Journal(arguments) => journal::run(&arguments),
+        Command::Keygen(arguments) => keygen::run(&arguments),
+        Command::Keys(arguments) => keys::run(&arguments),
         Command::Log(arguments) => log::run(&arguments),
         Command::Processes(arguments) => processes::run(&arguments),
         Command::Locks(arguments) => locks::run(&arguments),

@@ -170,6 +170,15 @@ pub(crate) fn is_broken_pipe(failure: &(dyn Error + 'static)) -> bool {
     kind == Some(io::ErrorKind::BrokenPipe)
 }
 
+/// What an environment is enciphered with.
+pub(crate) fn encryption(encryption: &sablecat::EncryptionStats) -> serde_json::Value {
+    serde_json::json!({
+        "cipher": encryption.cipher.name(),
+        "key": encryption.key,
+        "keys": encryption.keys,
+    })
+}
+
 /// What an index is.
 pub(crate) fn index(index: &sablecat::IndexInfo) -> serde_json::Value {
     let references = index.references.as_ref().map(|(database, _)| database);

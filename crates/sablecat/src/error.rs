@@ -66,6 +66,9 @@ pub enum ErrorKind {
     /// A record would refer to one that is not there, or one was to be removed that others refer to. Nothing
     /// was changed.
     Reference,
+    /// The environment is encrypted, and the key that was given is not its own, or none was; or one was given
+    /// to an environment that is not encrypted; or what was given is no key.
+    EncryptionKey,
     /// The call itself is wrong: an argument out of range, a handle of another environment.
     Invalid,
     /// The operation is not allowed here: a write in a read-only transaction, say.

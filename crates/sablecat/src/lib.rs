@@ -43,11 +43,14 @@
 //! listens is called in the middle of that work, by the thread that does it: it must not use the environment,
 //! and holds up others while it takes its time.
 //!
+//! With the feature `encryption` environments can be encrypted: see `Builder::encryption_key`.
+//!
 //! The [`guide`] says what to know before building upon it: keys, isolation, processes, durability, errors,
 //! containers.
 
 mod access;
 mod api;
+mod crypt;
 mod env;
 mod error;
 #[cfg(feature = "fuzzing")]
@@ -75,11 +78,16 @@ pub use api::{
     Queue, Range, RangeEstimate, Read, ReadTxn, Record, Savepoint, Sequence, SequenceOptions, Stats, Stopper,
     TextFile, Txn, TxnOptions, Values, Write,
 };
+pub use crypt::Cipher;
+#[cfg(feature = "encryption")]
+pub use crypt::EncryptionKey;
 pub use env::{
     Activity, CheckpointReport, CompactReport, IndexKeys, Participant, Process, Progress, RecordLock,
     RecoveryReport, VerifyReport,
 };
 pub use env::{Change, Counters, OldestSnapshot, VolumeStats};
+#[cfg(feature = "encryption")]
+pub use env::{EncipherReport, EncryptionStats};
 pub use env::{Epoch, History, JournalFile, Recovery, RecoveryPlan, Target};
 pub use error::{Error, ErrorKind, Result};
 pub use pages::volume::{Journal, Place};

@@ -129,7 +129,8 @@ impl Work {
 
     /// A database that is whole gives its name to another, of any method, in one transaction.
     fn make_anew(&mut self) {
-        let (name, method, value) = (self.dice.of(&WHOLE), self.dice.of(&METHODS), self.dice.below(256) as u8);
+        let (name, method, value) =
+            (self.dice.of(&WHOLE), self.dice.of(&METHODS), self.dice.below(256) as u8);
         let options = self.isolation();
         let made = self.env.write_with(options, |txn| {
             txn.remove_database(name)?;
@@ -249,9 +250,11 @@ impl Work {
             return unless(&[], self.queue.append_one(record));
         }
         let options = self.isolation();
-        unless(&[], self.env.write_with(options, |txn| {
-            (0..5).try_for_each(|_| self.queue.append(txn, record).map(drop))
-        }));
+        unless(
+            &[],
+            self.env
+                .write_with(options, |txn| (0..5).try_for_each(|_| self.queue.append(txn, record).map(drop))),
+        );
     }
 
     /// No record comes twice.
@@ -331,7 +334,9 @@ fn look(state: &ReadTxn, seen: &mut dyn FnMut(&str)) -> Result<()> {
             assert!(records.is_empty() || records.len() == RECORDS as usize, "{} of {name}", records.len());
             let values: BTreeSet<_> = records.values().collect();
             assert!(values.len() <= 1, "{name} has {values:?}");
-            assert!(records.keys().all(|found| *found == key(u32::from_be_bytes(*found.first_chunk().unwrap()))));
+            assert!(
+                records.keys().all(|found| *found == key(u32::from_be_bytes(*found.first_chunk().unwrap())))
+            );
         } else if PASSED.contains(&&*name) {
             assert_eq!(records.len(), 1, "{name}");
             assert!(passed.insert(records[&b"id"[..]].clone()), "{name}");

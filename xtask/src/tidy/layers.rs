@@ -24,7 +24,7 @@ use crate::source;
 /// The layers, lowest first.
 const LAYERS: [&[&str]; 9] = [
     &["types", "error", "trace"],
-    &["region", "tuple"],
+    &["region", "tuple", "crypt"],
     &["log", "pages"],
     &["access"],
     &["txn"],

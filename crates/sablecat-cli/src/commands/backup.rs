@@ -7,6 +7,7 @@ use sablecat::{Changes, Copied, Durability, Env, ErrorKind, Follower};
 use serde_json::json;
 
 use crate::arguments::{Existing, to_hex};
+use crate::keying::{Copying, Keying};
 use crate::{Failure, Outcome, interrupt, output};
 
 /// How long it waits for a commit before it asks whether it was told to stop.
@@ -24,6 +25,8 @@ pub(crate) struct Arguments {
     /// The backup's directory, which is made if it is not there
     #[arg(value_name = "BACKUP")]
     to: PathBuf,
+    #[command(flatten)]
+    copying: Copying,
     /// Go on with what is committed, until interrupted
     #[arg(long)]
     follow: bool,
@@ -39,7 +42,7 @@ struct Done {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let env = arguments.place.open()?;
-    let to = open_to(&arguments.to, &env)?;
+    let to = open_to(&arguments.to, &env, (&arguments.copying, &arguments.place.keying))?;
     let done = arguments.back_up(&env, &to)?;
     env.close()?;
     // Told to stop, which is how following ends, it is not verified: that may take long.
@@ -92,9 +95,10 @@ impl Arguments {
 
 /// The environment to copy into, with pages as large as the other's. Durable once it is closed: how far it
 /// has come is written with what has come.
-pub(super) fn open_to(to: &Path, like: &Env) -> Result<Env, Failure> {
+pub(super) fn open_to(to: &Path, like: &Env, (copying, keying): (&Copying, &Keying)) -> Result<Env, Failure> {
     let page_size = like.stats()?.page_size as usize;
-    Ok(Env::builder().page_size(page_size).durability(Durability::NoSync).open(to)?)
+    let builder = copying.give(Env::builder(), like, keying)?;
+    Ok(builder.page_size(page_size).durability(Durability::NoSync).open(to)?)
 }
 
 /// Writes all down, checks it, and closes it; the problems that there are.

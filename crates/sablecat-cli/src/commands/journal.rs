@@ -71,11 +71,11 @@ impl Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let place = &arguments.place;
-    let open = || place.builder().shared(true).create(false);
+    let open = || Ok::<_, Failure>(place.builder()?.shared(true).create(false));
     if arguments.on {
-        open().journal(arguments.wanted()).open(place.path())?.close()?;
+        open()?.journal(arguments.wanted()).open(place.path())?.close()?;
     } else if arguments.off {
-        open().no_journal().open(place.path())?.close()?;
+        open()?.no_journal().open(place.path())?.close()?;
     }
     let journal = Env::builder().history(place.path())?.journal;
     if place.json {

@@ -8,6 +8,8 @@ pub(crate) mod del;
 pub(crate) mod dump;
 pub(crate) mod get;
 pub(crate) mod journal;
+pub(crate) mod keygen;
+pub(crate) mod keys;
 pub(crate) mod load;
 pub(crate) mod locks;
 pub(crate) mod log;

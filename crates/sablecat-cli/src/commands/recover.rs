@@ -103,7 +103,7 @@ fn time(time: Option<Moment>) -> String {
 }
 
 fn go_back(place: &Existing, target: Target, apply: bool) -> Result<Outcome, Failure> {
-    let recovery = place.builder().recovery(place.path(), target)?;
+    let recovery = place.builder()?.recovery(place.path(), target)?;
     let plan = if apply { recovery.apply()? } else { recovery.plan().clone() };
     if place.json {
         output::json(&plan_json(&plan, apply))?;

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::backup::{finish, open_to};
 use crate::arguments::Existing;
+use crate::keying::Copying;
 use crate::{Failure, Outcome, interrupt, output};
 
 /// Make an environment from a backup, or from any other that is closed
@@ -21,13 +22,18 @@ pub(crate) struct Arguments {
     /// The new environment's directory, which is made
     #[arg(value_name = "NEW")]
     to: PathBuf,
+    #[command(flatten)]
+    copying: Copying,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
-    let backup = arguments.backup.open_closed().ok_or_else(|| {
-        format!("{} is not a closed environment; finish the backup, or make one", arguments.backup.shown())
-    })?;
-    let to = open_to(&arguments.to, &backup)?;
+    let Some(backup) = arguments.backup.open_closed() else {
+        // If it is the key that is wrong, opening it in that way says so.
+        arguments.backup.builder()?.read_only(true).open(arguments.backup.path())?;
+        let shown = arguments.backup.shown();
+        return Err(format!("{shown} is not a closed environment; finish the backup, or make one").into());
+    };
+    let to = open_to(&arguments.to, &backup, (&arguments.copying, &arguments.backup.keying))?;
     let copied = backup.snapshot()?.copy_into(&to, &mut |_| interrupt::unwind_if_told())?;
     let problems = finish(to)?;
     backup.close()?;

@@ -92,6 +92,7 @@ fn show(Arguments { place, reading, databases, .. }: &Arguments) -> Result<Outco
             "pages": stats.pages,
             "blocks": stats.blocks,
             "volume_bytes": stats.volume_bytes,
+            "encryption": stats.encryption.as_ref().map(output::encryption),
             "volumes": stats.volumes.iter().map(|volume| json!({
                 "name": volume.name,
                 "path": volume.path,
@@ -107,12 +108,16 @@ fn show(Arguments { place, reading, databases, .. }: &Arguments) -> Result<Outco
         return Ok(Outcome::Done);
     }
     let number = |number: u64| thousands(number as f64);
+    let encryption = stats.encryption.map_or("none".to_owned(), |encryption| {
+        format!("{}, data key {} of {}", encryption.cipher.name(), encryption.key, encryption.keys)
+    });
     output::pairs([
         ("page size, bytes", number(stats.page_size)),
         ("cache, bytes", number(stats.cache_bytes)),
         ("pages in use", number(stats.pages)),
         ("blocks in use", number(stats.blocks)),
         ("volumes, bytes", number(stats.volume_bytes)),
+        ("encryption", encryption),
         ("end of the log, LSN", number(stats.log_tail.0)),
         ("log written up to", number(stats.log_written.0)),
         ("log durable up to", number(stats.log_durable.0)),

@@ -30,7 +30,7 @@ use crate::txn::{Comparator, DeadlockPolicy, Durability, Isolation};
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct Builder {
-    config: Config,
+    pub(super) config: Config,
 }
 
 impl Builder {

@@ -6,6 +6,8 @@ mod copy;
 mod cursor;
 mod data_store;
 mod database;
+#[cfg(feature = "encryption")]
+mod encryption;
 mod entry;
 mod environment;
 mod estimate;

@@ -31,6 +31,9 @@ pub struct Stats {
     pub blocks: u64,
     /// Bytes of the volumes' files; 0 in memory alone.
     pub volume_bytes: u64,
+    /// What it is enciphered with; none: it is not.
+    #[cfg(feature = "encryption")]
+    pub encryption: Option<crate::EncryptionStats>,
     /// The volumes, the main one first; none in memory alone.
     pub volumes: Vec<VolumeStats>,
     /// The end of the log.
@@ -67,6 +70,8 @@ impl Stats {
             pages: kernel.pages.page_ids().used_count().saturating_sub(1),
             blocks: volumes.iter().map(|volume| volume.blocks).sum(),
             volume_bytes: volume.map_or(Ok(0), |volume| volume.file_bytes())?,
+            #[cfg(feature = "encryption")]
+            encryption: core.encryption(),
             volumes,
             log_tail: log(kernel.log.tail()),
             log_written: log(kernel.log.written()),

@@ -38,6 +38,8 @@ pub(crate) use files::history::history;
 pub use files::history::{Epoch, History, JournalFile};
 pub(crate) use opening::Core;
 pub(crate) use opening::open::{in_memory, open};
+#[cfg(feature = "encryption")]
+pub use opening::{EncipherReport, EncryptionStats};
 pub use recovery::RecoveryReport;
 pub(crate) use recovery::backward::prepare as prepare_recovery;
 pub use recovery::backward::{Recovery, RecoveryPlan, Target};

@@ -24,6 +24,7 @@
 //! | `Duplicate` | another record has this key in a unique index; nothing was changed | another key |
 //! | `Reference` | a record refers to this one, or would refer to none; nothing was changed | first the one, then the other |
 //! | `ReadOnly` | nothing can be written here | |
+//! | `EncryptionKey` | the environment is encrypted, and this is not its key; or it is not, and a key was given | the right key, or none |
 //! | `Invalid`, `NotAllowed` | the call is wrong: a mistake in the program | mend the program |
 //!
 //! Kinds may be added. Match on those you know, and treat the others by their predicates:

@@ -209,8 +209,9 @@ impl ChainOperations<'_> {
         let ChunkSource { segments, ring } = self.source;
         // They end where the record that commits them begins, at the latest: beyond it others may be writing.
         let bytes = segments.read_record(place, self.lsn, ring)?;
+        let mut text = Vec::new();
         let (_, chunk) = match Record::parse(&bytes, place)? {
-            Some(record) => record.as_chunk()?,
+            Some(record) => record.decipher(segments.keys(), &mut text)?.as_chunk()?,
             None => {
                 return Err(operation::damaged(
                     self.lsn,

@@ -137,6 +137,7 @@ use std::time::Duration;
 use sablecat_os::atomic::{Ordering, fence};
 use sablecat_os::disk::Disk;
 
+use crate::crypt::Keyring;
 use crate::error::{Error, Result};
 use crate::types::Lsn;
 use lane::Lane;
@@ -160,6 +161,8 @@ pub(crate) struct LogConfig {
     pub(crate) spares_max: usize,
     /// Where segments no longer needed are archived; none: they are not.
     pub(crate) archive: Option<PathBuf>,
+    /// What bodies of records are enciphered with; none: they are not.
+    pub(crate) keys: Option<Arc<Keyring>>,
     /// How long one who has a turn of the log, and lives, may not get on before another takes over.
     pub(crate) patience: Duration,
 }
@@ -282,7 +285,8 @@ impl Log {
                     config.archive,
                     config.segment_bytes,
                     config.uuid,
-                )?,
+                )?
+                .with_keys(config.keys),
                 spares_max: config.spares_max,
                 direct: config.direct,
                 sync_io: config.sync_io,
@@ -352,6 +356,15 @@ impl Log {
             return self.tail();
         }
         Lsn(self.words().durable.0.load(Ordering::Acquire))
+    }
+
+    /// Enciphers the body of a finished record, if the environment is encrypted. From the ring on it is as in
+    /// the files.
+    #[inline]
+    pub(crate) fn encipher(&self, record: &mut RecordBuilder) {
+        if let Some(keys) = self.files.as_ref().and_then(|files| files.segments.keys()) {
+            record.encipher(keys);
+        }
     }
 
     /// Copies a sealed record to its place in the ring. The caller holds the commit role, has seen

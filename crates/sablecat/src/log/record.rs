@@ -5,7 +5,7 @@
 //!  4 crc u32            crc32c of the body with its padding, then len, then bytes 8..24
 //!  8 lsn u64            where the record begins
 //! 16 distance u32       (lsn - what was durable when it was appended) / 8; all ones: unknown
-//! 20 kind u8 │ 21 version u8 (1, or 2: ranges are removed) │ 22 padding u8 (0..8, zero bytes at the end) │ 23 codec u8 (0: the body is as it is here)
+//! 20 kind u8 │ 21 version u8 (1, or 2: ranges are removed) │ 22 padding u8 (0..8, zero bytes at the end) │ 23 codec u8 (0: the body is as it is here; 1: it is enciphered)
 //! 24 body, padding
 //! ```
 //!
@@ -13,10 +13,15 @@
 //! before the commit role is taken. `distance` is how a scan tells damage from a torn end: a good record
 //! knows that everything below `lsn - 8 * distance` was durable.
 //!
+//! An *enciphered* body is longer by [`crypt::RECORD_BYTES`], and the checksum is that of what comes of it: so
+//! the log is written, scanned and copied without a key, and only who wants what is in a body needs one. It
+//! is enciphered before its place is known, with which it is therefore not authenticated.
+//!
 //! A record's end is the next one's beginning. A commit's LSN is the end of its record.
 
 use std::ops::Bound;
 
+use crate::crypt::{self, Keyring};
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::{Lsn, TreeId};
 
@@ -30,6 +35,8 @@ const VERSION: u8 = 1;
 /// The version of a commit that removes ranges: a build that does not know these knows that much.
 const RANGES_VERSION: u8 = 2;
 const DISTANCE_UNKNOWN: u32 = u32::MAX;
+/// The codec of a body that is enciphered.
+const ENCIPHERED: u8 = 1;
 
 /// What a record is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,7 +74,7 @@ pub(crate) struct RecordBuilder {
 
 impl RecordBuilder {
     /// A record is at most so much longer than its operations.
-    pub(crate) const OVERHEAD_MAX: usize = HEADER_BYTES + 8;
+    pub(crate) const OVERHEAD_MAX: usize = HEADER_BYTES + crypt::RECORD_BYTES + 8;
 
     /// A builder without memory yet.
     pub(crate) fn new() -> RecordBuilder {
@@ -151,6 +158,20 @@ impl RecordBuilder {
         self.finished = true;
     }
 
+    /// Enciphers the body of a finished record, unless it has none, or is enciphered already.
+    pub(super) fn encipher(&mut self, keys: &Keyring) {
+        assert!(self.finished, "the body is finished before it is enciphered");
+        let text = self.bytes.len() - usize::from(self.bytes[22]);
+        if self.bytes[23] == ENCIPHERED || text == HEADER_BYTES {
+            return;
+        }
+        self.bytes.truncate(text);
+        keys.seal_record([self.bytes[20], self.bytes[21]], &mut self.bytes, HEADER_BYTES);
+        self.bytes[23] = ENCIPHERED;
+        self.finished = false;
+        self.finish_body();
+    }
+
     /// The record's bytes in the log: exact after [`RecordBuilder::finish_body`], and what they would be then
     /// if asked before.
     #[inline]
@@ -201,6 +222,8 @@ pub(crate) struct Record<'a> {
     /// Everything below was durable when it was appended, as far as it says.
     pub(crate) durable: Lsn,
     pub(crate) body: &'a [u8],
+    /// Its version, if its body is enciphered: what that was sealed with, beside the kind.
+    enciphered: Option<u8>,
 }
 
 /// The length that a record at `lsn` claims in its first bytes, if they could be those of a record there.
@@ -252,7 +275,7 @@ impl<'a> Record<'a> {
         if !matches!(version, VERSION | RANGES_VERSION) {
             return Err(unknown("version", version));
         }
-        if codec != 0 {
+        if !matches!(codec, 0 | ENCIPHERED) {
             return Err(unknown("codec", codec));
         }
         let kind = Kind::from_byte(kind).ok_or_else(|| unknown("kind", kind))?;
@@ -261,7 +284,39 @@ impl<'a> Record<'a> {
         let (Some(body), Some(end)) = (body, lsn.0.checked_add(record.len() as u64)) else { return Ok(None) };
         let durable =
             if distance == DISTANCE_UNKNOWN { 0 } else { lsn.0.saturating_sub(u64::from(distance) * 8) };
-        Ok(Some(Record { kind, start: lsn, end: Lsn(end), durable: Lsn(durable), body }))
+        let enciphered = (codec == ENCIPHERED).then_some(version);
+        Ok(Some(Record { kind, start: lsn, end: Lsn(end), durable: Lsn(durable), body, enciphered }))
+    }
+
+    /// Whether its body is to be [deciphered](Record::decipher) before anything is read in it.
+    pub(super) fn is_enciphered(&self) -> bool {
+        self.enciphered.is_some()
+    }
+
+    /// The same with its body in the clear, which is put into `text` if it has to be deciphered.
+    ///
+    /// # Errors
+    /// Corruption if it is not what was enciphered; `EncryptionKey` if the key for it is not there.
+    pub(super) fn decipher<'t>(self, keys: Option<&Keyring>, text: &'t mut Vec<u8>) -> Result<Record<'t>>
+    where
+        'a: 't,
+    {
+        let place = || format!("the log record at LSN {}", self.start);
+        let Some(version) = self.enciphered else {
+            // Nothing else was ever logged in the clear.
+            let may_be_clear = keys.is_none() || self.kind == Kind::Time || self.body.is_empty();
+            return if may_be_clear {
+                Ok(self)
+            } else {
+                Err(Error::corruption(format!("{} is not enciphered, and the environment is", place())))
+            };
+        };
+        let keys = keys.ok_or_else(|| {
+            Error::corruption(format!("{} is enciphered, and the environment is not", place()))
+        })?;
+        keys.open_record([self.kind as u8, version], self.body, text)
+            .map_err(|refused| refused.into_error(place()))?;
+        Ok(Record { body: text, enciphered: None, ..self })
     }
 }
 
@@ -342,6 +397,42 @@ mod tests {
             let bytes = builder.seal(Lsn(0), Lsn(0)).to_vec();
             assert_eq!(Record::parse(&bytes, Lsn(0)).unwrap_err().kind(), ErrorKind::Invalid);
         }
+    }
+
+    #[cfg(feature = "encryption")]
+    #[test]
+    fn an_enciphered_record_is_read_with_its_keys_alone_and_no_other_is_believed_there() {
+        let keys = Keyring::of_nobody(crypt::Cipher::default());
+        let mut text = Vec::new();
+        for value in ["", "v", "value", "a value that is longer"] {
+            let mut builder = RecordBuilder::new();
+            builder.begin(Kind::Commit);
+            builder.put(TreeId(7), b"key", value.as_bytes());
+            let body = builder.body().to_vec();
+            builder.finish_body();
+            let clear = builder.seal(Lsn(8000), Lsn(0)).to_vec();
+            builder.encipher(&keys);
+            let bytes = builder.seal(Lsn(8000), Lsn(0)).to_vec();
+            builder.encipher(&keys);
+            assert_eq!(builder.seal(Lsn(8000), Lsn(0)), bytes, "once");
+            assert!(bytes.len() <= HEADER_BYTES + body.len() + RecordBuilder::OVERHEAD_MAX);
+            assert!(!bytes.windows(3).any(|window| window == b"key"));
+            let record = Record::parse(&bytes, Lsn(8000)).unwrap().unwrap();
+            assert_eq!(record.end.0, 8000 + bytes.len() as u64);
+            assert_eq!(record.decipher(Some(&keys), &mut text).unwrap().body, body);
+            let other = Keyring::of_nobody(crypt::Cipher::default());
+            for keys in [None, Some(&other)] {
+                assert!(record.decipher(keys, &mut text).unwrap_err().is_corruption());
+            }
+            let record = Record::parse(&clear, Lsn(8000)).unwrap().unwrap();
+            assert_eq!(record.decipher(None, &mut text).unwrap().body, body);
+            assert!(record.decipher(Some(&keys), &mut text).unwrap_err().is_corruption());
+        }
+        let mut builder = RecordBuilder::new();
+        builder.begin(Kind::Filler);
+        builder.finish_body();
+        builder.encipher(&keys);
+        assert_eq!(builder.len(), HEADER_BYTES);
     }
 
     proptest! {

@@ -29,7 +29,7 @@ use std::sync::Arc;
 use sablecat_os::disk::File;
 
 use super::chunk::ChunkSource;
-use super::record::{self, Record};
+use super::record::{self, Kind, Record};
 use super::segment::{HEADER_BYTES, Name, Segments};
 use super::{BLOCK, Log};
 use crate::error::{Error, ErrorKind, Result};
@@ -109,6 +109,9 @@ pub(crate) struct Scan<'l> {
     end: Option<End>,
     /// Whether others append to the last life, which goes on beyond its limit.
     is_live: bool,
+    /// Of the record that was met last its body in the clear, if it was enciphered; and where that begins.
+    text: Vec<u8>,
+    text_of: Option<Lsn>,
 }
 
 impl Log {
@@ -175,7 +178,9 @@ impl Segments {
     fn scan_lives<'l>(&self, reader: Reader<'l>, lives: Vec<Life>, from: Lsn) -> Scan<'l> {
         let mut lives = lives.into_iter();
         let life = lives.next().unwrap_or(Life { from, limit: from, followed: false });
-        Scan { reader, lives, life, at: life.from, flushed: from, last: from, end: None, is_live: false }
+        let (text, text_of) = (Vec::new(), None);
+        let (at, is_live) = (life.from, false);
+        Scan { reader, lives, life, at, flushed: from, last: from, end: None, is_live, text, text_of }
     }
 
     /// The lives that a scan from `from` goes through up to `end`, in all segments there are, archived ones
@@ -230,7 +235,7 @@ impl Segments {
     /// The same, and which segment was looked at last.
     fn look_for_chunks(&self, chain: u64, count: u64, before: Lsn, number: &mut u64) -> Result<Vec<Lsn>> {
         let kept = self.numbers_kept()?;
-        let mut reader = Reader::new(self);
+        let (mut reader, mut text) = (Reader::new(self), Vec::new());
         let (mut places, mut life): (Vec<Lsn>, _) = (Vec::new(), None);
         while (places.len() as u64) < count {
             if !kept.contains(number) {
@@ -248,8 +253,11 @@ impl Segments {
             let mut next = reader.next_good(self.first_lsn(*number), before)?;
             while let Some((at, len)) = next.filter(|&(at, _)| at < end) {
                 let record = Record::decode(reader.bytes(at, len, before)?, at)?;
-                if record.is_some_and(|record| record.as_chunk().is_ok_and(|(of, _)| of == chain)) {
-                    here.push(at);
+                if let Some(record) = record.filter(|record| record.kind == Kind::Chunk) {
+                    let record = record.decipher(self.keys(), &mut text)?;
+                    if record.as_chunk().is_ok_and(|(of, _)| of == chain) {
+                        here.push(at);
+                    }
                 }
                 let at = Lsn(at.0 + len as u64);
                 next = reader.good_len(at, before)?.map(|len| (at, len));
@@ -340,14 +348,16 @@ impl<'l> Scan<'l> {
         }
         loop {
             if self.at < self.life.limit {
-                let at = self.at;
+                let (at, segments) = (self.at, self.reader.segments);
                 if let Some(len) = self.reader.good_len_surely(at, self.life.limit)? {
                     let record = Record::decode(self.reader.bytes(at, len, self.life.limit)?, at)?;
                     self.at = Lsn(at.0 + len as u64);
                     self.last = self.at;
                     let durable = record.as_ref().map_or(Lsn(0), |record| record.durable.min(at));
                     self.flushed = self.flushed.max(self.life.from).max(durable);
-                    return Ok(record);
+                    let Some(record) = record else { return Ok(None) };
+                    self.text_of = record.is_enciphered().then(|| Lsn(at.0 + record::HEADER_BYTES as u64));
+                    return record.decipher(segments.keys(), &mut self.text).map(Some);
                 }
             }
             if self.at != self.life.limit {
@@ -408,6 +418,9 @@ impl<'l> Scan<'l> {
 
     /// Bytes of the record that [`Scan::next`] returned last.
     pub(super) fn held(&self, at: Lsn, len: usize) -> &[u8] {
+        if self.text_of == Some(at) {
+            return self.text.get(..len).unwrap_or_default();
+        }
         self.reader.held(at, len)
     }
 

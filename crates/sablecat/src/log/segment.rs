@@ -26,6 +26,7 @@ use sablecat_os::disk::{AlignedBuf, Disk, File, How};
 
 use super::BLOCK;
 use super::archive::Archive;
+use crate::crypt::Keyring;
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::Lsn;
 
@@ -159,6 +160,8 @@ pub(crate) struct Segments {
     archive: Option<Archive>,
     bytes: u64,
     uuid: [u8; 16],
+    /// What bodies of records are enciphered with, if they are.
+    keys: Option<Arc<Keyring>>,
 }
 
 impl Segments {
@@ -175,7 +178,7 @@ impl Segments {
         disk.create_dir_all(&directory)
             .map_err(|e| Error::io("creating the log directory", &directory, e))?;
         let archive = archive.map(|directory| Archive::new(Arc::clone(&disk), directory));
-        let mut segments = Segments { disk, directory, archive, bytes, uuid };
+        let mut segments = Segments { disk, directory, archive, bytes, uuid, keys: None };
         // Those who have the environment open may take a segment out of use under a look at it, and what was
         // the newest when they were listed.
         loop {
@@ -189,6 +192,15 @@ impl Segments {
                 return header.map(|_| segments);
             }
         }
+    }
+
+    /// The same, whose records are enciphered if there are keys.
+    pub(crate) fn with_keys(self, keys: Option<Arc<Keyring>>) -> Segments {
+        Segments { keys, ..self }
+    }
+
+    pub(super) fn keys(&self) -> Option<&Keyring> {
+        self.keys.as_deref()
     }
 
     /// The number of the newest segment in use, or of the newest archived.

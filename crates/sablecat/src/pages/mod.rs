@@ -65,7 +65,9 @@ impl Pages {
     }
 
     fn over(generations: Generations, check: PageCheck) -> Pages {
-        Pages(Store::new(Visibility::new(Pool::new(generations, check))))
+        let store = Store::new(Visibility::new(Pool::new(generations, check)));
+        store.watch_keys();
+        Pages(store)
     }
 }
 

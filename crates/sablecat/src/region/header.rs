@@ -189,6 +189,9 @@ pub(crate) struct Header {
     pub(crate) taken: [AtomicU32; TAKEN_GROUPS],
     /// Which pages were published of late.
     pub(crate) recent: Recent,
+    /// The number of the newest key block: who enciphers and knows an older one looks at the file. Written by
+    /// who has written it; only grows.
+    pub(crate) keys: Line<AtomicU64>,
     /// How far ahead of the hand somebody has seen to dirty frames. Written by who cleans; a hint.
     pub(crate) cleaned: Line<AtomicU64>,
 }

@@ -14,6 +14,7 @@ use sablecat_os::disk::{Disk, HostDisk};
 
 use crate::access::Method;
 use crate::access::hash::SEED_BYTES;
+use crate::crypt::Encryption;
 use crate::error::{Error, Result};
 use crate::pages::volume::{Codec, Declared, Journal};
 use crate::region::RING_BYTES;
@@ -38,6 +39,8 @@ pub(crate) struct Config {
     pub(crate) page_size: usize,
     /// Bytes behind each page of a new environment.
     pub(crate) trailer_bytes: usize,
+    /// The user's key, and how an environment is enciphered that is made.
+    pub(crate) encryption: Option<Encryption>,
     pub(crate) log_segment_bytes: u64,
     pub(crate) log_buffer_bytes: usize,
     pub(crate) durability: Durability,
@@ -98,6 +101,7 @@ impl Default for Config {
             cache_bytes: None,
             page_size: 4096,
             trailer_bytes: 0,
+            encryption: None,
             log_segment_bytes: 16 << 20,
             log_buffer_bytes: 8 << 20,
             durability: Durability::Sync,
@@ -167,7 +171,11 @@ impl Config {
 
     /// How the blocks of a new environment are made.
     pub(crate) fn codec(&self) -> Result<Codec> {
-        Codec::new(self.page_size, self.trailer_bytes).map_err(Error::invalid)
+        match &self.encryption {
+            None => Codec::new(self.page_size, self.trailer_bytes),
+            Some(encryption) => Codec::of_cipher(self.page_size, Some(encryption.cipher)),
+        }
+        .map_err(Error::invalid)
     }
 
     /// Where the environment in a directory is, whatever becomes the current directory; and its region.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use sablecat_os::calendar::Moment;
 
-use super::{LOG, existing_volume};
+use super::{LOG, VOLUME, existing_volume};
 use crate::env::config::Config;
 use crate::error::{Error, Result};
 use crate::log::Segments;
@@ -79,6 +79,13 @@ pub(in crate::env) fn segments(
     config: &Config,
     superblock: &Superblock,
 ) -> Result<Segments> {
+    let (path, encryption) = (directory.join(VOLUME), config.encryption.as_ref());
+    let keys = Volume::look_at_keys(&*config.disk, &path, superblock, encryption)?;
+    Ok(files_of(directory, config, superblock)?.with_keys(keys))
+}
+
+/// The same, of which no record is read.
+fn files_of(directory: &Path, config: &Config, superblock: &Superblock) -> Result<Segments> {
     let archive = superblock.journal.as_ref().map(|journal| directory.join(&journal.directory));
     Segments::open(
         Arc::clone(&config.disk),
@@ -95,7 +102,7 @@ pub(crate) fn history(directory: &Path, config: &Config) -> Result<History> {
     let superblock = Volume::look(&*config.disk, &path)?;
     let has_log =
         config.disk.exists(&directory.join(LOG)).map_err(|e| Error::io("looking into", directory, e))?;
-    let files = if has_log { segments(directory, config, &superblock)?.files()? } else { Vec::new() };
+    let files = if has_log { files_of(directory, config, &superblock)?.files()? } else { Vec::new() };
     let files = files.into_iter().map(|file| JournalFile {
         path: file.path,
         first: file.first,

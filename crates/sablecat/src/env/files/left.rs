@@ -120,7 +120,8 @@ fn rescue((file, region_path): (File, &Path), directory: &Path, config: &Config)
     if !config.disk.exists(&volume).map_err(|e| Error::io("looking into", directory, e))? {
         return Err(Error::invalid("its environment is not there any more"));
     }
-    let found = Volume::look_closely(&*config.disk, &volume)?;
+    let (found, encryption) = (Volume::look_closely(&*config.disk, &volume)?, config.encryption.as_ref());
+    let keys = Volume::look_at_keys(&*config.disk, &volume, &found.superblock, encryption)?;
     let region = Region::attach((file, region_path), this_boots(found.superblock.uuid)?)?;
     // Whoever was taken for dead and lives must commit nothing more behind what is read of the log from here
     // on.
@@ -135,11 +136,12 @@ fn rescue((file, region_path): (File, &Path), directory: &Path, config: &Config)
     if superblock.clean {
         return Err(Error::invalid("the environment was closed without it"));
     }
-    let log = log_config(config, superblock.uuid, Some(directory), superblock.journal.as_ref());
+    let journal = superblock.journal.as_ref();
+    let log = log_config(config, superblock.uuid, Some(directory), journal, keys);
     Log::open(Some(Arc::clone(&config.disk)), &directory.join(LOG), log, memory)?
         .rescue(superblock.log_position)?;
     // After the log, which tells whether these are the files.
-    lost.map_or(Ok(()), |lost| Volume::put_back(&*config.disk, &volume, &lost))
+    lost.map_or(Ok(()), |lost| Volume::put_back(&*config.disk, &volume, &lost, encryption))
 }
 
 /// Takes a region's name away. That somebody else has done so is no harm: what hung on it is in the files.

@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use sablecat_os::disk::{File, How};
 
+use crate::crypt::Keyring;
 use crate::env::config::{Config, check_directory};
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::{LogConfig, LogMemory, LogWords, Ring};
@@ -70,11 +71,13 @@ fn none_in(directory: &Path) -> Error {
 /// Opens the volume, or creates it. The caller is the only one to do so.
 pub(in crate::env) fn open_volume(exists: bool, path: &Path, config: &Config) -> Result<Volume> {
     if exists {
-        return Volume::open_with(&*config.disk, path, config.direct_io, &config.declared);
+        let (disk, encryption) = (&*config.disk, config.encryption.as_ref());
+        return Volume::open_with(disk, path, config.direct_io, &config.declared, encryption);
     }
     let mut uuid = [0; 16];
     sablecat_os::random::bytes(&mut uuid);
-    let mut volume = Volume::create(&*config.disk, path, config.codec()?, uuid, config.direct_io)?;
+    let how = (config.direct_io, config.encryption.as_ref());
+    let mut volume = Volume::create_with(&*config.disk, path, config.codec()?, uuid, how)?;
     volume.add(&*config.disk, config.direct_io, &config.declared)?;
     Ok(volume)
 }
@@ -148,8 +151,10 @@ pub(in crate::env) fn log_config(
     uuid: [u8; 16],
     directory: Option<&Path>,
     journal: Option<&Journal>,
+    keys: Option<Arc<Keyring>>,
 ) -> LogConfig {
     LogConfig {
+        keys,
         segment_bytes: config.log_segment_bytes,
         uuid,
         direct: true,

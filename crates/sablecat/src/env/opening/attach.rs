@@ -64,7 +64,8 @@ pub(super) fn open_shared(directory: &Path, mut config: Config, mode: Mode) -> R
             return Err(entrance.cannot_join("its shared memory is not where it should be"));
         };
         let region = judge((file, &region_path), &volume_path, &config, &entrance)?;
-        let volume = Volume::join(&*config.disk, &volume_path, config.direct_io, false)?;
+        let how = (config.direct_io, false);
+        let volume = Volume::join(&*config.disk, &volume_path, how, config.encryption.as_ref())?;
         return join(directory, volume, entrance.admit(region)?, region_path, config, mode);
     }
     end_what_is_left(&entrance, directory, &region_path, &config)?;
@@ -219,6 +220,15 @@ fn create_region(path: &Path, file_mode: Option<u32>) -> Result<File> {
         OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path).map_err(io)?;
     file_mode.map_or(Ok(()), |mode| file.set_permissions(fs::Permissions::from_mode(mode))).map_err(io)?;
     Ok(file)
+}
+
+/// Keeps others from entering, leaving and changing the keys; none needs to be kept from it where the
+/// environment is not shared.
+#[cfg(feature = "encryption")]
+pub(super) fn enter_to_change(core: &Core) -> Result<Option<Entrance>> {
+    let (Some(directory), Some(_)) = (&core.directory, &core.shared) else { return Ok(None) };
+    core.kernel.pages.region().check_fence()?;
+    Entrance::enter(&directory.join(LOCK), core.config.file_mode).map(Some)
 }
 
 impl Core {

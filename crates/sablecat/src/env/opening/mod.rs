@@ -1,11 +1,16 @@
 //! From a directory to a running environment, and back: `open`ing, joining the processes that have it open
 //! (`attach`) or only reading its last checkpoint (`read_only`), the threads that keep house
-//! (`housekeeping`), and closing.
+//! (`housekeeping`), changing keys (`encryption`), and closing.
 
 mod attach;
+#[cfg(feature = "encryption")]
+mod encryption;
 mod housekeeping;
 pub(in crate::env) mod open;
 mod read_only;
+
+#[cfg(feature = "encryption")]
+pub use encryption::{EncipherReport, EncryptionStats};
 
 use std::ops::Deref;
 use std::path::PathBuf;

@@ -29,8 +29,9 @@ pub(crate) fn open(directory: &Path, mut config: Config, mode: Mode) -> Result<A
     let opened = if config.read_only {
         read_only::open(directory, config, mode)
     } else {
-        let disk = Arc::clone(&config.disk);
-        open_to_write(directory, config, mode).map_err(|error| read_only::explain(error, directory, &*disk))
+        let (disk, encryption) = (Arc::clone(&config.disk), config.encryption.clone());
+        open_to_write(directory, config, mode)
+            .map_err(|error| read_only::explain(error, directory, &*disk, encryption.as_ref()))
     };
     opened.inspect(|core| core.recovery.tell())
 }
@@ -52,6 +53,11 @@ pub(crate) fn in_memory(mut config: Config, mode: Mode) -> Result<Arc<Core>> {
     if !config.declared.is_empty() {
         return Err(Error::invalid(
             "an environment in memory alone has no volumes; place nothing, or open it in a directory",
+        ));
+    }
+    if config.encryption.is_some() {
+        return Err(Error::invalid(
+            "an environment in memory alone writes nothing that could be enciphered; open it without a key, or in a directory",
         ));
     }
     if config.read_only {

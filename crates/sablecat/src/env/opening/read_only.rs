@@ -7,6 +7,7 @@ use std::sync::Arc;
 use sablecat_os::disk::Disk;
 
 use super::{Core, Place};
+use crate::crypt::Encryption;
 use crate::env::config::{Config, Mode};
 use crate::env::files::{VOLUME, existing_volume};
 use crate::env::recovery::recover::RecoveryReport;
@@ -23,7 +24,7 @@ pub(in crate::env) fn open(directory: &Path, config: Config, mode: Mode) -> Resu
         ));
     }
     let path = existing_volume(directory, &config)?;
-    let volume = Volume::read(&*config.disk, &path, &config.declared)?;
+    let volume = Volume::read(&*config.disk, &path, &config.declared, config.encryption.as_ref())?;
     let superblock = volume.superblock();
     if superblock.map_height == 0 {
         return Err(Error::new(
@@ -51,8 +52,14 @@ pub(in crate::env) fn open(directory: &Path, config: Config, mode: Mode) -> Resu
 
 /// The error of who could not open an environment to write: if that was not permitted and reading is, it says
 /// so.
-pub(in crate::env) fn explain(error: Error, directory: &Path, disk: &dyn Disk) -> Error {
-    if error.is_not_permitted() && Volume::join(disk, &directory.join(VOLUME), false, true).is_ok() {
+pub(in crate::env) fn explain(
+    error: Error,
+    directory: &Path,
+    disk: &dyn Disk,
+    encryption: Option<&Encryption>,
+) -> Error {
+    let can_be_read = || Volume::join(disk, &directory.join(VOLUME), (false, true), encryption).is_ok();
+    if error.is_not_permitted() && can_be_read() {
         let message = format!("{error}; opened read-only, the environment shows its last checkpoint");
         return Error::new(ErrorKind::ReadOnly, message);
     }

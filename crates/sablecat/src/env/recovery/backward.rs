@@ -259,8 +259,8 @@ impl Recovery {
     /// `Invalid` if the replay needs a comparator that the builder was not given; `Io`, `DiskFull`.
     pub fn apply(self) -> Result<RecoveryPlan> {
         let Recovery { directory, config, journal, superblock, base, plan, position, .. } = &self;
-        let volume =
-            Volume::open_with(&*config.disk, &directory.join(VOLUME), config.direct_io, &config.declared)?;
+        let (path, encryption) = (directory.join(VOLUME), config.encryption.as_ref());
+        let volume = Volume::open_with(&*config.disk, &path, config.direct_io, &config.declared, encryption)?;
         // Also where it is in doubt whether there was a newer checkpoint: who goes back has decided.
         volume.end_passed_by()?;
         let segments = history::segments(directory, config, superblock)?;

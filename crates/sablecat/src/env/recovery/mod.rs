@@ -38,14 +38,16 @@ pub(in crate::env) fn build_kernel(
     // A part of the cache, within bounds.
     let bytes_max =
         (region.geometry().frames * region.page_size() / 4).clamp(SPILL_BYTES_MIN, SPILL_BYTES_MAX);
+    let keys = volume.as_ref().and_then(Volume::keyring).cloned();
     let spill = directory.map(|directory| txn::runs::Place {
         disk: Arc::clone(&config.disk),
         directory: directory.to_owned(),
         bytes_max,
+        cipher: keys.as_ref().map(|keys| keys.cipher()),
     });
     let log_disk = directory.filter(|_| mode == Mode::Transactional).map(|_| Arc::clone(&config.disk));
     let uuid = volume.as_ref().map_or([0; 16], |volume| volume.superblock().uuid);
-    let log_config = log_config(config, uuid, directory, journal);
+    let log_config = log_config(config, uuid, directory, journal, keys);
     let log =
         Log::open(log_disk, &directory.unwrap_or(Path::new("")).join(LOG), log_config, log_memory(region))?;
     let locks = LockTable::new(region).with_policy(config.deadlock_policy);

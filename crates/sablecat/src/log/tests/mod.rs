@@ -49,6 +49,7 @@ pub(super) const UUID: [u8; 16] = *b"0123456789abcdef";
 
 pub(super) fn config(segment_bytes: u64) -> LogConfig {
     LogConfig {
+        keys: None,
         segment_bytes,
         uuid: UUID,
         direct: true,

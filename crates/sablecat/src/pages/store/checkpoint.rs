@@ -213,7 +213,7 @@ impl Store {
         changed.name(&pending.write_captured(held, me)?, &mut places);
 
         let Changed { map: changes, given_up, .. } = changed;
-        if !changes.is_empty() || moving == Moving::Much {
+        if !changes.is_empty() || moving != Moving::Little {
             self.learn_free(volume)?;
         }
         let before = volume.superblock();

@@ -8,6 +8,7 @@
 mod capture;
 mod checkpoint;
 mod follow;
+mod keys;
 pub(in crate::pages) mod lost;
 pub(in crate::pages) mod relocate;
 pub(in crate::pages) mod run;
@@ -25,6 +26,8 @@ pub(crate) struct Store {
     visibility: Visibility,
     /// Where the search for blocks to move goes on: a page id, 0 when it begins anew.
     moved_below: AtomicU64,
+    /// The same of what is enciphered with older keys.
+    anew_below: AtomicU64,
     /// Blocks that pages were moved from and that old versions may name. Touched by the checkpointer only.
     kept_back: Mutex<relocate::KeptBack>,
     /// Before a page is latched to be told where it was moved, and before it is told.
@@ -37,6 +40,7 @@ impl Store {
         Store {
             visibility,
             moved_below: AtomicU64::new(0),
+            anew_below: AtomicU64::new(0),
             kept_back: Mutex::default(),
             #[cfg(test)]
             telling: Default::default(),

@@ -44,7 +44,10 @@
 //!
 //! Each checkpoint moves a bounded number of blocks, looking at a bounded number of map leaves, and the next
 //! one goes on from there. Moving is worth nothing if it costs the checkpoint: a page that cannot be read
-//! stays where it is, and if the disk is full, all do. While epochs are retained, or will be, nothing is
+//! stays where it is, and if the disk is full, all do.
+//!
+//! In the same way pages come to the newest key of an encrypted environment ([`Moving::ToKey`]): what is
+//! enciphered with another is copied to any free block. While epochs are retained, or will be, nothing is
 //! moved: they would keep the old places, and the file would grow instead.
 
 use std::collections::HashSet;
@@ -75,6 +78,8 @@ pub(crate) enum Moving {
     Little,
     /// Much, and whatever it gains.
     Much,
+    /// What is enciphered with another key than the newest, wherever there is room.
+    ToKey,
 }
 
 impl Moving {
@@ -82,7 +87,7 @@ impl Moving {
     fn blocks_max(self) -> usize {
         match self {
             Moving::Little => 4096,
-            Moving::Much => 65536,
+            Moving::Much | Moving::ToKey => 65536,
         }
     }
 }
@@ -133,8 +138,10 @@ struct Moves {
     pages: Vec<Move>,
     /// Pages that stay where they are, under map blocks that do not.
     touched: Vec<(PageId, SealedBlock)>,
-    /// Of each volume: nothing at or above this place is to remain.
+    /// Of each volume: what is copied goes below this place.
     bounds: Bounds,
+    /// Blocks of the map from here on do not stay where they are, if anything below them is touched.
+    map_from: BlockId,
 }
 
 impl Moves {
@@ -174,12 +181,7 @@ impl Store {
         }
         if !moves.is_empty() {
             let all = moves.with(changes);
-            match self.switch(
-                volume,
-                (&all, BlockId(moves.bounds[VolumeId::MAIN]), marks),
-                next.clone(),
-                &mut moored,
-            ) {
+            match self.switch(volume, (&all, moves.map_from, marks), next.clone(), &mut moored) {
                 Ok(switched) => {
                     drop(moored);
                     return self.tell(&moves.pages, changes, switched, (held, me));
@@ -236,6 +238,9 @@ impl Store {
 
     /// Whether a checkpoint would look for something to move.
     pub(in crate::pages) fn is_worth_moving(&self, volume: &Volume, moving: Moving) -> bool {
+        if moving == Moving::ToKey {
+            return volume.keyring().is_some();
+        }
         !volume.superblock().retains() && self.blocks.volumes().any(|one| self.has_holes(volume, one, moving))
     }
 
@@ -260,11 +265,18 @@ impl Store {
         changes: &[(PageId, SealedBlock)],
         moving: Option<Moving>,
     ) -> Result<Moves> {
-        let mut moves = Moves { pages: Vec::new(), touched: Vec::new(), bounds: Bounds::new([]) };
+        let (pages, touched, map_from) = (Vec::new(), Vec::new(), BlockId::NONE);
+        let mut moves = Moves { pages, touched, bounds: Bounds::new([]), map_from };
         if let Some(moving) = moving.filter(|&moving| self.is_worth_moving(volume, moving)) {
-            moves.bounds = Bounds::new(self.blocks.volumes().map(|one| {
-                if self.has_holes(volume, one, moving) { self.blocks.of(one).used_count() } else { u64::MAX }
-            }));
+            if moving == Moving::ToKey {
+                moves.bounds = Bounds::new(self.blocks.volumes().map(|_| u64::MAX));
+            } else {
+                moves.bounds = Bounds::new(self.blocks.volumes().map(|one| {
+                    let has_holes = self.has_holes(volume, one, moving);
+                    if has_holes { self.blocks.of(one).used_count() } else { u64::MAX }
+                }));
+                moves.map_from = BlockId(moves.bounds[VolumeId::MAIN]);
+            }
             self.choose(volume, changes, moving, &mut moves)?;
             self.copy(volume, &mut moves)?;
         } else {
@@ -281,19 +293,27 @@ impl Store {
         moving: Moving,
         moves: &mut Moves,
     ) -> Result<()> {
-        let from = self.moved_below.load(StdOrdering::Relaxed);
+        let below = if moving == Moving::ToKey { &self.anew_below } else { &self.moved_below };
+        let from = below.load(StdOrdering::Relaxed);
+        let newest = volume.keyring().map_or(0, |keys| keys.newest());
+        let bounds = moves.bounds;
+        let is_to_go = |block: BlockId| match moving {
+            // Who needs what cannot be read will say so.
+            Moving::ToKey => volume.key_of(block).is_ok_and(|key| key != newest),
+            Moving::Little | Moving::Much => block.within() >= bounds[block.volume()],
+        };
         let to = from.saturating_add(LEAVES_MAX * volume.leaf_span());
         let mut next = if to < self.page_ids.high_water() { to } else { 0 };
         let (mut above, mut full) = (false, false);
         volume.walk(from..to, &mut |found| {
             match found {
-                Found::Map(block) => above |= block.within() >= moves.bounds[VolumeId::MAIN],
+                Found::Map(block) => above |= is_to_go(block),
                 // Whoever needs it will say so.
                 Found::Damaged(..) => {}
                 Found::Page(page, block) => {
                     let changed = changes.binary_search_by_key(&page, |change| change.0).is_ok();
                     if full || changed {
-                    } else if block.block().within() >= moves.bounds[block.block().volume()] {
+                    } else if is_to_go(block.block()) {
                         moves.pages.push(Move { page, from: block, to: SealedBlock::NONE });
                     } else if above {
                         moves.touched.push((page, block));
@@ -308,7 +328,7 @@ impl Store {
             }
             Ok(())
         })?;
-        self.moved_below.store(next, StdOrdering::Relaxed);
+        below.store(next, StdOrdering::Relaxed);
         Ok(())
     }
 

@@ -39,7 +39,7 @@ impl<'v> BlockBatch<'v> {
         let target = &mut self.scratch[self.bytes..self.bytes + block_size];
         target[..image.len()].copy_from_slice(image);
         self.bytes += block_size;
-        Ok(self.volume.codec.seal(number, target))
+        Ok(self.volume.codec.seal(self.volume.keys(), number, target))
     }
 
     fn flush(&mut self) -> Result<()> {

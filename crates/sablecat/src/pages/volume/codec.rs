@@ -14,12 +14,14 @@
 //! its checksum, the *seal*, and who reads it for them compares. One lost write in a million is not noticed.
 //!
 //! The *trailer* is room for what a codec adds to a page: what it enciphered it with, and what proves that
-//! nobody changed it. A volume has trailers of one length, chosen when it is made. This build has one codec,
-//! which stores pages as they are and needs none; so a trailer is zero, and has no bytes unless a test wants
-//! some.
+//! nobody changed it. A volume has trailers of one length, chosen when it is made. There are two kinds of
+//! codecs: one stores pages as they are and needs no trailer, so that is zero, and has no bytes unless a test
+//! wants some. The others encipher all of the page but its first four bytes (crypt/keyring.rs); the checksum
+//! covers what comes of that, so that a block can be checked without a key, and seals say as much as before.
 
 use std::path::Path;
 
+use crate::crypt::{self, Cipher, Keyring};
 use crate::error::{Error, Result};
 use crate::types::{BlockId, SealedBlock};
 
@@ -35,6 +37,7 @@ pub(crate) const TRAILER_BYTES_MAX: usize = 32;
 pub(crate) struct Codec {
     block_size: usize,
     trailer_bytes: usize,
+    cipher: Option<Cipher>,
 }
 
 impl Codec {
@@ -51,7 +54,26 @@ impl Codec {
                 "{trailer_bytes} bytes behind a page are not a multiple of {TRAILER_STEP} up to {TRAILER_BYTES_MAX}"
             ));
         }
-        Ok(Codec { block_size, trailer_bytes })
+        Ok(Codec { block_size, trailer_bytes, cipher: None })
+    }
+
+    /// That of blocks of a size which are enciphered, if with any cipher.
+    ///
+    /// # Errors
+    /// As [`Codec::new`].
+    pub(crate) fn of_cipher(block_size: usize, cipher: Option<Cipher>) -> std::result::Result<Codec, String> {
+        let plain = Codec::new(block_size, if cipher.is_some() { crypt::BLOCK_BYTES } else { 0 })?;
+        Ok(Codec { cipher, ..plain })
+    }
+
+    /// What blocks are enciphered with, if they are.
+    pub(crate) fn cipher(self) -> Option<Cipher> {
+        self.cipher
+    }
+
+    /// Its number in the superblock.
+    pub(super) fn number(self) -> u8 {
+        self.cipher.map_or(0, Cipher::number)
     }
 
     /// Bytes of a block: a power of two from 512 to 65536.
@@ -67,38 +89,83 @@ impl Codec {
     }
 
     /// Makes a block of the page at the start of `bytes`, which have the length of a block. Returns what it
-    /// is to be named as.
-    pub(super) fn seal(self, block: BlockId, bytes: &mut [u8]) -> SealedBlock {
-        debug_assert_eq!(bytes.len(), self.block_size);
-        bytes[self.page_size()..].fill(0);
+    /// is to be named as. The keys are there if it is enciphered.
+    pub(super) fn seal(self, keys: Option<&Keyring>, block: BlockId, bytes: &mut [u8]) -> SealedBlock {
+        debug_assert_eq!((bytes.len(), keys.is_some()), (self.block_size, self.cipher.is_some()));
+        let (page, trailer) = bytes.split_at_mut(self.page_size());
+        match keys {
+            None => trailer.fill(0),
+            Some(keys) => keys.seal_block(block.0, &mut page[CHECKSUM_BYTES..], trailer),
+        }
         seal(block, bytes)
     }
 
-    /// Checks a block that was read. The page at its start is the one that was sealed.
+    /// Checks a block that was read, and deciphers it. The page at its start is the one that was sealed.
     ///
     /// # Errors
-    /// Corruption, naming the file, the block and what is wrong.
-    pub(super) fn open(self, path: &Path, block: BlockId, bytes: &[u8]) -> Result<()> {
-        let damaged = |why: String| {
-            let (place, at) = (block.within(), block.within().saturating_mul(bytes.len() as u64));
-            Error::corruption(format!("{}: block {place} (byte {at}) is damaged: {why}", path.display()))
-        };
-        let (found, expected) = (stored(bytes), checksum(block, bytes));
-        if found != expected {
-            let hint = if bytes.iter().all(|&b| b == 0) {
-                "; the block is all zeroes, as if it had never been written"
-            } else {
-                ""
-            };
-            return Err(damaged(format!(
-                "its checksum is {found:08x}, its content gives {expected:08x}{hint}"
-            )));
+    /// Corruption, naming the file, the block and what is wrong; `EncryptionKey` if its key was added after
+    /// the user's key was changed, and this process does not know that.
+    pub(super) fn open(
+        self,
+        keys: Option<&Keyring>,
+        path: &Path,
+        block: BlockId,
+        bytes: &mut [u8],
+    ) -> Result<()> {
+        self.check(path, block, bytes)?;
+        let (page, trailer) = bytes.split_at_mut(self.page_size());
+        match keys {
+            None if trailer.iter().all(|&byte| byte == 0) => Ok(()),
+            None => Err(damaged(
+                path,
+                block,
+                self,
+                "behind its page there is something that this build does not know",
+            )),
+            Some(keys) => keys
+                .open_block(block.0, &mut page[CHECKSUM_BYTES..], trailer)
+                .map_err(|refused| refused.into_error(place(path, block, self))),
         }
-        if bytes[self.page_size()..].iter().any(|&byte| byte != 0) {
-            return Err(damaged("behind its page there is something that this build does not know".into()));
-        }
-        Ok(())
     }
+
+    /// Which key a block that was read is enciphered with.
+    ///
+    /// # Errors
+    /// As [`Codec::open`], which looks at more.
+    pub(super) fn key_of(self, path: &Path, block: BlockId, bytes: &[u8]) -> Result<u32> {
+        self.check(path, block, bytes)?;
+        Ok(Keyring::key_of(&bytes[self.page_size()..]))
+    }
+
+    /// Checks the checksum of a block.
+    fn check(self, path: &Path, block: BlockId, bytes: &[u8]) -> Result<()> {
+        let (found, expected) = (stored(bytes), checksum(block, bytes));
+        if found == expected {
+            return Ok(());
+        }
+        let hint = if bytes.iter().all(|&b| b == 0) {
+            "; the block is all zeroes, as if it had never been written"
+        } else {
+            ""
+        };
+        Err(damaged(
+            path,
+            block,
+            self,
+            &format!("its checksum is {found:08x}, its content gives {expected:08x}{hint}"),
+        ))
+    }
+}
+
+/// A block, for people.
+fn place(path: &Path, block: BlockId, codec: Codec) -> String {
+    let (place, at) = (block.within(), block.within().saturating_mul(codec.block_size as u64));
+    format!("{}: block {place} (byte {at})", path.display())
+}
+
+#[cold]
+fn damaged(path: &Path, block: BlockId, codec: Codec, why: &str) -> Error {
+    Error::corruption(format!("{} is damaged: {why}", place(path, block, codec)))
 }
 
 fn checksum(block: BlockId, bytes: &[u8]) -> u32 {
@@ -145,16 +212,16 @@ mod tests {
         for trailer_bytes in [0, 8, 32] {
             let codec = codec(512, trailer_bytes);
             let mut bytes: Vec<u8> = (0..512).map(|n| n as u8).collect();
-            codec.seal(BlockId(7), &mut bytes);
+            codec.seal(None, BlockId(7), &mut bytes);
             assert_eq!(
                 bytes[4..512 - trailer_bytes],
                 (4..512 - trailer_bytes).map(|n| n as u8).collect::<Vec<_>>()[..]
             );
-            codec.open(path, BlockId(7), &bytes).expect("just sealed");
-            assert!(codec.open(path, BlockId(8), &bytes).expect_err("misplaced").is_corruption());
+            codec.open(None, path, BlockId(7), &mut bytes).expect("just sealed");
+            assert!(codec.open(None, path, BlockId(8), &mut bytes).expect_err("misplaced").is_corruption());
             for bit in 0..512 * 8 {
                 bytes[bit / 8] ^= 1 << (bit % 8);
-                assert!(codec.open(path, BlockId(7), &bytes).is_err(), "bit {bit}");
+                assert!(codec.open(None, path, BlockId(7), &mut bytes).is_err(), "bit {bit}");
                 bytes[bit / 8] ^= 1 << (bit % 8);
             }
         }
@@ -164,7 +231,7 @@ mod tests {
     fn a_hole_in_the_file_is_not_a_block() {
         for block_size in [512, 4096, 65536] {
             let error = codec(block_size, 0)
-                .open(Path::new("v"), BlockId(300), &vec![0; block_size])
+                .open(None, Path::new("v"), BlockId(300), &mut vec![0; block_size])
                 .expect_err("zeroes");
             assert!(error.to_string().contains("never been written"), "{error}");
         }
@@ -174,9 +241,39 @@ mod tests {
     fn what_another_codec_left_behind_a_page_is_refused() {
         let mut bytes = vec![1; 512];
         seal(BlockId(7), &mut bytes);
-        codec(512, 0).open(Path::new("v"), BlockId(7), &bytes).expect("all of it is the page");
-        let error = codec(512, 32).open(Path::new("v"), BlockId(7), &bytes).expect_err("a trailer");
+        codec(512, 0).open(None, Path::new("v"), BlockId(7), &mut bytes).expect("all of it is the page");
+        let error = codec(512, 32).open(None, Path::new("v"), BlockId(7), &mut bytes).expect_err("a trailer");
         assert!(error.is_corruption() && error.to_string().contains("does not know"), "{error}");
+    }
+
+    /// With the checksum put right after each change, so that only the tag tells.
+    #[cfg(feature = "encryption")]
+    #[test]
+    fn a_block_that_was_changed_moved_or_brought_from_elsewhere_is_refused_whatever_its_checksum() {
+        for cipher in [Cipher::Aes256Gcm, Cipher::ChaCha20Poly1305] {
+            let (codec, path) = (Codec::of_cipher(512, Some(cipher)).expect("possible"), Path::new("v"));
+            let (keys, other) = (Keyring::of_nobody(cipher), Keyring::of_nobody(cipher));
+            let page: Vec<u8> = (0..codec.page_size()).map(|n| n as u8).collect();
+            let mut block = page.clone();
+            block.resize(512, 0);
+            codec.seal(Some(&keys), BlockId(7), &mut block);
+            assert!(!block.windows(8).any(|window| page.windows(8).any(|clear| clear == window)));
+            let mut opened = block.clone();
+            codec.open(Some(&keys), path, BlockId(7), &mut opened).expect("just sealed");
+            assert_eq!(opened[CHECKSUM_BYTES..page.len()], page[CHECKSUM_BYTES..]);
+            let refused = |keys: Option<&Keyring>, number: u64, change: &dyn Fn(&mut [u8])| {
+                let mut block = block.clone();
+                change(&mut block);
+                seal(BlockId(number), &mut block);
+                let error = codec.open(keys, path, BlockId(number), &mut block).expect_err("not the same");
+                assert!(error.is_corruption(), "{error}");
+            };
+            for bit in CHECKSUM_BYTES * 8..512 * 8 {
+                refused(Some(&keys), 7, &|block| block[bit / 8] ^= 1 << (bit % 8));
+            }
+            refused(Some(&keys), 8, &|_| {});
+            refused(Some(&other), 7, &|_| {});
+        }
     }
 
     #[test]

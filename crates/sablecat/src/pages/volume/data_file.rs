@@ -11,6 +11,7 @@ use sablecat_os::disk::{DIRECT_ALIGNMENT, Disk, File, How};
 use super::codec::Codec;
 use super::growth::{Growth, Tail};
 use super::scratch::Scratch;
+use crate::crypt::Keyring;
 use crate::error::{Error, Result};
 use crate::pages::allocation::BitSpace;
 use crate::pages::allocation::first_within;
@@ -27,6 +28,7 @@ pub(super) struct DataFile {
     file: Arc<dyn File>,
     volume: VolumeId,
     codec: Codec,
+    keys: Option<Arc<Keyring>>,
     read_only: bool,
     growth: Growth,
 }
@@ -47,11 +49,12 @@ impl DataFile {
         path: &Path,
         file: Arc<dyn File>,
         volume: VolumeId,
-        codec: Codec,
+        (codec, keys): (Codec, Option<Arc<Keyring>>),
         read_only: bool,
     ) -> Result<DataFile> {
         let length = file.len().map_err(|e| Error::io("finding the size of", path, e))?;
-        Ok(DataFile { path: path.to_owned(), file, volume, codec, read_only, growth: Growth::new(length) })
+        let growth = Growth::new(length);
+        Ok(DataFile { path: path.to_owned(), file, volume, codec, keys, read_only, growth })
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -94,6 +97,22 @@ impl DataFile {
     /// Reads and verifies blocks, `first` and those after it, as many as `buffer` has room for, in one call.
     /// `buffer` is aligned.
     pub(super) fn read_neighbours(&self, first: BlockId, buffer: &mut [u8]) -> Result<()> {
+        self.read_raw(first, buffer)?;
+        (first.0..)
+            .zip(buffer.chunks_exact_mut(self.codec.block_size()))
+            .try_for_each(|(n, bytes)| self.codec.open(self.keys.as_deref(), &self.path, BlockId(n), bytes))
+    }
+
+    /// Which key a block of this volume is enciphered with.
+    pub(super) fn key_of(&self, number: BlockId) -> Result<u32> {
+        let mut scratch = Scratch::take();
+        let bytes = &mut scratch[..self.codec.block_size()];
+        self.read_raw(number, bytes)?;
+        self.codec.key_of(&self.path, number, bytes)
+    }
+
+    /// Reads blocks as they are in the file.
+    fn read_raw(&self, first: BlockId, buffer: &mut [u8]) -> Result<()> {
         let blocks = (buffer.len() / self.codec.block_size()) as u64;
         let Some(at) = self.offset(first, blocks) else {
             let (from, to) = (first.within(), first.within() + blocks.saturating_sub(1));
@@ -115,9 +134,7 @@ impl DataFile {
                 missing * self.codec.block_size() as u64
             )));
         }
-        (first.0..)
-            .zip(buffer.chunks_exact(self.codec.block_size()))
-            .try_for_each(|(n, bytes)| self.codec.open(&self.path, BlockId(n), bytes))
+        Ok(())
     }
 
     /// Writes blocks of this volume that carry their checksums already, `first` and those after it.

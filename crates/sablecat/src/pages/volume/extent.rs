@@ -28,7 +28,7 @@ impl Volume {
             let bytes = &mut scratch[..blocks * block_size];
             for (n, block) in (from..).zip(bytes.chunks_exact_mut(block_size)) {
                 fill(n, &mut block[..page_size])?;
-                sealed.push(self.codec.seal(BlockId(first.0 + n), block));
+                sealed.push(self.codec.seal(self.keys(), BlockId(first.0 + n), block));
             }
             self.write_sealed(BlockId(first.0 + from), bytes)?;
         }

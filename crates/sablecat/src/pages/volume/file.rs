@@ -9,7 +9,7 @@
 
 use std::ops::Range;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use sablecat_os::atomic::{Ordering, fence};
 use sablecat_os::disk::{Disk, File};
@@ -25,6 +25,7 @@ use super::orphans;
 use super::scan::{self, Found, InUse};
 use super::superblock::{self, Superblock};
 use super::watch::Watch;
+use crate::crypt::Keyring;
 use crate::error::{Error, Result};
 use crate::pages::allocation::{BlockSpace, Bounds};
 use crate::types::{Berth, BlockId, PageId, SealedBlock, VolumeId};
@@ -33,6 +34,8 @@ use crate::types::{Berth, BlockId, PageId, SealedBlock, VolumeId};
 #[derive(Debug)]
 pub(crate) struct Volume {
     pub(super) codec: Codec,
+    /// What blocks are enciphered with, if they are.
+    pub(super) keys: Option<Arc<Keyring>>,
     pub(super) read_only: bool,
     /// The main volume first.
     pub(super) files: Vec<DataFile>,
@@ -45,6 +48,8 @@ pub(crate) struct Volume {
     pub(super) in_doubt: bool,
     /// Where a superblock newer than the one that was found at opening may be.
     pub(super) passed_by: Vec<Berth>,
+    /// Some copy of the keys could not be read then.
+    pub(super) are_keys_damaged: bool,
 }
 
 impl Volume {
@@ -57,7 +62,7 @@ impl Volume {
     /// reading only. Then all that was read before, as what that generation names, is so.
     ///
     /// # Errors
-    /// As [`Volume::open`].
+    /// As [`Volume::open_with`].
     pub(crate) fn is_newest(&self, generation: u64) -> Result<bool> {
         // The look must not be taken before the reads that it is to justify; pairs with the flushes around a
         // superblock's write.
@@ -86,7 +91,7 @@ impl Volume {
     /// checkpoint.
     ///
     /// # Errors
-    /// As [`Volume::open`].
+    /// As [`Volume::open_with`].
     pub(crate) fn follow(&self) -> Result<()> {
         let (newest, watch) = if self.read_only {
             Watch::again(self.file(), self.path())?
@@ -208,6 +213,25 @@ impl Volume {
     #[inline]
     pub(crate) fn page_size(&self) -> usize {
         self.codec.page_size()
+    }
+
+    /// What blocks are enciphered with, if they are.
+    #[inline]
+    pub(super) fn keys(&self) -> Option<&Keyring> {
+        self.keys.as_deref()
+    }
+
+    /// The keys of the environment, if it is encrypted.
+    pub(crate) fn keyring(&self) -> Option<&Arc<Keyring>> {
+        self.keys.as_ref()
+    }
+
+    /// Which key a block is enciphered with.
+    ///
+    /// # Errors
+    /// As [`Volume::read_block`].
+    pub(crate) fn key_of(&self, number: BlockId) -> Result<u32> {
+        self.of(number)?.key_of(number)
     }
 
     /// Where the main volume is.

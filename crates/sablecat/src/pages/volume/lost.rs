@@ -16,6 +16,7 @@ use sablecat_os::disk::{AlignedBuf, Disk};
 use super::file::Volume;
 use super::map::{Node, Place};
 use super::superblock::{Newest, Superblock};
+use crate::crypt::Encryption;
 use crate::error::{Error, Result};
 
 impl Superblock {
@@ -43,8 +44,13 @@ impl Volume {
     /// # Errors
     /// Invalid, and nothing was written, if the file is not as that superblock says; those of the file: it
     /// may be tried again.
-    pub(crate) fn put_back(disk: &dyn Disk, path: &Path, lost: &Superblock) -> Result<()> {
-        let volume = Volume::join(disk, path, false, false)?;
+    pub(crate) fn put_back(
+        disk: &dyn Disk,
+        path: &Path,
+        lost: &Superblock,
+        encryption: Option<&Encryption>,
+    ) -> Result<()> {
+        let volume = Volume::join(disk, path, (false, false), encryption)?;
         let another = |why: &str| {
             Error::invalid(format!(
                 "{}: it is not as checkpoint {} left it: {why}",

@@ -18,6 +18,7 @@ use super::map::MapReader;
 use super::placement::{Declared, ExtraVolume};
 use super::superblock::{self, Newest, Superblock};
 use super::watch::Watch;
+use crate::crypt::{Encryption, Keyring};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pages::allocation::{RESERVED_BYTES, first_within};
 use crate::types::{Berth, VolumeId};
@@ -30,16 +31,12 @@ struct Opening<'a> {
     /// Nobody else has them open.
     alone: bool,
     declared: &'a Declared,
+    encryption: Option<&'a Encryption>,
 }
 
 impl Volume {
-    /// Creates the file of an empty main volume; it is durable, or not there at all, whatever happens
-    /// meanwhile.
-    ///
-    /// The file is made under a name of its own and renamed, replacing a file of that name if there is one.
-    ///
-    /// # Errors
-    /// Those of the disk.
+    /// Creates the file of an empty main volume without encryption: see [`Volume::create_with`].
+    #[cfg(test)]
     pub(crate) fn create(
         disk: &dyn Disk,
         path: &Path,
@@ -47,6 +44,24 @@ impl Volume {
         uuid: [u8; 16],
         direct: bool,
     ) -> Result<Volume> {
+        Volume::create_with(disk, path, codec, uuid, (direct, None))
+    }
+
+    /// Creates the file of an empty main volume; it is durable, or not there at all, whatever happens
+    /// meanwhile.
+    ///
+    /// The file is made under a name of its own and renamed, replacing a file of that name if there is one.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub(crate) fn create_with(
+        disk: &dyn Disk,
+        path: &Path,
+        codec: Codec,
+        uuid: [u8; 16],
+        (direct, encryption): (bool, Option<&Encryption>),
+    ) -> Result<Volume> {
+        debug_assert_eq!(codec.cipher(), encryption.map(|encryption| encryption.cipher));
         let mut unfinished = path.as_os_str().to_owned();
         unfinished.push(".new");
         let unfinished = PathBuf::from(unfinished);
@@ -55,6 +70,9 @@ impl Volume {
         let io = |e| Error::io("creating", &unfinished, e);
         file.set_len(0).map_err(io)?;
         file.set_len(RESERVED_BYTES).map_err(io)?;
+        if let Some(encryption) = encryption {
+            Keyring::create(encryption, uuid, &*file, &unfinished)?;
+        }
         let initial = Superblock::initial(uuid, codec);
         superblock::write(&*file, &unfinished, &initial, Berth::usual(initial.generation))?;
         file.sync().map_err(io)?;
@@ -62,10 +80,11 @@ impl Volume {
         disk.rename(&unfinished, path).map_err(|e| Error::io("creating", path, e))?;
         let directory = path.parent().unwrap_or(Path::new(""));
         disk.sync_dir(directory).map_err(|e| Error::io("flushing the directory", directory, e))?;
-        Volume::open(disk, path, direct, false)
+        Volume::open_with(disk, path, direct, &Declared::default(), encryption)
     }
 
-    /// Opens the main volume at its newest complete generation, and those that it names.
+    /// Opens the main volume, which is not encrypted, at its newest complete generation, and those that it
+    /// names.
     ///
     /// Unless read-only, that generation's superblock is written once more and flushed: it may have reached
     /// the file but not the disk when its writer died, and what follows relies on it. So it is to where
@@ -73,22 +92,25 @@ impl Volume {
     ///
     /// # Errors
     /// Not found; corruption if no superblock is valid; invalid for another format version, or if a file is
-    /// there in the place of another volume and is not that volume as it was left; those of the disk.
+    /// there in the place of another volume and is not that volume as it was left; `EncryptionKey` if no key
+    /// was given to one that is encrypted, another than its own, or one to one that is not; those of the
+    /// disk.
+    #[cfg(test)]
     pub(crate) fn open(disk: &dyn Disk, path: &Path, direct: bool, read_only: bool) -> Result<Volume> {
         let volume = Volume::begin(
             disk,
             path,
-            Opening { direct, read_only, alone: true, declared: &Declared::default() },
+            Opening { direct, read_only, alone: true, declared: &Declared::default(), encryption: None },
         )?;
         volume.make_sure()?;
         Ok(volume)
     }
 
-    /// As [`Volume::open`], to be written to; then adds the volumes, and goes by the rules, that are declared
+    /// As `Volume::open`, to be written to; then adds the volumes, and goes by the rules, that are declared
     /// and were not known. Durable when it returns.
     ///
     /// # Errors
-    /// As [`Volume::open`]; invalid for what cannot be declared; corruption if it is in doubt which
+    /// As [`Volume::open_with`]; invalid for what cannot be declared; corruption if it is in doubt which
     /// superblock is the newest; exists if there are other files in the places of new volumes. The
     /// environment is what it was then; a file may have been made that nothing names.
     pub(crate) fn open_with(
@@ -96,10 +118,12 @@ impl Volume {
         path: &Path,
         direct: bool,
         declared: &Declared,
+        encryption: Option<&Encryption>,
     ) -> Result<Volume> {
-        let mut volume =
-            Volume::begin(disk, path, Opening { direct, read_only: false, alone: true, declared })?;
+        let how = Opening { direct, read_only: false, alone: true, declared, encryption };
+        let mut volume = Volume::begin(disk, path, how)?;
         volume.make_sure()?;
+        volume.mend_keys()?;
         volume.add(disk, direct, declared)?;
         Ok(volume)
     }
@@ -107,19 +131,30 @@ impl Volume {
     /// Opens a volume that other processes have open, writing nothing.
     ///
     /// # Errors
-    /// As [`Volume::open`].
-    pub(crate) fn join(disk: &dyn Disk, path: &Path, direct: bool, read_only: bool) -> Result<Volume> {
-        Volume::begin(disk, path, Opening { direct, read_only, alone: false, declared: &Declared::default() })
+    /// As [`Volume::open_with`].
+    pub(crate) fn join(
+        disk: &dyn Disk,
+        path: &Path,
+        (direct, read_only): (bool, bool),
+        encryption: Option<&Encryption>,
+    ) -> Result<Volume> {
+        let declared = &Declared::default();
+        Volume::begin(disk, path, Opening { direct, read_only, alone: false, declared, encryption })
     }
 
     /// Opens volumes to read what others may be writing; those that were moved are where they are declared to
     /// be.
     ///
     /// # Errors
-    /// As [`Volume::open`]; invalid if the declaration has volumes or rules that are not known.
-    pub(crate) fn read(disk: &dyn Disk, path: &Path, declared: &Declared) -> Result<Volume> {
-        let volume =
-            Volume::begin(disk, path, Opening { direct: false, read_only: true, alone: false, declared })?;
+    /// As [`Volume::open_with`]; invalid if the declaration has volumes or rules that are not known.
+    pub(crate) fn read(
+        disk: &dyn Disk,
+        path: &Path,
+        declared: &Declared,
+        encryption: Option<&Encryption>,
+    ) -> Result<Volume> {
+        let how = Opening { direct: false, read_only: true, alone: false, declared, encryption };
+        let volume = Volume::begin(disk, path, how)?;
         let known = volume.superblock().placement;
         let placement = declared.over(&known, volume.first_of_extra())?;
         if placement.volumes.len() != known.volumes.len() || placement.rules != known.rules {
@@ -142,21 +177,37 @@ impl Volume {
     /// The newest complete superblock of a main volume, of which nothing else is looked at.
     ///
     /// # Errors
-    /// As [`Volume::open`].
+    /// As [`Volume::open_with`].
     pub(crate) fn look(disk: &dyn Disk, path: &Path) -> Result<Superblock> {
         Volume::look_closely(disk, path).map(|newest| newest.superblock)
+    }
+
+    /// The keys of an environment of which nothing else is looked at, if it is encrypted.
+    ///
+    /// # Errors
+    /// As [`Volume::open_with`].
+    pub(crate) fn look_at_keys(
+        disk: &dyn Disk,
+        path: &Path,
+        superblock: &Superblock,
+        encryption: Option<&Encryption>,
+    ) -> Result<Option<Arc<Keyring>>> {
+        if superblock.codec.cipher().is_none() && encryption.is_none() {
+            return Ok(None);
+        }
+        unlock(&open_main(disk, path, false, true)?, path, superblock, encryption).map(|(keys, _)| keys)
     }
 
     /// As [`Volume::look`], with what was found wrong on the way.
     ///
     /// # Errors
-    /// As [`Volume::open`].
+    /// As [`Volume::open_with`].
     pub(crate) fn look_closely(disk: &dyn Disk, path: &Path) -> Result<Newest> {
         superblock::read_newest(&*open_main(disk, path, false, true)?, path)
     }
 
     fn begin(disk: &dyn Disk, path: &Path, how: Opening<'_>) -> Result<Volume> {
-        let Opening { direct, read_only, declared, .. } = how;
+        let Opening { direct, read_only, declared, encryption, .. } = how;
         let open = |direct| open_main(disk, path, direct, read_only);
         let mut file = open(false)?;
         let (newest, watch) = if read_only {
@@ -170,17 +221,23 @@ impl Volume {
         if direct && !read_only && codec.block_size() >= DIRECT_PAGE_MIN {
             file = open(true)?;
         }
+        let (keys, key_complaints) = unlock(&file, path, &superblock, encryption)?;
+        let made = (codec, keys.clone());
         let mut volume = Volume {
             codec,
+            keys,
             read_only,
-            files: vec![DataFile::new(path, file, VolumeId::MAIN, codec, read_only)?],
+            files: vec![DataFile::new(path, file, VolumeId::MAIN, made, read_only)?],
             map: MapReader::new(superblock.map()),
             in_force: Mutex::new((superblock, newest.berth)),
             watch: Mutex::new(watch),
             complaints: newest.complaints,
             in_doubt: newest.in_doubt,
             passed_by: newest.passed_by,
+            are_keys_damaged: false,
         };
+        volume.are_keys_damaged = !key_complaints.is_empty();
+        volume.complaints.extend(key_complaints);
         let superblock = volume.superblock();
         for (number, extra) in superblock.placement.numbered() {
             let path =
@@ -245,8 +302,17 @@ impl Volume {
             ));
         }
         self.complaints.extend(complaints);
-        self.files.push(DataFile::new(path, file, number, self.codec, self.read_only)?);
+        let made = (self.codec, self.keys.clone());
+        self.files.push(DataFile::new(path, file, number, made, self.read_only)?);
         Ok(())
+    }
+
+    /// Writes copies of the keys again that could not be read.
+    fn mend_keys(&self) -> Result<()> {
+        match &self.keys {
+            Some(keys) if self.are_keys_damaged => keys.mend(),
+            _ => Ok(()),
+        }
     }
 
     /// Adds what is declared to what the superblock says. New files are made first; then one superblock, of
@@ -279,7 +345,7 @@ impl Volume {
                 generation: 0,
             };
             extra::create(disk, &path, &header, known)?;
-            let how = Opening { direct, read_only: false, alone: true, declared };
+            let how = Opening { direct, read_only: false, alone: true, declared, encryption: None };
             self.open_extra(disk, how, &next, (number, extra), &path)?;
         }
         let berth = self.berths_of_next().next().expect("there are several");
@@ -295,6 +361,34 @@ impl Volume {
 
     fn directory(&self) -> PathBuf {
         self.path().parent().unwrap_or(Path::new("")).to_owned()
+    }
+}
+
+/// The keys of an environment in the file of its main volume, if it has any; and what is wrong with copies of
+/// them.
+///
+/// # Errors
+/// `EncryptionKey` if a user's key is missing, wrong, or not needed; corruption; those of the file.
+fn unlock(
+    file: &Arc<dyn File>,
+    path: &Path,
+    superblock: &Superblock,
+    encryption: Option<&Encryption>,
+) -> Result<(Option<Arc<Keyring>>, Vec<String>)> {
+    match (superblock.codec.cipher(), encryption) {
+        (None, None) => Ok((None, Vec::new())),
+        (None, Some(_)) => Err(Error::new(
+            ErrorKind::EncryptionKey,
+            format!(
+                "{}: a key was given, and the environment is not encrypted; open it without one; to encrypt it, copy it into a new environment that is made with a key",
+                path.display()
+            ),
+        )),
+        (Some(cipher), encryption) => {
+            let of = (cipher, superblock.uuid);
+            Keyring::read(Arc::clone(file), path, of, encryption)
+                .map(|(keys, complaints)| (Some(Arc::new(keys)), complaints))
+        }
     }
 }
 

@@ -6,8 +6,8 @@
 //! 24  block size u32            28  flags u32 (bit 0: closed cleanly)
 //! 32  uuid 16
 //! 48  generation u64            56  checkpoint LSN u64         64  log position u64
-//! 72  map root block u64        80  map height u8   81  codec u8 = 0, trailer bytes u16 (codec.rs)   84  page ids below this may be in use u32
-//! 88  blocks high water u64     96  next tree u32  100  key u32 = 0: which one the codec uses     104 page count u64
+//! 72  map root block u64        80  map height u8   81  codec u8, trailer bytes u16 (codec.rs)   84  page ids below this may be in use u32
+//! 88  blocks high water u64     96  next tree u32  100  zero u32    104 page count u64
 //! 112 time of the checkpoint u64, ms since 1970           120 log floor u64
 //! 128 what is kept to go back: journal, epochs (keeping.rs), to 2560; zero otherwise
 //! 2560 other volumes, and what is placed in them (placement.rs), to 4096; zero otherwise
@@ -52,6 +52,7 @@ use super::codec::Codec;
 use super::keeping::{self, Epoch, Journal};
 use super::map::{MapRoot, height_max};
 use super::placement::{ExtraVolume, Placement};
+use crate::crypt::{self, Cipher};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pages::allocation::{Bounds, RESERVED_BYTES, first_within};
 use crate::region::DRAFT_BYTES;
@@ -257,6 +258,7 @@ impl Superblock {
         put(64, &self.log_position.0.to_le_bytes());
         put(72, &self.map_root.0.to_le_bytes());
         put(80, &[self.map_height]);
+        put(81, &[self.codec.number()]);
         put(82, &((self.codec.block_size() - self.codec.page_size()) as u16).to_le_bytes());
         put(84, &self.pages_high.to_le_bytes());
         put(88, &self.blocks_high.to_le_bytes());
@@ -417,18 +419,33 @@ fn decode(bytes: &[u8]) -> Copy {
         Some(Err(why)) => return Copy::Damaged(why),
     };
     // Checked before the sizes: a codec may have others.
-    if bytes[CODEC_AT] != 0 {
-        return Copy::Unknown(format!(
-            "the volume's blocks are made by codec {}, which this build does not know; use a newer build",
-            bytes[CODEC_AT]
-        ));
-    }
-    let codec =
-        match Codec::new(u32_at(bytes, 24) as usize, usize::from(u16::from_le_bytes([bytes[82], bytes[83]])))
-        {
-            Ok(codec) => codec,
-            Err(why) => return Copy::Damaged(why),
-        };
+    let cipher = match bytes[CODEC_AT] {
+        0 => None,
+        number => match Cipher::of_number(number) {
+            None => {
+                return Copy::Unknown(format!(
+                    "the volume's blocks are made by codec {number}, which this build does not know; use a newer build"
+                ));
+            }
+            Some(cipher) if !crypt::IS_BUILT_IN => {
+                return Copy::Unknown(format!(
+                    "the volume is encrypted ({}), and this build has no encryption; use one with the feature `encryption`",
+                    cipher.name()
+                ));
+            }
+            cipher => cipher,
+        },
+    };
+    let trailer_bytes = usize::from(u16::from_le_bytes([bytes[82], bytes[83]]));
+    let block_size = u32_at(bytes, 24) as usize;
+    let codec = match cipher {
+        None => Codec::new(block_size, trailer_bytes),
+        cipher => Codec::of_cipher(block_size, cipher),
+    };
+    let codec = match codec {
+        Ok(codec) => codec,
+        Err(why) => return Copy::Damaged(why),
+    };
     let mut superblock = Superblock {
         uuid: std::array::from_fn(|n| bytes[32 + n]),
         codec,

@@ -36,6 +36,7 @@ pub(crate) fn publish(
 ) -> Result<Lsn> {
     let me = changes.participant();
     let slot = me.slot();
+    log.encipher(record);
     let needed = record.len() + log.stamp_bytes();
     let role = loop {
         log.ensure_room(needed, super::caller(pages, me.number()))?;

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use sablecat_os::disk::File;
 
 use super::runs::Place;
+use crate::crypt::{RunKey, RunKeys};
 use crate::error::{Error, Result};
 
 /// A file without a name.
@@ -20,6 +21,7 @@ pub(in crate::txn) struct RunFile {
     file: Arc<dyn File>,
     /// The name that it had when it was made, for errors.
     path: PathBuf,
+    keys: Option<RunKeys>,
     space: Mutex<Space>,
 }
 
@@ -71,7 +73,13 @@ impl Space {
 impl RunFile {
     pub(in crate::txn) fn make(place: &Place) -> Result<Arc<RunFile>> {
         let (file, path) = place.make_file()?;
-        Ok(Arc::new(RunFile { file, path, space: Mutex::default() }))
+        let keys = place.cipher.and_then(RunKeys::random);
+        Ok(Arc::new(RunFile { file, path, keys, space: Mutex::default() }))
+    }
+
+    /// What a new run is enciphered with, if it is to be.
+    pub(super) fn new_key(&self) -> Option<RunKey> {
+        self.keys.as_ref().map(RunKeys::next)
     }
 
     fn space(&self) -> MutexGuard<'_, Space> {

@@ -16,7 +16,9 @@
 //! one, empty, for a while; and processes of one number, in different namespaces, have nothing to choose
 //! alike.
 //!
-//! Nothing here is read by another process or after a crash, so there are no checksums and no versions.
+//! Nothing here is read by another process or after a crash, so there are no checksums and no versions. In an
+//! environment that is encrypted each block is enciphered, with its tag behind it, by keys that are nowhere
+//! but in memory (crypt/run_key.rs).
 
 use std::cell::RefCell;
 use std::cmp::Ordering;
@@ -30,6 +32,7 @@ use sablecat_os::disk::{Disk, File, How};
 use super::run_file::{Extent, RunFile};
 use super::short::Short;
 use super::write_set::{Pending, Slot};
+use crate::crypt::{self, Cipher, RunKey};
 use crate::error::{Error, Result};
 use crate::txn::catalog::Comparator;
 
@@ -53,6 +56,8 @@ pub(crate) struct Place {
     pub(crate) directory: PathBuf,
     /// So many bytes of a write set stay in memory, about.
     pub(crate) bytes_max: usize,
+    /// What is put aside is enciphered, if the environment is.
+    pub(crate) cipher: Option<Cipher>,
 }
 
 impl Place {
@@ -107,6 +112,7 @@ pub(super) fn entry_bytes(key: &[u8], slot: Option<&Pending>) -> u64 {
 #[derive(Debug)]
 pub(in crate::txn) struct Run {
     extent: Extent,
+    key: Option<RunKey>,
     /// How often what is in it was merged.
     level: u32,
     blocks: Vec<Block>,
@@ -166,8 +172,10 @@ impl Writer {
     }
 
     fn begin_merged(file: &Arc<RunFile>, bytes_max: u64, level: u32) -> Writer {
-        let extent = Extent::take(file, bytes_max);
-        let run = Run { extent, level, blocks: Vec::new(), last: RefCell::default() };
+        let key = file.new_key();
+        let tags = key.as_ref().map_or(0, |_| crypt::RUN_BYTES as u64 * (bytes_max / BLOCK_BYTES as u64 + 1));
+        let extent = Extent::take(file, bytes_max + tags);
+        let run = Run { extent, key, level, blocks: Vec::new(), last: RefCell::default() };
         Writer { run, buffer: Vec::new(), begun: 0, written: 0 }
     }
 
@@ -199,6 +207,9 @@ impl Writer {
 
     fn end_block(&mut self) {
         if let Some(block) = self.run.blocks.last_mut() {
+            if let Some(key) = &self.run.key {
+                key.seal(block.at, &mut self.buffer, self.begun);
+            }
             block.len = self.buffer.len() - self.begun;
         }
         self.begun = self.buffer.len();
@@ -234,6 +245,14 @@ impl Run {
         if read < bytes.len() {
             return Err(Error::corruption(format!(
                 "a part of a large transaction in {} is cut off",
+                self.extent.path().display()
+            )));
+        }
+        if let Some(key) = &self.key
+            && !key.open(block.at, &mut bytes)
+        {
+            return Err(Error::corruption(format!(
+                "a part of a large transaction in {} is not what was written",
                 self.extent.path().display()
             )));
         }

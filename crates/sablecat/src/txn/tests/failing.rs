@@ -79,7 +79,8 @@ fn a_checkpoint_that_waited_for_one_whose_flush_failed_does_not_go_on() {
         assert_eq!([failed, waited], [Err(ErrorKind::Poisoned); 2], "seed {seed}");
         for survival in Survival::ALL {
             let left = sim.crash_as(survival, seed);
-            let volume = Volume::open_with(&left, Path::new(PATH), false, &Declared::default()).unwrap();
+            let volume =
+                Volume::open_with(&left, Path::new(PATH), false, &Declared::default(), None).unwrap();
             let pages =
                 Pages::new(Arc::new(Region::private(geometry(300, 8)).unwrap()), None, access::check_page)
                     .unwrap();

@@ -83,6 +83,7 @@ fn spilling_kernel(region: Region, volume: Option<Volume>, spill: Option<Place>)
         LogMemory::new(region.log_words().cast(), Ring::new(region.ring(), region.geometry().ring_bytes))
     };
     let config = LogConfig {
+        keys: None,
         segment_bytes: 65536,
         uuid: [0; 16],
         direct: true,

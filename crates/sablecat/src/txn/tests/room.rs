@@ -68,7 +68,7 @@ fn a_transaction_of_more_pages_than_frames_commits_and_leaves_everybody_their_sn
 
 /// Has write sets keep so many bytes in memory.
 fn spilling(disk: &SimDisk, bytes_max: usize) -> Place {
-    Place { disk: Arc::new(disk.clone()), directory: "".into(), bytes_max }
+    Place { disk: Arc::new(disk.clone()), directory: "".into(), bytes_max, cipher: None }
 }
 
 /// A store of few frames, and a place for large write sets.

@@ -43,7 +43,7 @@ impl Two {
             ),
         );
         let region = first.kernel.pages.region.again().expect("memory");
-        let volume = Volume::join(&sim, Path::new(PATH), false, false).expect("there");
+        let volume = Volume::join(&sim, Path::new(PATH), (false, false), None).expect("there");
         let second = Store { kernel: kernel(region, Some(volume)), tree: first.tree.clone() };
         let two = Two { sim, disk, first: Arc::new(first), second: Arc::new(second) };
         two.first.change(0..200, 0);
@@ -58,7 +58,7 @@ impl Two {
     /// that is.
     fn check_files(&self, survival: Survival, seed: u64) -> Superblock {
         let left = self.sim.crash_as(survival, seed);
-        let volume = Volume::open_with(&left, Path::new(PATH), false, &Declared::default()).unwrap();
+        let volume = Volume::open_with(&left, Path::new(PATH), false, &Declared::default(), None).unwrap();
         assert_eq!(volume.complaints(), [""; 0]);
         assert!(!volume.is_in_doubt());
         let pages =
@@ -367,7 +367,8 @@ fn who_was_taken_for_dead_before_it_settled_a_superblock_poisons_nothing() {
     assert!(membership.take().unwrap());
     let region = two.first.kernel.pages.region.again().expect("memory").joined_as(membership);
     region.member(1).enter(1, None, "test");
-    let late = kernel(region, Some(Volume::join(&two.sim, Path::new(PATH), false, false).expect("there")));
+    let late =
+        kernel(region, Some(Volume::join(&two.sim, Path::new(PATH), (false, false), None).expect("there")));
     let (late, second) = (&late.pages, &two.second.kernel.pages);
     let seats: Vec<_> = (0..2).map(|_| second.participants.sit().unwrap()).collect();
     let stopped = second.hold_checkpoint(&seats[0]).unwrap();

@@ -232,7 +232,13 @@ impl Trees {
     /// # Errors
     /// Corruption if it has not: the way at this very state leads to it. The tree is damaged, or partly freed
     /// after its removal.
-    pub(in crate::txn) fn check_moved(&self, tree: TreeId, page: PageId, bytes: &[u8], at: Lsn) -> Result<()> {
+    pub(in crate::txn) fn check_moved(
+        &self,
+        tree: TreeId,
+        page: PageId,
+        bytes: &[u8],
+        at: Lsn,
+    ) -> Result<()> {
         if header::born(bytes) > at {
             return Ok(());
         }

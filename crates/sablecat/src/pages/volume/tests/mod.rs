@@ -91,7 +91,7 @@ impl Store {
 
     /// As `open`; volumes that are not there yet are added.
     pub(super) fn open_with(disk: &dyn Disk, volumes: usize) -> Result<Store> {
-        Store::over(Volume::open_with(disk, path(), false, &declared(volumes))?)
+        Store::over(Volume::open_with(disk, path(), false, &declared(volumes), None)?)
     }
 
     fn over(volume: Volume) -> Result<Store> {

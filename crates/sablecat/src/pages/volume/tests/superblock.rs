@@ -266,8 +266,8 @@ fn how_blocks_are_made_is_known_or_refused() {
     }
     let trailed = Superblock { codec: Codec::new(4096, 32).expect("possible"), ..sample() };
     assert_eq!(Superblock::decode(&trailed.encode()), Ok(trailed));
-    let why = with(&|bytes| bytes[81] = 1).expect_err("no such codec");
-    assert!(why.contains("codec 1") && why.contains("newer build"), "{why}");
+    let why = with(&|bytes| bytes[81] = 9).expect_err("no such codec");
+    assert!(why.contains("codec 9") && why.contains("newer build"), "{why}");
     let why = with(&|bytes| bytes[100] = 1).expect_err("a key that no codec uses");
     assert!(why.contains("does not know"), "{why}");
 }

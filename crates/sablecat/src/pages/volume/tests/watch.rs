@@ -27,7 +27,7 @@ fn a_newer_superblock_is_noticed_once_it_counts_and_not_before() {
         let file = disk.open(path(), How::default()).expect("no faults");
         let mut before = vec![0; whole.len()];
         file.read_at(&mut before, at).expect("no faults");
-        let read = || Volume::join(&disk, path(), false, true).expect("a superblock is whole");
+        let read = || Volume::join(&disk, path(), (false, true), None).expect("a superblock is whole");
         let mut noticed = 0;
         // All of the head, the edges of the copy and of sectors, and some of the rest.
         let cuts = (0..=130)
@@ -65,7 +65,7 @@ fn a_newer_superblock_is_noticed_in_whatever_berth_it_is() {
         let store = Store::create(&disk, 512).expect("no faults");
         store.checkpoint(&Changes::from([(1, Some(1))])).expect("no faults");
         let now = store.volume.superblock();
-        let reader = Volume::join(&disk, path(), false, true).expect("whole");
+        let reader = Volume::join(&disk, path(), (false, true), None).expect("whole");
         store
             .volume
             .write_superblock(&Superblock { generation: now.generation + 1, ..now.clone() }, berth)
@@ -89,9 +89,9 @@ fn a_damaged_copy_of_the_newest_superblock_does_not_make_it_old() {
     store.checkpoint(&Changes::from([(1, Some(1))])).expect("no faults");
     let generation = store.volume.generation();
     let file = disk.open(path(), How::default()).expect("no faults");
-    let earlier = Volume::join(&disk, path(), false, true).expect("whole");
+    let earlier = Volume::join(&disk, path(), (false, true), None).expect("whole");
     file.write_at(&[0xff; 64], COPIES_AT[Berth::usual(generation).index()][0]).expect("no faults");
-    let later = Volume::join(&disk, path(), false, true).expect("the other copy is whole");
+    let later = Volume::join(&disk, path(), (false, true), None).expect("the other copy is whole");
     assert_eq!(later.complaints().len(), 1);
     for reader in [&earlier, &later] {
         assert!(reader.is_newest(generation).expect("read"));
@@ -109,7 +109,7 @@ fn a_file_that_went_back_is_an_error() {
     store.checkpoint(&Changes::from([(1, Some(1))])).expect("no faults");
     let before = store.volume.superblock();
     store.checkpoint(&Changes::from([(1, Some(2))])).expect("no faults");
-    let reader = Volume::join(&disk, path(), false, true).expect("whole");
+    let reader = Volume::join(&disk, path(), (false, true), None).expect("whole");
     // As if an older copy had been put in its place.
     let file = disk.open(path(), How::default()).expect("no faults");
     let newest = store.volume.generation();

@@ -146,7 +146,7 @@ fn pages_are_moved_by_who_is_succeeded() {
             Volume::create(&disk, path, crate::pages::volume::tests::plain(512), [7; 16], false).unwrap();
         let first = Store::with_two_leaves(16, 8, Some(volume));
         let region = first.kernel.pages.region.again().expect("memory");
-        let other = kernel(region, Some(Volume::join(&disk, path, false, false).expect("there")));
+        let other = kernel(region, Some(Volume::join(&disk, path, (false, false), None).expect("there")));
         let second = Arc::new(Store { kernel: other, tree: first.tree.clone() });
         first.checkpoint().unwrap();
         // Both leaves go behind the blocks that they had, and leave them free.

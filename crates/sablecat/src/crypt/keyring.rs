@@ -1,0 +1,615 @@
+//! The keyring: the data keys of an environment, as one process has them, and what is enciphered with them.
+//!
+//! ```text
+//! trailer of a block   key u32 | nonce 12 | tag 16        behind the page, of which bytes from 4 on are enciphered
+//! body of a record     key u32 | salt 12 | count u64 | enciphered | tag 16
+//! ```
+//!
+//! Authenticated with the text: the environment's uuid, the number of the key, and of a block its number, of
+//! a record its kind and version. So a block that was moved, or comes from another environment, is found,
+//! though its checksum be right. It is not found that a block is an older one of the same place, unless the
+//! checksum by which it is named tells (pages/volume/codec.rs).
+//!
+//! *Rotation.* A new data key is used for what is written from then on; those there are stay, for what was
+//! written with them. Other processes learn of it by a word that they share ([`Keyring::watch`]), which is
+//! looked at whenever something is enciphered; or when they meet it.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+
+use sablecat_os::atomic::{AtomicU64, Ordering};
+use sablecat_os::disk::File;
+use zeroize::Zeroizing;
+
+use super::aead::{self, Aead, KeyBytes, NONCE_BYTES, TAG_BYTES};
+use super::key_block::{KEYS_MAX, KeyBlock, Wrapped};
+use super::{BLOCK_BYTES, Cipher, Encryption, EncryptionKey, RECORD_BYTES, Refused};
+use crate::error::{Error, ErrorKind, Result};
+
+/// Bytes of the salt of an opening.
+const SALT_BYTES: usize = 12;
+/// Bytes before the text of a record: key, salt, count.
+const HEAD_BYTES: usize = 4 + SALT_BYTES + 8;
+/// Keys of earlier openings that are kept for who reads the log.
+const OPENED_MAX: usize = 16;
+
+const _: () = assert!(BLOCK_BYTES == 4 + NONCE_BYTES + TAG_BYTES);
+const _: () = assert!(RECORD_BYTES == HEAD_BYTES + TAG_BYTES);
+
+/// The keys of an environment.
+pub(crate) struct Keyring {
+    file: Arc<dyn File>,
+    path: PathBuf,
+    uuid: [u8; 16],
+    cipher: Cipher,
+    /// The user's key.
+    by: Mutex<EncryptionKey>,
+    known: RwLock<Arc<Known>>,
+    /// What records of earlier openings were met with.
+    opened: Mutex<Vec<(Salt, Arc<Aead>)>>,
+    /// Held by who changes the keys.
+    changing: Mutex<()>,
+    /// What says the number of the newest key block, and up to which number it was looked for.
+    newest_block: OnceLock<Watch>,
+    looked: AtomicU64,
+}
+
+/// Says the number of the newest key block that any process has written.
+type Watch = Box<dyn Fn() -> u64 + Send + Sync>;
+
+/// What opening records of one salt are of.
+type Salt = (u32, [u8; SALT_BYTES]);
+
+/// What a key block says, opened.
+struct Known {
+    /// The key block's.
+    number: u64,
+    keys: Vec<Arc<DataKey>>,
+    newest: Arc<DataKey>,
+}
+
+struct DataKey {
+    number: u32,
+    bytes: KeyBytes,
+    /// What this opening enciphers log records with.
+    session: OnceLock<Session>,
+}
+
+struct Session {
+    salt: [u8; SALT_BYTES],
+    aead: Aead,
+    records: AtomicU64,
+}
+
+impl fmt::Debug for Keyring {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keyring")
+            .field("path", &self.path)
+            .field("cipher", &self.cipher)
+            .field("newest", &self.newest())
+            .finish_non_exhaustive()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing that is done with it leaves it half done.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn refuse(path: &Path, cipher: Cipher, why: &str) -> Error {
+    Error::new(
+        ErrorKind::EncryptionKey,
+        format!("{}: the environment is encrypted ({}), and {why}", path.display(), cipher.name()),
+    )
+}
+
+/// The keys of a key block, those that were known before as they were.
+fn open_all(block: &KeyBlock, by: &EncryptionKey, before: &[Arc<DataKey>]) -> Option<Known> {
+    let open = |wrapped: &Wrapped| {
+        let known = before.iter().find(|key| key.number == wrapped.number);
+        let bytes = wrapped.open(block, by)?;
+        Some(match known {
+            Some(key) => Arc::clone(key),
+            None => Arc::new(DataKey { number: wrapped.number, bytes, session: OnceLock::new() }),
+        })
+    };
+    let keys: Vec<_> = block.keys.iter().map(open).collect::<Option<_>>()?;
+    let newest = Arc::clone(keys.iter().find(|key| key.number == block.newest)?);
+    Some(Known { number: block.number, keys, newest })
+}
+
+impl DataKey {
+    fn block(&self, cipher: Cipher, number: u64) -> Aead {
+        Aead::new(cipher, &aead::derive(&self.bytes, b"block", &number.to_le_bytes()))
+    }
+
+    fn log(&self, cipher: Cipher, salt: &[u8; SALT_BYTES]) -> Aead {
+        Aead::new(cipher, &aead::derive(&self.bytes, b"log", salt))
+    }
+}
+
+impl Keyring {
+    /// Writes the first key of an environment that is made. Durable when it returns.
+    pub(crate) fn create(
+        encryption: &Encryption,
+        uuid: [u8; 16],
+        file: &dyn File,
+        path: &Path,
+    ) -> Result<()> {
+        let key = Zeroizing::new(aead::random());
+        let mut block = KeyBlock { number: 1, uuid, cipher: encryption.cipher, newest: 1, keys: Vec::new() };
+        block.keys = vec![Wrapped::new(&block, 1, &key, &encryption.key)];
+        block.write(file, path)?;
+        KeyBlock { number: 2, ..block }.write(file, path)
+    }
+
+    /// The keys in the file of a main volume, and what is wrong with copies of them that are not needed.
+    ///
+    /// # Errors
+    /// `EncryptionKey` if no user's key is given, or another than opens them; corruption; those of the file.
+    pub(crate) fn read(
+        file: Arc<dyn File>,
+        path: &Path,
+        (cipher, uuid): (Cipher, [u8; 16]),
+        encryption: Option<&Encryption>,
+    ) -> Result<(Keyring, Vec<String>)> {
+        let Some(encryption) = encryption else {
+            return Err(refuse(
+                path,
+                cipher,
+                "no key was given; give the one that it was made with, or that was changed to since (Builder::encryption_key, --key-file, --key-variable)",
+            ));
+        };
+        let (block, complaints) = KeyBlock::read(&*file, path, uuid, cipher)?;
+        let known = open_all(&block, &encryption.key, &[]).ok_or_else(|| {
+            refuse(
+                path,
+                cipher,
+                "the key that was given is not its key; give the one that it was made with, or that was changed to since",
+            )
+        })?;
+        let keyring = Keyring {
+            file,
+            path: path.to_owned(),
+            uuid,
+            cipher,
+            by: Mutex::new(encryption.key.clone()),
+            known: RwLock::new(Arc::new(known)),
+            opened: Mutex::default(),
+            changing: Mutex::new(()),
+            newest_block: OnceLock::new(),
+            looked: AtomicU64::new(0),
+        };
+        Ok((keyring, complaints))
+    }
+
+    /// How it is enciphered.
+    pub(crate) fn cipher(&self) -> Cipher {
+        self.cipher
+    }
+
+    /// The number of the key that is used for what is written, as far as this process knows.
+    pub(crate) fn newest(&self) -> u32 {
+        self.known().newest.number
+    }
+
+    /// How many keys there are.
+    pub(crate) fn count(&self) -> usize {
+        self.known().keys.len()
+    }
+
+    fn known(&self) -> Arc<Known> {
+        Arc::clone(&self.known.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn adopt(&self, known: Known) {
+        let mut now = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        if now.number < known.number {
+            *now = Arc::new(known);
+        }
+    }
+
+    /// Has this process look at the file when another has written a key block with a higher number than it
+    /// knows: `newest` says so.
+    pub(crate) fn watch(&self, newest: impl Fn() -> u64 + Send + Sync + 'static) {
+        // Only the first of a volume's regions is its own.
+        let _ = self.newest_block.set(Box::new(newest));
+    }
+
+    /// The number of the newest key block that this process has seen.
+    pub(crate) fn block_number(&self) -> u64 {
+        self.known().number
+    }
+
+    /// What there is to encipher with now.
+    fn known_now(&self) -> Arc<Known> {
+        let known = self.known();
+        let newest = self.newest_block.get().map_or(0, |newest| newest());
+        // Once for each: it may be that it cannot be opened.
+        if newest <= known.number || self.looked.fetch_max(newest, Ordering::Relaxed) >= newest {
+            return known;
+        }
+        self.refresh();
+        self.known()
+    }
+
+    /// Looks whether another process has added a key, and goes on with that. If it cannot be read or opened,
+    /// as after the user's key was changed, this one goes on with those that it has: they stay good.
+    fn refresh(&self) {
+        if let Ok((block, _)) = KeyBlock::read(&*self.file, &self.path, self.uuid, self.cipher)
+            && block.number > self.known().number
+            && let Some(known) = open_all(&block, &lock(&self.by), &self.known().keys)
+        {
+            self.adopt(known);
+        }
+    }
+
+    /// The key of a number, looked for in the file if it is not known yet.
+    fn key(&self, number: u32) -> std::result::Result<Arc<DataKey>, Refused> {
+        let find = || self.known().keys.iter().find(|key| key.number == number).cloned();
+        if let Some(key) = find() {
+            return Ok(key);
+        }
+        self.refresh();
+        if let Some(key) = find() {
+            return Ok(key);
+        }
+        let is_there = KeyBlock::read(&*self.file, &self.path, self.uuid, self.cipher)
+            .is_ok_and(|(block, _)| block.keys.iter().any(|key| key.number == number));
+        Err(if is_there {
+            Refused::NoKey(format!(
+                "it is enciphered with data key {number}, which was added after the environment's key was changed; tell this process the new one (Env::change_encryption_key), or open it again with that"
+            ))
+        } else {
+            Refused::Damaged(format!(
+                "it is enciphered with data key {number}, which the environment does not have"
+            ))
+        })
+    }
+
+    /// What is authenticated with everything: whose it is, and which key it has.
+    fn known_of(&self, key: u32, of: u64) -> [u8; 28] {
+        let mut known = [0; 28];
+        known[..16].copy_from_slice(&self.uuid);
+        known[16..20].copy_from_slice(&key.to_le_bytes());
+        known[20..].copy_from_slice(&of.to_le_bytes());
+        known
+    }
+
+    /// Enciphers a page for a block, and says in the trailer how.
+    pub(crate) fn seal_block(&self, number: u64, page: &mut [u8], trailer: &mut [u8]) {
+        let known = self.known_now();
+        let (key, nonce) = (&known.newest, aead::random());
+        let tag = key.block(self.cipher, number).seal(&nonce, &self.known_of(key.number, number), page);
+        trailer[..4].copy_from_slice(&key.number.to_le_bytes());
+        trailer[4..16].copy_from_slice(&nonce);
+        trailer[16..BLOCK_BYTES].copy_from_slice(&tag);
+    }
+
+    /// Deciphers the page of a block.
+    pub(crate) fn open_block(
+        &self,
+        number: u64,
+        page: &mut [u8],
+        trailer: &[u8],
+    ) -> std::result::Result<(), Refused> {
+        let key = self.key(Self::key_of(trailer))?;
+        let nonce = std::array::from_fn(|n| trailer[4 + n]);
+        let tag = std::array::from_fn(|n| trailer[16 + n]);
+        let aead = key.block(self.cipher, number);
+        if aead.open(&nonce, &self.known_of(key.number, number), page, &tag) {
+            return Ok(());
+        }
+        Err(Refused::Damaged(
+            "its content is not what was enciphered for this place: it was changed, or comes from elsewhere"
+                .into(),
+        ))
+    }
+
+    /// Which key a block is enciphered with, as its trailer says.
+    pub(crate) fn key_of(trailer: &[u8]) -> u32 {
+        trailer.first_chunk().map_or(0, |number| u32::from_le_bytes(*number))
+    }
+
+    /// Enciphers the body of a log record, from `from` on, of a kind and version.
+    pub(crate) fn seal_record(&self, of: [u8; 2], bytes: &mut Vec<u8>, from: usize) {
+        let known = self.known_now();
+        let key = &known.newest;
+        let session = key.session.get_or_init(|| {
+            let salt = aead::random();
+            Session { salt, aead: key.log(self.cipher, &salt), records: AtomicU64::new(0) }
+        });
+        // Relaxed: only uniqueness matters.
+        let count = session.records.fetch_add(1, Ordering::Relaxed);
+        let mut head = [0; HEAD_BYTES];
+        head[..4].copy_from_slice(&key.number.to_le_bytes());
+        head[4..16].copy_from_slice(&session.salt);
+        head[16..].copy_from_slice(&count.to_le_bytes());
+        bytes.splice(from..from, head);
+        let known = self.known_of(key.number, u64::from(u16::from_le_bytes(of)));
+        let tag = session.aead.seal(&nonce(count), &known, &mut bytes[from + HEAD_BYTES..]);
+        bytes.extend_from_slice(&tag);
+    }
+
+    /// Deciphers the body of a log record into `text`.
+    pub(crate) fn open_record(
+        &self,
+        of: [u8; 2],
+        body: &[u8],
+        text: &mut Vec<u8>,
+    ) -> std::result::Result<(), Refused> {
+        let changed = || Refused::Damaged("its body is not what was enciphered".into());
+        let (head, rest) = body.split_first_chunk::<HEAD_BYTES>().ok_or_else(changed)?;
+        let (body, tag) = rest.split_last_chunk::<TAG_BYTES>().ok_or_else(changed)?;
+        let key = self.key(Self::key_of(head))?;
+        let salt = std::array::from_fn(|n| head[4 + n]);
+        let count = u64::from_le_bytes(std::array::from_fn(|n| head[16 + n]));
+        let aead = self.log_of(&key, salt);
+        text.clear();
+        text.extend_from_slice(body);
+        let known = self.known_of(key.number, u64::from(u16::from_le_bytes(of)));
+        if aead.open(&nonce(count), &known, text, tag) { Ok(()) } else { Err(changed()) }
+    }
+
+    /// What opens the records of an opening.
+    fn log_of(&self, key: &DataKey, salt: [u8; SALT_BYTES]) -> Arc<Aead> {
+        let mut opened = lock(&self.opened);
+        if let Some((_, aead)) = opened.iter().find(|(of, _)| *of == (key.number, salt)) {
+            return Arc::clone(aead);
+        }
+        let aead = Arc::new(key.log(self.cipher, &salt));
+        if opened.len() == OPENED_MAX {
+            opened.remove(0);
+        }
+        opened.push(((key.number, salt), Arc::clone(&aead)));
+        aead
+    }
+
+    /// Adds a data key, and uses it for what is written from now on; its number. Durable when it returns.
+    /// Nobody else changes the keys meanwhile.
+    ///
+    /// # Errors
+    /// `Exhausted` if there are as many as there can be; `EncryptionKey` if the user's key was changed by
+    /// another process; those of the file: it is there then, or not, and not used.
+    pub(crate) fn rotate(&self) -> Result<u32> {
+        let _alone = lock(&self.changing);
+        let by = lock(&self.by).clone();
+        let block = self.current(&by)?;
+        let number = block.keys.last().map_or(1, |last| last.number.saturating_add(1));
+        if block.keys.len() == KEYS_MAX {
+            return Err(Error::exhausted(format!(
+                "{}: there are {KEYS_MAX} data keys, as many as an environment can have; copy it into a new one",
+                self.path.display()
+            )));
+        }
+        let mut next = KeyBlock { number: block.number + 1, ..block };
+        let wrapped = Wrapped::new(&next, number, &Zeroizing::new(aead::random()), &by);
+        next.keys.push(wrapped);
+        self.write(&next, &by)?;
+        (next.number, next.newest) = (next.number + 1, number);
+        self.write(&next, &by)?;
+        Ok(number)
+    }
+
+    /// Writes all copies of the key block again, of which some could not be read. Durable when it returns. The
+    /// caller is alone.
+    ///
+    /// # Errors
+    /// Those of the file.
+    pub(crate) fn mend(&self) -> Result<()> {
+        let (mut block, _) = KeyBlock::read(&*self.file, &self.path, self.uuid, self.cipher)?;
+        for _ in 0..2 {
+            block.number += 1;
+            block.write(&*self.file, &self.path)?;
+        }
+        Ok(())
+    }
+
+    /// Changes the user's key; or learns it, if another process has changed it to this one. Durable when it
+    /// returns, and the old one opens nothing any more. Nobody else changes the keys meanwhile.
+    ///
+    /// # Errors
+    /// `EncryptionKey` if another process has changed it to another one; those of the file: either key may be
+    /// the right one then.
+    pub(crate) fn change(&self, to: &EncryptionKey) -> Result<()> {
+        let _alone = lock(&self.changing);
+        let (block, _) = KeyBlock::read(&*self.file, &self.path, self.uuid, self.cipher)?;
+        let before = self.known();
+        if let Some(known) = open_all(&block, to, &before.keys) {
+            *lock(&self.by) = to.clone();
+            self.adopt(known);
+            // In case who changed it came no further than the first write.
+            return self.write(&KeyBlock { number: block.number + 1, ..block }, to);
+        }
+        let by = lock(&self.by).clone();
+        let block = self.current(&by)?;
+        let mut next = KeyBlock { number: block.number + 1, ..block };
+        let known = open_all(&next, &by, &before.keys).ok_or_else(|| self.changed())?;
+        next.keys = known.keys.iter().map(|key| Wrapped::new(&next, key.number, &key.bytes, to)).collect();
+        self.write(&next, to)?;
+        *lock(&self.by) = to.clone();
+        next.number += 1;
+        self.write(&next, to)
+    }
+
+    fn changed(&self) -> Error {
+        refuse(
+            &self.path,
+            self.cipher,
+            "its key was changed by another process; tell this one the new key first (Env::change_encryption_key)",
+        )
+    }
+
+    /// The key block as it is now, if the user's key opens it.
+    fn current(&self, by: &EncryptionKey) -> Result<KeyBlock> {
+        let (block, _) = KeyBlock::read(&*self.file, &self.path, self.uuid, self.cipher)?;
+        let known = open_all(&block, by, &self.known().keys).ok_or_else(|| self.changed())?;
+        self.adopt(known);
+        Ok(block)
+    }
+
+    fn write(&self, block: &KeyBlock, by: &EncryptionKey) -> Result<()> {
+        block.write(&*self.file, &self.path)?;
+        if let Some(known) = open_all(block, by, &self.known().keys) {
+            self.adopt(known);
+        }
+        Ok(())
+    }
+}
+
+fn nonce(count: u64) -> [u8; NONCE_BYTES] {
+    let mut nonce = [0; NONCE_BYTES];
+    nonce[4..].copy_from_slice(&count.to_le_bytes());
+    nonce
+}
+
+#[cfg(test)]
+mod tests {
+    use sablecat_os::disk::{Disk, How};
+    use sablecat_os::sim::SimDisk;
+
+    use super::*;
+
+    const CIPHERS: [Cipher; 2] = [Cipher::Aes256Gcm, Cipher::ChaCha20Poly1305];
+
+    fn file(disk: &SimDisk) -> Arc<dyn File> {
+        let file = disk.open(Path::new("v"), How { create: true, ..How::default() }).unwrap();
+        file.set_len(131_072).unwrap();
+        file
+    }
+
+    fn encryption(cipher: Cipher, n: u8) -> Encryption {
+        Encryption { key: EncryptionKey::from_bytes(&[n; 32]), cipher }
+    }
+
+    impl Keyring {
+        /// Keys of an environment that is nowhere else.
+        pub(crate) fn of_nobody(cipher: Cipher) -> Keyring {
+            made(&SimDisk::new(1), cipher)
+        }
+    }
+
+    fn made(disk: &SimDisk, cipher: Cipher) -> Keyring {
+        Keyring::create(&encryption(cipher, 1), [3; 16], &*file(disk), Path::new("v")).unwrap();
+        again(disk, cipher, 1).unwrap()
+    }
+
+    fn again(disk: &SimDisk, cipher: Cipher, n: u8) -> Result<Keyring> {
+        let encryption = encryption(cipher, n);
+        Keyring::read(file(disk), Path::new("v"), (cipher, [3; 16]), Some(&encryption)).map(|found| found.0)
+    }
+
+    #[test]
+    fn a_block_is_opened_in_its_place_alone_and_as_it_was_sealed() {
+        for cipher in CIPHERS {
+            let disk = SimDisk::new(1);
+            let keys = made(&disk, cipher);
+            let (text, mut page, mut trailer) = ([9; 100], [9; 100], [0; BLOCK_BYTES]);
+            keys.seal_block(5, &mut page, &mut trailer);
+            assert_ne!(page, text);
+            let mut opened = page;
+            again(&disk, cipher, 1).unwrap().open_block(5, &mut opened, &trailer).unwrap();
+            assert_eq!(opened, text);
+            assert!(matches!(keys.open_block(6, &mut page.clone(), &trailer), Err(Refused::Damaged(_))));
+            let other = made(&SimDisk::new(2), cipher);
+            assert!(matches!(other.open_block(5, &mut page.clone(), &trailer), Err(Refused::Damaged(_))));
+            for bit in 0..8 * (page.len() + trailer.len()) {
+                let (mut page, mut trailer) = (page, trailer);
+                let byte = page.iter_mut().chain(&mut trailer).nth(bit / 8).unwrap();
+                *byte ^= 1 << (bit % 8);
+                let refused = keys.open_block(5, &mut page, &trailer);
+                assert!(matches!(refused, Err(Refused::Damaged(_))), "bit {bit}");
+            }
+            // Written again it is another text, with another nonce.
+            let (mut once_more, mut its) = (text, [0; BLOCK_BYTES]);
+            keys.seal_block(5, &mut once_more, &mut its);
+            assert_ne!((once_more, its[4..16].to_vec()), (page, trailer[4..16].to_vec()));
+        }
+    }
+
+    #[test]
+    fn a_record_is_opened_as_what_it_is_alone() {
+        for cipher in CIPHERS {
+            let disk = SimDisk::new(1);
+            let keys = made(&disk, cipher);
+            let seal = |keys: &Keyring| {
+                let mut bytes = b"head....text".to_vec();
+                keys.seal_record([1, 2], &mut bytes, 8);
+                assert_eq!((&bytes[..8], bytes.len()), (&b"head...."[..], 12 + RECORD_BYTES));
+                bytes.split_off(8)
+            };
+            let (one, two) = (seal(&keys), seal(&keys));
+            assert_ne!(one[16..], two[16..], "another count");
+            // As after a restart, which goes on with another salt.
+            let later = again(&disk, cipher, 1).unwrap();
+            assert_ne!(seal(&later)[4..16], one[4..16]);
+            let mut text = Vec::new();
+            for body in [&one, &two] {
+                later.open_record([1, 2], body, &mut text).unwrap();
+                assert_eq!(text, b"text");
+            }
+            assert!(later.open_record([2, 2], &one, &mut text).is_err());
+            assert!((0..one.len()).all(|len| later.open_record([1, 2], &one[..len], &mut text).is_err()));
+            for bit in 0..8 * one.len() {
+                let mut body = one.clone();
+                body[bit / 8] ^= 1 << (bit % 8);
+                assert!(later.open_record([1, 2], &body, &mut text).is_err(), "bit {bit}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_new_key_is_met_by_others_and_the_old_one_opens_what_it_sealed() {
+        let (disk, cipher) = (SimDisk::new(1), Cipher::default());
+        let (one, other) = (made(&disk, cipher), again(&disk, cipher, 1).unwrap());
+        let sealed = |keys: &Keyring| {
+            let (mut page, mut trailer) = ([9; 10], [0; BLOCK_BYTES]);
+            keys.seal_block(1, &mut page, &mut trailer);
+            (page, trailer)
+        };
+        let (mut page, trailer) = sealed(&one);
+        assert_eq!(one.rotate().unwrap(), 2);
+        assert_eq!((one.newest(), other.newest()), (2, 1));
+        one.open_block(1, &mut page, &trailer).unwrap();
+        let (mut page, trailer) = sealed(&one);
+        assert_eq!(Keyring::key_of(&trailer), 2);
+        other.open_block(1, &mut page, &trailer).unwrap();
+        assert_eq!(other.newest(), 2);
+
+        one.change(&EncryptionKey::from_bytes(&[2; 32])).unwrap();
+        one.rotate().unwrap();
+        let (mut page, trailer) = sealed(&one);
+        assert!(matches!(other.open_block(1, &mut page.clone(), &trailer), Err(Refused::NoKey(_))));
+        assert_eq!(other.rotate().unwrap_err().kind(), ErrorKind::EncryptionKey);
+        assert_eq!(
+            other.change(&EncryptionKey::from_bytes(&[9; 32])).unwrap_err().kind(),
+            ErrorKind::EncryptionKey
+        );
+        other.change(&EncryptionKey::from_bytes(&[2; 32])).unwrap();
+        other.open_block(1, &mut page, &trailer).unwrap();
+        assert_eq!(again(&disk, cipher, 1).unwrap_err().kind(), ErrorKind::EncryptionKey);
+        assert_eq!((again(&disk, cipher, 2).unwrap().newest(), one.count()), (3, 3));
+        // None of the four copies has anything that the old one opens.
+        let old = EncryptionKey::from_bytes(&[1; 32]);
+        for at in super::super::key_block::COPIES_AT.into_iter().flatten() {
+            let blank = SimDisk::new(1);
+            let mut copy = vec![0; 4096];
+            file(&disk).read_at(&mut copy, at).unwrap();
+            file(&blank).write_at(&copy, at).unwrap();
+            let (block, _) = KeyBlock::read(&*file(&blank), Path::new("v"), [3; 16], cipher).unwrap();
+            assert!(block.keys.iter().all(|key| key.open(&block, &old).is_none()));
+        }
+    }
+
+    #[test]
+    fn there_are_only_so_many_keys() {
+        let disk = SimDisk::new(1);
+        let keys = made(&disk, Cipher::default());
+        for number in 2..=KEYS_MAX as u32 {
+            assert_eq!(keys.rotate().unwrap(), number);
+        }
+        assert_eq!(keys.rotate().unwrap_err().kind(), ErrorKind::Exhausted);
+        assert_eq!(again(&disk, Cipher::default(), 1).unwrap().count(), KEYS_MAX);
+    }
+}

@@ -1,0 +1,104 @@
+//! Changing the keys of an encrypted environment while it is used.
+//!
+//! Keys are changed by one process at a time: the one that has the environment for itself, or the one at the
+//! entrance of a shared one. Nobody waits for it but who enters or leaves, and checkpoints.
+
+use super::Core;
+use super::attach::enter_to_change;
+use crate::crypt::{Cipher, EncryptionKey, Keyring};
+use crate::error::{Error, ErrorKind, Result};
+use crate::pages::Moving;
+
+/// How often everything is looked through for what is still enciphered with older keys: others may write such
+/// blocks, while they learn of the newest one.
+const PASSES_MAX: u32 = 8;
+
+/// What an environment is enciphered with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct EncryptionStats {
+    /// The cipher.
+    pub cipher: Cipher,
+    /// The number of the data key that is used for what is written, from 1 on, as far as this process knows.
+    pub key: u32,
+    /// How many data keys there are: those for what was written with them as well.
+    pub keys: usize,
+}
+
+/// What was enciphered anew.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct EncipherReport {
+    /// Pages that were written again.
+    pub pages: u64,
+    /// Blocks of the last checkpoint that are enciphered with older keys still: 0, but if they cannot be
+    /// copied, or processes go on that cannot open the newest key.
+    pub older: u64,
+}
+
+impl Core {
+    fn keyring(&self) -> Result<&Keyring> {
+        let keys = self.kernel.pages.volume().and_then(|volume| volume.keyring());
+        keys.map(|keys| &**keys).ok_or_else(|| {
+            Error::new(
+                ErrorKind::EncryptionKey,
+                "the environment is not encrypted, so it has no key that could be changed; copy it into a new one that is made with a key",
+            )
+        })
+    }
+
+    /// What it is enciphered with, if it is.
+    pub(crate) fn encryption(&self) -> Option<EncryptionStats> {
+        let keys = self.keyring().ok()?;
+        Some(EncryptionStats { cipher: keys.cipher(), key: keys.newest(), keys: keys.count() })
+    }
+
+    /// Changes the keys, when nobody else does.
+    fn change_keys<T>(&self, change: impl FnOnce(&Keyring) -> Result<T>) -> Result<T> {
+        let keys = self.keyring()?;
+        let _entrance = enter_to_change(self)?;
+        if let Some(volume) = self.kernel.pages.volume() {
+            volume.check_names(&*self.config.disk)?;
+        }
+        let seat = self.kernel.pages.participants.sit()?;
+        let changed = self.kernel.pages.change_keys(&seat, || change(keys));
+        // Also if it came half way.
+        self.kernel.pages.say_keys(keys.block_number());
+        changed
+    }
+
+    pub(crate) fn rotate_key(&self) -> Result<u32> {
+        self.change_keys(Keyring::rotate)
+    }
+
+    pub(crate) fn change_encryption_key(&self, to: &EncryptionKey) -> Result<()> {
+        self.change_keys(|keys| keys.change(to))
+    }
+
+    /// Writes everything again that is enciphered with older keys, by checkpoints.
+    pub(crate) fn encipher_anew(&self) -> Result<EncipherReport> {
+        self.keyring()?;
+        let pages = &self.kernel.pages;
+        if pages.volume().is_some_and(|volume| volume.superblock().retains()) {
+            return Err(Error::new(
+                ErrorKind::NotAllowed,
+                "the journal retains epochs, which are to stay as they were written; what is enciphered with older keys can be written again when it retains none",
+            ));
+        }
+        let seat = pages.participants.sit()?;
+        let mut report = EncipherReport { pages: 0, older: 0 };
+        for _ in 0..PASSES_MAX {
+            loop {
+                report.pages += self.checkpoint_as(&seat, false, Moving::ToKey)?.moved;
+                if !pages.is_enciphering_anew() {
+                    break;
+                }
+            }
+            report.older = pages.blocks_of_older_keys(&seat)?;
+            if report.older == 0 {
+                break;
+            }
+        }
+        Ok(report)
+    }
+}
