@@ -15,7 +15,6 @@ use crate::access::Method;
 use crate::env::{Core, Databases, Named};
 use crate::error::{Error, Result};
 use crate::txn::{Committed, Holds, Isolation, RecordChange, TreeRef, locks};
-use crate::types::TreeId;
 
 /// A named, ordered map from byte keys to byte values. A handle; clones name the same database.
 ///
@@ -130,11 +129,6 @@ impl<K: Kind> Database<K> {
     #[inline]
     pub(super) fn named_in(&self, core: &Databases) -> Result<&Named> {
         if K::is(&self.of, Of(core)) { Ok(&self.named) } else { Err(foreign(self.name())) }
-    }
-
-    /// Its number, in an environment that must be its own.
-    pub(crate) fn tree_id_in(&self, env: &Env) -> Result<TreeId> {
-        self.named_in(env.core()).map(Named::tree_id)
     }
 
     /// The name it was opened under.

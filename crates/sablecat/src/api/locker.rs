@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::fmt;
 use std::time::Duration;
 
-use super::Env;
 use super::kept::Kept;
+use super::{Database, Env, Kind};
+use crate::env::Named;
 use crate::error::{ErrorKind, Result};
 use crate::txn::locks::record_hash;
 use crate::txn::pairs::{END, with_end};
@@ -153,6 +154,13 @@ impl Locker {
         }
         self.inner.release(path);
         true
+    }
+}
+
+impl<K: Kind> Database<K> {
+    /// Its number, in an environment that must be its own.
+    pub(crate) fn tree_id_in(&self, env: &Env) -> Result<TreeId> {
+        self.named_in(env.core()).map(Named::tree_id)
     }
 }
 

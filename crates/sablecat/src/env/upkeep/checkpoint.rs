@@ -59,7 +59,7 @@ impl Upkeep {
         self.checkpoint_as(&seat, clean, Moving::Little)
     }
 
-    pub(super) fn checkpoint_as(
+    pub(in crate::env) fn checkpoint_as(
         &self,
         me: &pages::Participant,
         clean: bool,
