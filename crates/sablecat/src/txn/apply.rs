@@ -211,16 +211,9 @@ impl Kernel {
                 return Ok(page);
             }
             if !held {
-                let is_newer = header::born(bytes) > *at;
+                let moved = self.check_moved(tree.id, page, bytes, *at);
                 changes.release_last();
-                if !is_newer {
-                    // The way at this very state leads to it: the tree is damaged, or partly freed after its
-                    // removal.
-                    return Err(Error::corruption(format!(
-                        "page {page} should be the leaf of tree {} for a key, and does not cover it",
-                        tree.id
-                    )));
-                }
+                moved?;
             }
             // A split moved the key after `at`. Look at the newest state: shapes only ever change in
             // published steps.
@@ -228,6 +221,21 @@ impl Kernel {
             self.help_committer(me);
             *at = changes.guard();
         }
+    }
+
+    /// That a latched page, to which the way at an LSN leads and which does not cover the key, has changed
+    /// since: a newer state leads elsewhere.
+    ///
+    /// # Errors
+    /// Corruption if it has not: the way at this very state leads to it. The tree is damaged, or partly freed
+    /// after its removal.
+    pub(super) fn check_moved(&self, tree: TreeId, page: PageId, bytes: &[u8], at: Lsn) -> Result<()> {
+        if header::born(bytes) > at {
+            return Ok(());
+        }
+        Err(Error::corruption(format!(
+            "page {page} should be the leaf of tree {tree} for a key, and does not cover it"
+        )))
     }
 
     /// Snapshot isolation's first-committer-wins: the record must be as the snapshot saw it. Its page is

@@ -259,7 +259,7 @@ impl Kernel {
         let bytes = changes.latched(page)?;
         if !view.covers(bytes, key) {
             me.hints.forget(tree.id);
-            return Ok(Attempt::Moved);
+            return self.check_moved(tree.id, page, bytes, at).map(|()| Attempt::Moved);
         }
         match view.try_change(&mut changes, page, change.of(key))? {
             Tried::Done => {}

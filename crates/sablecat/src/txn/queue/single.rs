@@ -282,7 +282,7 @@ impl Kernel {
         let leaf = changes.latched(page)?;
         if !view.covers(leaf, &key) {
             me.hints.forget(tree.id);
-            return Ok(Attempt::Moved);
+            return self.check_moved(tree.id, page, leaf, at).map(|()| Attempt::Moved);
         }
         log.begin(Kind::Commit);
         let Some(prepared) = change(&mut changes, &view, page, log)? else { return Ok(Attempt::NotSo) };

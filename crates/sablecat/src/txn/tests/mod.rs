@@ -4,6 +4,7 @@
 mod accounting;
 mod bulk;
 mod counted;
+mod damaged;
 #[cfg(feature = "shuttle")]
 mod explore;
 mod failing;
@@ -115,7 +116,11 @@ struct Store {
 impl Store {
     /// A new region with an empty tree, whose root is page 1.
     fn new(frames: usize, slots: u16, volume: Option<Volume>) -> Store {
-        let kernel = kernel(Region::shareable(geometry(frames, slots)).expect("memory"), volume);
+        Store::of_geometry(geometry(frames, slots), volume)
+    }
+
+    fn of_geometry(geometry: Geometry, volume: Option<Volume>) -> Store {
+        let kernel = kernel(Region::shareable(geometry).expect("memory"), volume);
         kernel.pages.page_ids().assume_used_below(1).unwrap();
         if let Some(superblock) = kernel.pages.volume().map(Volume::superblock) {
             kernel.pages.blocks().assume_used_below(&superblock.bounds()).unwrap();

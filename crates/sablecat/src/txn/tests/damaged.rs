@@ -1,0 +1,141 @@
+//! B+trees with a page that passes the check and is wrong: whoever reads or changes them gets an error, or
+//! wrong data as far as nothing could tell, and nothing worse. Which page, and what is wrong with it, is
+//! chance.
+
+use super::*;
+use crate::access::Method;
+use crate::error::ErrorKind;
+
+/// Of each kind of tree pages are damaged by these seeds.
+fn seeds() -> std::ops::Range<u64> {
+    let number = |name, default| std::env::var(name).map_or(default, |number| number.parse().unwrap());
+    let from = number("SABLECAT_TEST_DAMAGES_FROM", 1);
+    from..from + number("SABLECAT_TEST_DAMAGES", 150)
+}
+
+const RECORDS: u32 = 260;
+
+fn key(n: u32) -> Vec<u8> {
+    match n % 13 {
+        // In subtrees of their own, and in one of several levels.
+        0 => [vec![b'a' + (n / 13 % 3) as u8; 200], n.to_be_bytes().to_vec()].concat(),
+        _ => n.to_be_bytes().to_vec(),
+    }
+}
+
+fn value(n: u32) -> Vec<u8> {
+    vec![n as u8; if n.is_multiple_of(19) { 700 } else { 12 }]
+}
+
+fn store(method: Method) -> Store {
+    // Any number may be that of a page, as where there are files that say so.
+    let store = Store::of_geometry(Geometry { pages_max: 1 << 32, ..geometry(1500, 4) }, None);
+    let tree = TreeRef { method, ..store.tree.clone() };
+    store.in_place(|direct| tree.tree().format(direct.write(tree.root).unwrap()));
+    let store = Store { tree, ..store };
+    (0..RECORDS).for_each(|n| store.put(&key(n), &value(n)).unwrap());
+    store
+}
+
+/// Makes something else of a page, which passes the check. False if it would not.
+fn damage(store: &Store, pages: &[PageId], dice: &mut Dice) -> bool {
+    let page = pages[dice.below(pages.len() as u64) as usize];
+    let other = pages[dice.below(pages.len() as u64) as usize];
+    let how = dice.below(4);
+    store.in_place(|direct| {
+        let image = direct.latched(other).unwrap().to_vec();
+        let bytes = direct.write(page).unwrap();
+        let before = bytes.to_vec();
+        for _ in 0..=dice.below(3) {
+            // Behind what says which page it is, and of when.
+            let at = 16 + dice.below(bytes.len() as u64 - 16) as usize;
+            match how {
+                0 => bytes[at] ^= 1 << dice.below(8),
+                1 => bytes[at] = dice.below(256) as u8,
+                // Leads to a page that something else leads to, or to itself.
+                2 => {
+                    let at = at / 4 * 4;
+                    bytes[at..at + 4].copy_from_slice(&other.0.to_le_bytes());
+                }
+                _ => bytes[16..].copy_from_slice(&image[16..]),
+            }
+        }
+        let passes = access::check_page(bytes).is_ok() && bytes[..] != before[..];
+        if !passes {
+            bytes.copy_from_slice(&before);
+        }
+        passes
+    })
+}
+
+/// Does a bit of everything to a tree.
+fn use_it(store: &Store, dice: &mut Dice) -> Result<()> {
+    let n = dice.below(u64::from(RECORDS)) as u32;
+    match dice.below(10) {
+        0 => _ = store.kernel.read_one(&store.tree, &key(n), |value| value.map(<[u8]>::to_vec))?,
+        1 => _ = store.scan(dice.below(2) == 0)?,
+        2 => store.put(&key(n), &value(n + 1))?,
+        3 => store.put(&[&key(n)[..], b"more"].concat(), &value(n))?,
+        4 => _ = store.remove(&key(n))?,
+        5 => {
+            let mut txn = store.begin(Isolation::Serializable, false);
+            for n in n..n + 30 {
+                txn.get_owned(&store.tree, &key(n))?;
+                txn.set(&store.tree, &key(n), n.is_multiple_of(3).then_some(&[9; 60][..]))?;
+            }
+            txn.commit(Durability::Memory)?;
+        }
+        6 => {
+            let mut txn = store.begin(Isolation::Snapshot, false);
+            let span = if dice.below(4) == 0 {
+                (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded)
+            } else {
+                (std::ops::Bound::Included(key(n)), std::ops::Bound::Excluded(key(n + 40)))
+            };
+            txn.remove_range(&store.tree, span)?;
+            txn.commit(Durability::Memory)?;
+        }
+        7 if store.tree.method.counts() => {
+            let txn = store.begin(Isolation::Serializable, false);
+            txn.nth(&store.tree, u64::from(n))?;
+            txn.count(&store.tree, &(std::ops::Bound::Included(key(n)), std::ops::Bound::Unbounded))?;
+        }
+        7 => _ = store.kernel.estimate(&store.tree)?,
+        8 => {
+            let tree = store.tree.tree();
+            store.in_place(|direct| {
+                direct.change(&tree, &key(n), n.is_multiple_of(2).then_some(&[3; 50][..]))?;
+                direct.change(&tree, &[&key(n + 1)[..], b"in place"].concat(), Some(&value(n)))
+            })?;
+        }
+        _ => _ = store.problems(),
+    }
+    Ok(())
+}
+
+#[test]
+fn damage_that_passes_the_check_ends_nothing_in_a_panic() {
+    for method in [Method::Btree, Method::Counted] {
+        let mut refused = 0;
+        for seed in seeds() {
+            let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+            let store = store(method);
+            let mut pages: Vec<PageId> = store.verified().1.into_iter().collect();
+            pages.sort_unstable();
+            while !damage(&store, &pages, &mut dice) {}
+            // Shown if it panics.
+            println!("{method:?}, seed {seed}");
+            for _ in 0..12 {
+                if let Err(error) = use_it(&store, &mut dice) {
+                    refused += 1;
+                    let is_clear = matches!(
+                        error.kind(),
+                        ErrorKind::Corruption | ErrorKind::CacheFull | ErrorKind::Conflict
+                    );
+                    assert!(is_clear, "{:?}: {error}", error.kind());
+                }
+            }
+        }
+        assert!(refused > 0, "{refused} errors");
+    }
+}
