@@ -138,9 +138,9 @@ impl TextFile {
         let new = PathBuf::from(new);
         // Locked to the end: nobody else has it by this name.
         let file = self.take_new(&*disk, &new)?;
-        let named = self.write_to(&*file, &new).and_then(|()| {
-            disk.rename(&new, &self.path).map_err(|error| io("renaming", &new, error))
-        });
+        let named = self
+            .write_to(&*file, &new)
+            .and_then(|()| disk.rename(&new, &self.path).map_err(|error| io("renaming", &new, error)));
         if named.is_err() {
             // A part of it is of no use, and may have taken the last room on the disk.
             let _ = disk.remove(&new);

@@ -331,8 +331,11 @@ pub(in crate::txn) enum At {
 }
 
 #[cfg(test)]
+type Others = std::rc::Rc<dyn Fn(At)>;
+
+#[cfg(test)]
 thread_local! {
-    static OTHERS: std::cell::RefCell<Option<std::rc::Rc<dyn Fn(At)>>> = const { std::cell::RefCell::new(None) };
+    static OTHERS: std::cell::RefCell<Option<Others>> = const { std::cell::RefCell::new(None) };
 }
 
 #[cfg(test)]
