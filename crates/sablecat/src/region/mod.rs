@@ -679,6 +679,7 @@ fn places_of_bits(offset: usize, bits: u64, from: u64, to: u64) -> impl Iterator
 
 fn no_memory(bytes: usize, source: &std::io::Error) -> Error {
     Error::memory_full(format!(
-        "reserving {bytes} bytes of address space for the environment's region: {source}; choose a smaller cache"
+        "reserving {bytes} bytes of address space for the environment's region: {source}; allow the process as much \
+         (ulimit -v): most of it stays unused, and a smaller cache takes less only by what it is smaller"
     ))
 }
