@@ -250,8 +250,11 @@ fn keys_are_changed_beside_readers_and_writers() {
     let records = env.database("plain-as-day records").expect("created");
     put(&records, 0..20_000);
     assert_eq!(env.encipher_anew().expect("looked").older, 0);
+    // Nobody writes to it again.
+    put(&env.database("still").expect("created"), 0..3000);
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let _stop = AtTheEnd(&stop);
         for env in [&env, &other] {
             scope.spawn(|| {
                 let records = env.database("plain-as-day records").expect("there");
@@ -269,7 +272,6 @@ fn keys_are_changed_beside_readers_and_writers() {
             assert_eq!(report.older, 0, "{report:?}");
             assert!(report.pages > 0);
         }
-        stop.store(true, Ordering::Relaxed);
     });
     for env in [&env, &other] {
         let encryption = env.stats().expect("read").encryption.expect("it is");
@@ -358,6 +360,15 @@ fn a_change_of_keys_that_is_cut_short_loses_nothing() {
         assert_has(&env, 0..RECORDS);
         env.encipher_anew().expect("written");
         assert_sound(&env);
+    }
+}
+
+/// Says so when it is dropped, in a panic too.
+struct AtTheEnd<'a>(&'a AtomicBool);
+
+impl Drop for AtTheEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 

@@ -18,8 +18,8 @@ impl Builder {
     ///
     /// All of an environment is encrypted, or nothing of it, from its making on. To encrypt one that is not,
     /// copy it ([`Follower`](crate::Follower), `sablecat backup`) into a new one with a key. Pages have 32
-    /// bytes less than without: with pages of 4 KiB a key may have 4 bytes less before it takes more pages and
-    /// time, or where a comparator orders keys, before it is too long.
+    /// bytes less than without: with pages of 4 KiB a key may have 4 bytes less before it takes more pages
+    /// and time, or where a comparator orders keys, before it is too long.
     ///
     /// Opening fails with [`EncryptionKey`](crate::ErrorKind::EncryptionKey) if the environment is encrypted
     /// and the key is missing or another, and if it is not and a key is given.
@@ -71,10 +71,10 @@ impl Env {
     }
 
     /// Writes again what is enciphered with older data keys, by a series of checkpoints, while others go on
-    /// reading and writing. Reads everything, and needs room on the disk for what it copies until a checkpoint
-    /// is done. Killed in the middle it leaves an environment that is partly enciphered anew, in order; do it
-    /// again. Places that are free keep what was written there until they are used again, and so does old
-    /// log in a journal.
+    /// reading and writing. Reads everything, and needs room on the disk for what it copies until a
+    /// checkpoint is done. Killed in the middle it leaves an environment that is partly enciphered anew, in
+    /// order; do it again. Places that are free keep what was written there until they are used again, and so
+    /// does old log in a journal.
     ///
     /// # Errors
     /// As [`Env::checkpoint`]; `EncryptionKey` if the environment is not encrypted; `NotAllowed` while a

@@ -392,8 +392,8 @@ impl Keyring {
         Ok(number)
     }
 
-    /// Writes all copies of the key block again, of which some could not be read. Durable when it returns. The
-    /// caller is alone.
+    /// Writes all copies of the key block again, of which some could not be read. Durable when it returns.
+    /// The caller is alone.
     ///
     /// # Errors
     /// Those of the file.

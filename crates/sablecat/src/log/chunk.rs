@@ -17,7 +17,7 @@ use super::Log;
 use super::operation::{self, Bad, Operation};
 use super::record::{Kind, Record, RecordBuilder, u64_at};
 use super::segment::Segments;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::types::{Lsn, TreeId};
 
 impl RecordBuilder {
@@ -233,4 +233,15 @@ impl ChainOperations<'_> {
         }
         Ok(None)
     }
+}
+
+/// What is wrong if segments with chunks of the commit that is logged there are gone.
+#[cold]
+pub(super) fn parts_gone(commit: Lsn) -> Error {
+    Error::new(
+        ErrorKind::LogGone,
+        format!(
+            "parts of the large commit that is logged at LSN {commit} are not kept any more: begin anew with a copy of a state after it"
+        ),
+    )
 }

@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 use sablecat_os::disk::File;
 
-use super::chunk::ChunkSource;
+use super::chunk::{ChunkSource, parts_gone};
 use super::record::{self, Kind, Record};
 use super::segment::{HEADER_BYTES, Name, Segments};
 use super::{BLOCK, Log};
@@ -456,16 +456,6 @@ impl<'l> Scan<'l> {
         }
         Ok(reason)
     }
-}
-
-#[cold]
-fn parts_gone(commit: Lsn) -> Error {
-    Error::new(
-        ErrorKind::LogGone,
-        format!(
-            "parts of the large commit that is logged at LSN {commit} are not kept any more: begin anew with a copy of a state after it"
-        ),
-    )
 }
 
 fn damaged(segments: &Segments, lsn: Lsn, why: &str) -> Error {
