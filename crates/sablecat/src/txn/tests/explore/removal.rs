@@ -4,8 +4,8 @@
 use sablecat_os::atomic::yield_now;
 
 use super::*;
-use crate::txn::catalog::{self, State};
 use crate::txn::tests::removal::{database, entry, take_name};
+use crate::txn::{State, catalog};
 
 /// Writes some records, which may take more leaves, until the database is gone.
 fn write(store: &Store, isolation: Isolation) {
