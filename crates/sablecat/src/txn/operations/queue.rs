@@ -339,9 +339,6 @@ pub(in crate::txn) enum At {
 type Others = std::rc::Rc<dyn Fn(At)>;
 
 #[cfg(test)]
-type Others = std::rc::Rc<dyn Fn(At)>;
-
-#[cfg(test)]
 thread_local! {
     static OTHERS: std::cell::RefCell<Option<Others>> = const { std::cell::RefCell::new(None) };
 }
