@@ -235,7 +235,7 @@ fn a_data_store_is_encrypted_too() {
     let mut store: DataStore = builder().open_data_store(directory.env()).expect("created");
     let records = store.database("plain-as-day records").expect("created");
     for n in 0..500 {
-        store.insert(&records, &marked(n), &marked(!n)).expect("inserted");
+        store.insert(&records, marked(n), marked(!n)).expect("inserted");
     }
     store.close().expect("closed");
     assert_eq!(in_the_clear(&directory.env()), Vec::<String>::new());

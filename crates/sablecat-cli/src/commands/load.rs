@@ -58,7 +58,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let mut txn = env.begin()?;
     let loaded = arguments.load(&mut txn, BufReader::with_capacity(1 << 16, text))?;
     txn.commit()?;
-    env.close()?;
+    env.close().map_err(|error| format!("all records were set; closing the environment: {error}"))?;
     if arguments.place.json {
         output::json(&json!({ "records": loaded.records, "kept": loaded.kept }))?;
     } else {
