@@ -35,7 +35,7 @@ pub(crate) fn is_clear_about(error: &Error, directory: &str) -> bool {
     let message = error.to_string();
     let names_a_place = message.contains(directory);
     let says_what_to_do =
-        ["open it again", "reopen", "close the environment", "free", "room", "run it again", "try"]
+        ["open it again", "reopen", "close the environment", "free", "room", "run it again", "try", "allow"]
             .iter()
             .any(|words| message.contains(words));
     // `ReadOnly`: what is not permitted when opening to write.
@@ -43,6 +43,7 @@ pub(crate) fn is_clear_about(error: &Error, directory: &str) -> bool {
         error.kind(),
         ErrorKind::Io
             | ErrorKind::DiskFull
+            | ErrorKind::MemoryFull
             | ErrorKind::NotDurable
             | ErrorKind::Poisoned
             | ErrorKind::ReadOnly
