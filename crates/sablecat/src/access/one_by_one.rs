@@ -66,6 +66,16 @@ fn remove_first<W: PageWrite>(
         return Ok(Removed::default());
     };
     let removed = remove(writer, &key)?;
+    if !removed {
+        // Another may have removed it meanwhile: then it is not found again, its page being held by now.
+        let again = scan(bounds).next(tree, &mut Scanned(writer), true)?;
+        if again.is_some_and(|(again, _)| again == key) {
+            return Err(Error::corruption(format!(
+                "a record of tree {} is not where its key leads to, and cannot be removed",
+                tree.id
+            )));
+        }
+    }
     Ok(Removed { records: u64::from(removed), left: Some(key) })
 }
 
