@@ -150,11 +150,12 @@ impl LockTable {
                 // The home's latch is held: nobody flags it meanwhile. SeqCst: as in `release`.
                 let after = if is_freed { Word::FREE } else { word.shared() };
                 ended.push(Word(place.swap(after.0, Ordering::SeqCst)));
-                if is_freed {
-                    named.held.words.retain(|&other| other as usize != index);
-                }
             }
         }
+        // Without what was freed, here or as it was made coarse, which may be another's by now.
+        let is_mine =
+            |&index: &u32| Word(self.table.word(index as usize).load(Ordering::Relaxed)).owner() == me;
+        named.held.words.retain(is_mine);
         ended.into_iter().filter(|last| last.is_waited()).for_each(|last| self.pass_on(last));
     }
 }
