@@ -30,7 +30,7 @@ use sablecat_os::mapping::Mapping;
 use super::hints::Hints;
 use crate::error::{Error, Result};
 use crate::region::{ListItem, NO_EPOCH, Region, Slot, Tenant};
-use crate::types::{FrameId, Lsn};
+use crate::types::{FrameId, Lsn, PageId};
 
 /// Own superseded frames that must be held back, since the last time, before others are given the processor.
 pub(in crate::pages) const PATIENCE: usize = 64;
@@ -111,6 +111,13 @@ impl Participant {
     #[inline]
     pub(crate) fn number(&self) -> u16 {
         self.number
+    }
+
+    /// The error for a page that something led to and that has no version. Where the snapshot was given up
+    /// since it was followed there, others may have freed the page: they have seen the mark first.
+    #[cold]
+    pub(in crate::pages) fn finds_nothing(&self, page: PageId) -> Error {
+        if self.slot().is_revoked() { Error::given_up() } else { Error::not_there(page) }
     }
 
     /// Ends its pins and operations, and gives the slot back.

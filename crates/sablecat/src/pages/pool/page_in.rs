@@ -36,7 +36,7 @@ impl Pool {
         });
         let Some((frame, latched)) = found else {
             self.region.check_fence()?;
-            return Err(Error::not_there(page));
+            return Err(me.finds_nothing(page));
         };
         if frame != FrameId::NONE {
             if latched {
@@ -88,11 +88,11 @@ impl Pool {
 
     /// Reads a page into a frame that is building still.
     fn load(&self, page: PageId, me: &Participant) -> Result<FrameId> {
-        let Some(volume) = &self.volume else { return Err(Error::not_there(page)) };
+        let Some(volume) = &self.volume else { return Err(me.finds_nothing(page)) };
         self.learn_block(page)?;
         let word = self.region.entry(page).block();
         if word.block() == BlockId::NONE {
-            return Err(Error::not_there(page));
+            return Err(me.finds_nothing(page));
         }
         let frame = self.take_frame(me)?;
         // SAFETY: the frame is building and ours.

@@ -3,6 +3,7 @@
 use super::Visibility;
 use super::operation::Snapshot;
 use crate::error::{Error, Result};
+use crate::pages::participants::Participant;
 use crate::pages::pool::rest::POOLED_MAX;
 use crate::types::{BlockId, FrameId, PageId};
 
@@ -29,7 +30,7 @@ impl Snapshot<'_> {
         while done < count {
             let extent = match &pages.volume {
                 Some(volume) if count > POOLED_MAX => {
-                    let extent = pages.extent(page(done), count - done);
+                    let extent = pages.extent(page(done), count - done, self.operation.me);
                     pages.confirm(self.at)?;
                     extent?.map(|extent| (volume, extent))
                 }
@@ -78,7 +79,7 @@ impl Snapshot<'_> {
 impl Visibility {
     /// How many of `most` pages from `page` on are not in memory and on neighbouring blocks, and the first of
     /// these; none if the first is in memory.
-    fn extent(&self, page: PageId, most: u64) -> Result<Option<(BlockId, u64)>> {
+    fn extent(&self, page: PageId, most: u64, me: &Participant) -> Result<Option<(BlockId, u64)>> {
         let mut first = BlockId::NONE;
         for n in 0..most {
             let page = PageId((u64::from(page.0) + n) as u32);
@@ -95,7 +96,7 @@ impl Visibility {
                     return Ok(None);
                 }
                 if block == BlockId::NONE {
-                    return Err(Error::not_there(page));
+                    return Err(me.finds_nothing(page));
                 }
                 first = block;
             } else if resident || block.0 != first.0 + n {

@@ -447,6 +447,31 @@ fn what_fills_the_memory_can_be_removed_beside_others_who_fill_it() {
     store.assert_nothing_leaks();
 }
 
+/// Who has found a page holds nothing until it has the latch: its snapshot may be given up, and others may
+/// free the page.
+#[test]
+fn a_page_that_was_freed_before_its_latch_was_had_is_no_damage() {
+    for volume in [None, Some(volume(3))] {
+        let store = Store::with_catalog(300, 8, volume);
+        let records = 0..800;
+        records.clone().for_each(|n| store.put(&key(n), &[1; 40]).unwrap());
+        let (pages, tree, me) = (&store.kernel.pages, store.tree.tree(), store.seat());
+        let pinned = pages.pinned(&me);
+        let leaves: BTreeSet<_> =
+            records.clone().map(|n| store.kernel.locate(&tree, &key(n), pinned.at(), &me).unwrap()).collect();
+        records.for_each(|n| assert!(store.remove(&key(n)).unwrap()));
+        // Others want the room that its versions take.
+        pages.give_up_oldest(&store.seat());
+        let latched: Vec<_> = leaves
+            .into_iter()
+            .map(|page| Changes::new(pages, &me, pinned.at()).latched(page).map(drop))
+            .collect();
+        let freed: Vec<_> = latched.iter().filter_map(|latched| latched.as_ref().err()).collect();
+        assert!(freed.len() > 10, "{} of {} leaves", freed.len(), latched.len());
+        freed.iter().for_each(|error| assert_eq!(error.kind(), ErrorKind::SnapshotTooOld, "{error}"));
+    }
+}
+
 /// The snapshot of another is taken from it only when there is nothing else.
 #[test]
 fn who_removes_from_memory_that_is_full_takes_nobody_s_snapshot_for_it() {
