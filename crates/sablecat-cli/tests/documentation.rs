@@ -87,8 +87,12 @@ fn the_help_shows_options_where_they_belong() {
     let scratch = Scratch::new("help");
     for command in ["get", "put", "del", "scan", "stat"] {
         let help = scratch.run(&format!("{command} -h")).out;
-        let (_, volumes) = help.split_once("Volumes:\n").expect("a part for volumes");
-        let shown: Vec<_> = volumes.lines().filter_map(|line| line.split_whitespace().next()).collect();
-        assert_eq!(shown, ["--volume", "--place"], "{command}: {help}");
+        let (_, rest) = help.split_once("Volumes:\n").expect("a part for volumes");
+        let (volumes, keys) = rest.split_once("Encryption:\n").expect("a part for keys behind it");
+        let shown = |part: &str| -> Vec<String> {
+            part.lines().filter_map(|line| line.split_whitespace().next().map(str::to_owned)).collect()
+        };
+        assert_eq!(shown(volumes), ["--volume", "--place"], "{command}: {help}");
+        assert_eq!(shown(keys), ["--key-file", "--key-variable", "--cipher"], "{command}: {help}");
     }
 }
