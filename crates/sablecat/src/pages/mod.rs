@@ -36,10 +36,12 @@ pub(crate) use participants::hand::pretend;
 pub(crate) use participants::{InHand, Participant, Seat};
 #[cfg(test)]
 pub(crate) use pool::latch::impatiently;
+pub(crate) use pool::{NewVersions, PageMap};
 pub(crate) use store::lost::Lost;
 pub(crate) use store::relocate::Moving;
 pub(crate) use store::run::Run;
 pub(crate) use store::settled::PageSet;
+pub(crate) use visibility::Alone;
 pub(crate) use visibility::operation::Snapshot;
 
 use std::ops::Deref;

@@ -1,5 +1,5 @@
 //! Frames and entries for who has the environment to itself, and changes pages in place
-//! (txn/commit/direct.rs). Nobody else is here: nothing is latched, and nothing is pinned.
+//! (pages/visibility/alone.rs). Nobody else is here: nothing is latched, and nothing is pinned.
 
 use super::Pool;
 use crate::error::Result;
@@ -9,19 +9,19 @@ use crate::types::{BlockId, FrameId, PageId};
 impl Pool {
     /// The frame of a page; none if it is not in memory.
     #[inline]
-    pub(crate) fn resident(&self, page: PageId) -> FrameId {
+    pub(in crate::pages) fn resident(&self, page: PageId) -> FrameId {
         self.region.entry(page).word().frame()
     }
 
     /// Asks the processor to fetch what a search in a frame will look at.
     #[inline]
-    pub(crate) fn prefetch(&self, frame: FrameId) {
+    pub(in crate::pages) fn prefetch(&self, frame: FrameId) {
         self.region.prefetch(frame);
     }
 
     /// Takes the block from the version in a frame, which is to be changed.
     #[inline]
-    pub(crate) fn take_off_block(&self, page: PageId, frame: FrameId) {
+    pub(in crate::pages) fn take_off_block(&self, page: PageId, frame: FrameId) {
         let desc = self.region.frame(frame);
         let block = desc.block();
         if block.block() != BlockId::NONE {
@@ -32,12 +32,12 @@ impl Pool {
     }
 
     /// Whether the version in a frame is on no block.
-    pub(crate) fn is_off_block(&self, frame: FrameId) -> bool {
+    pub(in crate::pages) fn is_off_block(&self, frame: FrameId) -> bool {
         self.region.frame(frame).block().block() == BlockId::NONE
     }
 
     /// Has a page's entry name its first version.
-    pub(crate) fn place_first(&self, page: PageId, frame: FrameId) {
+    pub(in crate::pages) fn place_first(&self, page: PageId, frame: FrameId) {
         self.region.frame(frame).set_state(FrameState::Published);
         let entry = self.region.entry(page);
         let changed = entry.change(entry.word(), EntryWord::new(frame, 0));
@@ -49,7 +49,7 @@ impl Pool {
     ///
     /// # Errors
     /// Those of reading where it is.
-    pub(crate) fn free_page(&self, page: PageId) -> Result<()> {
+    pub(in crate::pages) fn free_page(&self, page: PageId) -> Result<()> {
         let entry = self.region.entry(page);
         let frame = entry.word().frame();
         if frame == FrameId::NONE {

@@ -1,9 +1,9 @@
 //! Building new versions, and putting them in the place of old ones, for who holds the latches of the pages.
 //!
 //! ```text
-//! take_frame ──▶ first_version, next_version ──▶ finish ──▶ put_in_place ──▶ raise_newest
-//!                (the frame is building)        (the state  (entries lead   (everybody who
-//!                                                is published) there)        begins sees it)
+//! take_frame ──▶ first_version, NewVersions::write ──▶ finish ──▶ put_in_place ──▶ raise_newest
+//!                (the frame is building)              (the state  (entries lead   (everybody who
+//!                                                     is published) there)         begins sees it)
 //! ```
 //!
 //! What a commit is about to do it has listed before, in its slot and in frames that hold the rest of the
@@ -12,7 +12,7 @@
 use sablecat_os::atomic::Ordering;
 
 use super::Pool;
-use crate::region::{BlockWord, EntryWord, FrameState, ListItem, SLOT_LIST_INLINE, Slot};
+use crate::region::{BlockWord, EntryWord, ListItem, SLOT_LIST_INLINE, Slot};
 use crate::types::{FrameId, Lsn, PageId, VolumeId};
 
 impl Pool {
@@ -22,7 +22,7 @@ impl Pool {
     /// It stays as it is for as long as they are looked at: by a pin, by the latch of its page, or because
     /// the frame is the caller's own, or the environment is.
     #[inline]
-    pub(crate) unsafe fn bytes(&self, frame: FrameId) -> &[u8] {
+    pub(in crate::pages) unsafe fn bytes(&self, frame: FrameId) -> &[u8] {
         // SAFETY: by the caller's word.
         unsafe { self.region.page(frame) }
     }
@@ -33,7 +33,7 @@ impl Pool {
     /// The frame is the caller's own, or the environment is, and no other reference to the bytes lives.
     #[inline]
     #[expect(clippy::mut_from_ref, reason = "the frame's state, not the borrow, says who may write it")]
-    pub(crate) unsafe fn bytes_mut(&self, frame: FrameId) -> &mut [u8] {
+    pub(in crate::pages) unsafe fn bytes_mut(&self, frame: FrameId) -> &mut [u8] {
         // SAFETY: by the caller's word.
         unsafe { self.region.page_mut(frame) }
     }
@@ -43,33 +43,15 @@ impl Pool {
     /// # Safety
     /// As of [`Pool::bytes_mut`].
     #[inline]
-    pub(crate) unsafe fn first_version(&self, frame: FrameId, page: PageId, home: VolumeId) {
+    pub(in crate::pages) unsafe fn first_version(&self, frame: FrameId, page: PageId, home: VolumeId) {
         // What was in the frame before is no part of this page, and perhaps of another volume.
         // SAFETY: by the caller's word.
         unsafe { self.region.page_mut(frame) }.fill(0);
         self.region.frame(frame).describe(page, FrameId::NONE, BlockWord::unwritten(home));
     }
 
-    /// What a version is on, as far as the next one of its page is concerned: which volume that is to be in.
-    #[inline]
-    pub(crate) fn home_of_next(&self, old: FrameId) -> BlockWord {
-        self.region.frame(old).block().dropped()
-    }
-
-    /// Makes a frame that the caller builds the next version of a page, as the current one is, which `home`
-    /// is of.
-    ///
-    /// # Safety
-    /// As of [`Pool::bytes_mut`] for `new`, of [`Pool::bytes`] for `old`.
-    #[inline]
-    pub(crate) unsafe fn next_version(&self, new: FrameId, page: PageId, old: FrameId, home: BlockWord) {
-        // SAFETY: by the caller's word.
-        unsafe { self.region.page_mut(new).copy_from_slice(self.region.page(old)) };
-        self.region.frame(new).describe(page, old, home);
-    }
-
     /// Says which volume a version goes to that is on no block.
-    pub(crate) fn send_to(&self, frame: FrameId, home: VolumeId) {
+    pub(in crate::pages) fn send_to(&self, frame: FrameId, home: VolumeId) {
         self.region.frame(frame).set_block(BlockWord::unwritten(home));
     }
 
@@ -77,15 +59,6 @@ impl Pool {
     #[inline]
     pub(crate) fn born(&self, frame: FrameId) -> Lsn {
         Lsn(self.region.born(frame).load(Ordering::Acquire))
-    }
-
-    /// Ends the building of a version that a commit brings.
-    #[inline]
-    pub(crate) fn finish(&self, frame: FrameId, commit: Lsn) {
-        // Release of the state publishes the bytes to chain walkers; the entry's swing publishes them to
-        // everybody else.
-        self.region.born(frame).store(commit.0, Ordering::Relaxed);
-        self.region.frame(frame).set_state(FrameState::Published);
     }
 
     /// Has a page's entry name the version that `owner`'s commit brings; idempotent while its caller is
@@ -114,12 +87,12 @@ impl Pool {
     }
 
     /// How many items of a publish list one frame holds behind its link.
-    pub(crate) fn listed_in_frame(&self) -> usize {
+    pub(super) fn listed_in_frame(&self) -> usize {
         (self.region.page_size() / 4 - 1) / 3
     }
 
     /// Has a frame that the caller builds hold more of its publish list, behind the `last` that does.
-    pub(crate) fn begin_list(&self, frame: FrameId, last: Option<FrameId>, slot: &Slot) {
+    pub(super) fn begin_list(&self, frame: FrameId, last: Option<FrameId>, slot: &Slot) {
         self.region.frame_word(frame, 0).store(0, Ordering::Release);
         match last {
             Some(last) => self.region.frame_word(last, 0).store(frame.0, Ordering::Release),
@@ -128,7 +101,7 @@ impl Pool {
     }
 
     /// Sets the n-th item of those that a frame holds.
-    pub(crate) fn set_listed(&self, frame: FrameId, n: usize, item: ListItem) {
+    pub(super) fn set_listed(&self, frame: FrameId, n: usize, item: ListItem) {
         let at = 1 + 3 * n;
         // Release: as in the slot (`Slot::set_item`).
         self.region.frame_word(frame, at).store(item.page.0, Ordering::Release);

@@ -57,7 +57,7 @@ impl Pool {
     }
 
     /// Gives back a frame that `me` was building.
-    pub(crate) fn drop_frame(&self, frame: FrameId, me: &Participant) {
+    pub(in crate::pages) fn drop_frame(&self, frame: FrameId, me: &Participant) {
         if self.region.is_fenced() {
             return;
         }
@@ -68,7 +68,7 @@ impl Pool {
 
     /// Remembers that `me` superseded `frame` at `at`, and reclaims such frames after every batch.
     #[inline]
-    pub(crate) fn superseded(&self, frame: FrameId, at: Lsn, me: &Participant) {
+    pub(in crate::pages) fn superseded(&self, frame: FrameId, at: Lsn, me: &Participant) {
         let full = {
             let mut limbo = me.limbo.borrow_mut();
             limbo.push_back((frame, at));

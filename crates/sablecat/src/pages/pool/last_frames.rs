@@ -63,7 +63,7 @@ impl LastFrames {
 
 impl Pool {
     /// Keeps free frames that `me` has at hand, as long as too few are kept; not while it removes.
-    pub(crate) fn keep_last(&self, me: &Participant) {
+    pub(super) fn keep_last(&self, me: &Participant) {
         let last = &self.last_frames;
         if last.wanted == 0 || me.removes.get() {
             return;
@@ -112,7 +112,7 @@ impl Pool {
     /// # Errors
     /// Those of sweeping for frames.
     #[cold]
-    pub(crate) fn frame_to_remove(&self, me: &Participant) -> Result<FrameId> {
+    pub(super) fn frame_to_remove(&self, me: &Participant) -> Result<FrameId> {
         loop {
             me.owes.set(self.last_frames.wanted > 0);
             let last = {

@@ -9,10 +9,10 @@
 //! ```
 //!
 //! Whoever needs a frame takes one that is free, or sweeps for one; `clean` writes what is cold before that,
-//! so that a sweep need not (`writing`). A page is changed (`building`) or read in under its `latch`; its
-//! versions are a `chain`. Of a long value, only the first page is a page like others (`rest`). Who has the
-//! environment to itself changes pages in place (`alone`). What the dead leave half done in all this `mend`
-//! ends.
+//! so that a sweep need not (`writing`). A page is changed (`building`, by the `new_versions` of a commit) or
+//! read in under its `latch`; its versions are a `chain`. Of a long value, only the first page is a page like
+//! others (`rest`). Who has the environment to itself changes pages in place (`alone`). What the dead leave
+//! half done in all this `mend` ends.
 
 mod alone;
 mod building;
@@ -22,11 +22,13 @@ pub(in crate::pages) mod frames;
 mod last_frames;
 pub(in crate::pages) mod latch;
 mod mend;
+mod new_versions;
 mod page_in;
 pub(in crate::pages) mod rest;
 pub(in crate::pages) mod sweep;
 pub(in crate::pages) mod writing;
 
+pub(crate) use new_versions::{NewVersions, PageMap};
 pub(crate) use page_in::PageCheck;
 
 use std::ops::Deref;

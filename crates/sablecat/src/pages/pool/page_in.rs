@@ -60,7 +60,7 @@ impl Pool {
     }
 
     /// Reads in a page whose latch `me` holds and keeps: the entry names the frame when this returns.
-    pub(crate) fn load_under_latch(&self, page: PageId, me: &Participant) -> Result<FrameId> {
+    pub(super) fn load_under_latch(&self, page: PageId, me: &Participant) -> Result<FrameId> {
         let frame = self.load_latched(page, me)?;
         let swung = self
             .region

@@ -117,10 +117,10 @@ impl Store {
                 entry.set_block(BlockWord::default());
                 continue;
             }
-            let frame = self.latch(page, me)?;
+            let latch = self.hold(page, me)?;
             entry.set_block(BlockWord::default());
+            let frame = latch.current();
             if frame == FrameId::NONE {
-                self.unlatch(page, me);
                 continue;
             }
             // A sweep that comes late may have claimed it for a moment.
@@ -128,6 +128,7 @@ impl Store {
                 sablecat_os::atomic::yield_now();
             }
             self.swing(page, EntryWord::new(frame, me.number()), EntryWord::new(FrameId::NONE, 0));
+            latch.swung();
             self.retire(frame, me);
         }
         Ok(())

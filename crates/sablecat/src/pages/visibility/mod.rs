@@ -2,11 +2,14 @@
 //!
 //! Whoever has pinned a state looks at pages in operations (`operation`), which find the version that is
 //! valid at it and keep that in its frame. Whether a page has changed since is asked without one
-//! (`unchanged`).
+//! (`unchanged`). Who has the environment to itself changes pages in place (`alone`).
 
+mod alone;
 pub(in crate::pages) mod operation;
 mod run;
 mod unchanged;
+
+pub(crate) use alone::Alone;
 
 use std::ops::Deref;
 

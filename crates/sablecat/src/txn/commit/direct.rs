@@ -9,16 +9,17 @@
 
 use crate::access::{Bounds, PageRead, PageWrite, Tree, check_different, form_blank, long};
 use crate::error::Result;
-use crate::pages::{InHand, Pages, Participant};
+use crate::pages::{Alone, InHand, Pages, Participant};
 use crate::txn::catalog::check_record;
 use crate::txn::refusals::not_empty;
-use crate::types::{FrameId, PageId, TreeId, VolumeId};
+use crate::types::{PageId, TreeId, VolumeId};
 
 /// A writer in place.
 #[derive(Debug)]
 pub(crate) struct Direct<'a> {
     pages: &'a Pages,
     me: &'a Participant,
+    alone: Alone<'a>,
     /// The pages of a load in progress, which nothing leads to before its end.
     loaded: Option<Vec<PageId>>,
     _hand: InHand<'a>,
@@ -39,41 +40,14 @@ impl<'a> Direct<'a> {
     /// For as long as the writer lives, no other participant is in an operation, holds a pin or a latch, or
     /// begins to.
     pub(crate) unsafe fn new(pages: &'a Pages, me: &'a Participant) -> Direct<'a> {
-        Direct { pages, me, loaded: None, _hand: me.in_hand() }
-    }
-
-    /// The frame of a page, which is read in if it must be.
-    #[inline]
-    fn resident(&self, page: PageId) -> Result<FrameId> {
-        let frame = self.pages.resident(page);
-        if frame != FrameId::NONE { Ok(frame) } else { self.read_in(page) }
-    }
-
-    #[cold]
-    fn read_in(&self, page: PageId) -> Result<FrameId> {
-        self.pages.operate(self.me, || {
-            let operation = self.pages.enter(self.me);
-            operation.pages.current(page, self.me)
-        })
-    }
-
-    /// The frame of a page, to be written: resident, and on no block.
-    #[inline]
-    fn frame(&mut self, page: PageId) -> Result<FrameId> {
-        let frame = self.resident(page)?;
-        self.pages.take_off_block(page, frame);
-        Ok(frame)
+        // SAFETY: by the caller's word; and the access methods read one page at a time.
+        let alone = unsafe { Alone::new(pages, me) };
+        Direct { pages, me, alone, loaded: None, _hand: me.in_hand() }
     }
 
     fn add(&mut self, page: PageId, home: VolumeId) -> Result<()> {
-        let frame = self.pages.with_frames(self.me, || self.pages.take_frame(self.me))?;
-        // SAFETY: the frame is building and ours.
-        unsafe { self.pages.first_version(frame, page, home) };
-        // It may be swept out before its owner forms it: so it is a page that can be read in again.
-        // SAFETY: as above.
-        form_blank(unsafe { self.pages.bytes_mut(frame) }, page);
-        self.pages.place_first(page, frame);
-        Ok(())
+        // Blank until its owner forms it: so it is a page that can be read in.
+        self.alone.add(page, home, |bytes| form_blank(bytes, page))
     }
 
     /// Sets or removes a record. False if there was nothing to remove.
@@ -81,7 +55,7 @@ impl<'a> Direct<'a> {
         let home = tree.home.of_key(key);
         // What is in no frame may have been freed.
         let hint = Some(self.me.hints.of(tree.id))
-            .filter(|&hint| hint != PageId::NONE && self.is_resident(hint))
+            .filter(|&hint| hint != PageId::NONE && self.alone.is_resident(hint))
             .unwrap_or(PageId::NONE);
         let mut page = hint;
         let done = tree.change(self, (key, value), &mut page, |direct, within, value| {
@@ -96,12 +70,6 @@ impl<'a> Direct<'a> {
     /// Removes all records of a range; how many there were.
     pub(crate) fn remove_range(&mut self, tree: &Tree<'_>, bounds: Bounds<'_>) -> Result<u64> {
         tree.remove_range(self, bounds)
-    }
-
-    /// Whether a page is in a frame.
-    #[inline]
-    fn is_resident(&self, page: PageId) -> bool {
-        self.pages.resident(page) != FrameId::NONE
     }
 
     /// Loads records that come in ascending order into an empty tree. Returns how many there were. After an
@@ -157,11 +125,7 @@ impl<'a> Direct<'a> {
 impl PageRead for Direct<'_> {
     #[inline]
     fn read<R>(&self, page: PageId, look: impl FnOnce(&[u8]) -> R) -> Result<R> {
-        let frame = self.resident(page)?;
-        self.pages.prefetch(frame);
-        // SAFETY: nobody else is here, and the sweeps of this participant, which might evict the page, come
-        // between reads only.
-        Ok(look(unsafe { self.pages.bytes(frame) }))
+        self.alone.show(page, look)
     }
 
     fn page_size(&self) -> usize {
@@ -172,38 +136,21 @@ impl PageRead for Direct<'_> {
 impl PageWrite for Direct<'_> {
     #[inline]
     fn latched(&mut self, page: PageId) -> Result<&[u8]> {
-        let frame = self.resident(page)?;
-        // SAFETY: nobody else is here, and the borrow of `self` keeps this writer's sweeps away.
-        Ok(unsafe { self.pages.bytes(frame) })
+        self.alone.bytes(page)
     }
 
     #[inline]
     fn write(&mut self, page: PageId) -> Result<&mut [u8]> {
-        let frame = self.frame(page)?;
-        // SAFETY: nobody else is here, and the borrow of `self` keeps other references of this writer away.
-        Ok(unsafe { self.pages.bytes_mut(frame) })
+        self.alone.write(page)
     }
 
     fn write_all<const N: usize>(&mut self, pages: [PageId; N]) -> Result<[&mut [u8]; N]> {
         check_different(&pages)?;
-        self.make_ready(&pages)?;
-        let frames = pages.map(|page| self.pages.resident(page));
-        // SAFETY: different frames; otherwise as in `write`.
-        Ok(frames.map(|frame| unsafe { self.pages.bytes_mut(frame) }))
+        self.alone.write_all(pages)
     }
 
     fn make_ready(&mut self, pages: &[PageId]) -> Result<()> {
-        loop {
-            pages.iter().try_for_each(|&page| self.frame(page).map(drop))?;
-            // Reading in one may have swept another out again.
-            let is_there = |&page: &PageId| {
-                let frame = self.pages.resident(page);
-                frame != FrameId::NONE && self.pages.is_off_block(frame)
-            };
-            if pages.iter().all(is_there) {
-                return Ok(());
-            }
-        }
+        self.alone.make_ready(pages)
     }
 
     fn allocate(&mut self, home: VolumeId) -> Result<PageId> {
@@ -230,13 +177,11 @@ impl PageWrite for Direct<'_> {
     }
 
     fn settle(&mut self, page: PageId, home: VolumeId) -> Result<()> {
-        let frame = self.frame(page)?;
-        self.pages.send_to(frame, home);
-        Ok(())
+        self.alone.send_to(page, home)
     }
 
     fn free(&mut self, page: PageId) -> Result<()> {
-        self.pages.free_page(page)
+        self.alone.free(page)
     }
 
     fn free_run(&mut self, first: PageId, count: u64) -> Result<()> {

@@ -63,10 +63,7 @@ pub(crate) fn publish(
     let bytes = record.seal(start, log.durable());
     let commit = Lsn(start.0 + bytes.len() as u64);
     log.copy_record(start, bytes);
-    for item in changes.items() {
-        let frame = if item.new == FrameId::NONE { continue } else { item.new };
-        pages.finish(frame, commit);
-    }
+    changes.versions.finish(commit);
     recent::list(
         pages,
         start,
@@ -79,13 +76,11 @@ pub(crate) fn publish(
     // would give up the role half way.
     slot.begin_commit(commit);
     log.advance_tail(commit);
-    for &item in changes.items() {
-        pages.put_in_place(item, commit, me.number());
-    }
+    changes.versions.put_in_place(commit);
     pages.raise_newest(commit);
     slot.end_commit();
     drop(role);
-    changes.published(commit);
+    changes.versions.settle(commit);
     Ok(commit)
 }
 

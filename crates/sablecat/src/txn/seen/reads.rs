@@ -25,10 +25,9 @@ use std::ops::{Bound, Range};
 
 use crate::access::{Bounds, PageCopy, PageRead, Part, PendingRecord, Source, Tree, Wanted};
 use crate::error::{Error, Result};
-use crate::pages::Participant;
+use crate::pages::{PageMap, Participant};
 use crate::txn::catalog::TreeRef;
 use crate::txn::commit::Committer;
-use crate::txn::commit::changes::PageMap;
 use crate::txn::commit::recent::Published;
 use crate::txn::ranges;
 use crate::txn::refusals::{conflict, removed};
