@@ -3,37 +3,31 @@
 //! In a child nothing of the parent's threads runs, and its locks and places in shared memory are not the
 //! child's. What must not live on in it registers its descriptor here; a handler that runs in the child
 //! before fork returns puts `/dev/null` in its place, so that the number stays taken and closing it later is
-//! harmless.
+//! harmless. A number by which a process knows itself is registered, too, and is another one in the child.
 //!
-//! `unsafe` here: the handler may only call what is safe after fork, which `dup3` is.
+//! `unsafe` here: the handler may only call what is safe after fork, which `dup3` is; and it looks at places
+//! for numbers that are never freed.
 
 use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::{IntoRawFd, RawFd};
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// Descriptors that can be registered at once in a process.
 const GIVEN_UP_MAX: usize = 1024;
 const NONE: i32 = -1;
 
-static FORKS: AtomicU64 = AtomicU64::new(0);
 static NULL: AtomicI32 = AtomicI32::new(NONE);
+static OF_PARENT: AtomicPtr<Numbered> = AtomicPtr::new(ptr::null_mut());
 static GIVEN_UP: [AtomicI32; GIVEN_UP_MAX] = [const { AtomicI32::new(NONE) }; GIVEN_UP_MAX];
 
-/// How many forks lie between the first use of this module and this process: a number that a child sees
-/// changed.
-#[inline(always)]
-pub fn forks() -> u64 {
-    // Relaxed: changed only while a process has one thread.
-    FORKS.load(Ordering::Relaxed)
-}
-
-/// Has [`forks`] count from now on.
+/// Has children let go of what is registered, from now on.
 ///
 /// # Errors
 /// Those of the system. Another attempt may be luckier.
-pub fn watch() -> io::Result<()> {
+fn watch() -> io::Result<()> {
     static WATCHED: Mutex<bool> = Mutex::new(false);
     let mut watched = WATCHED.lock().unwrap_or_else(PoisonError::into_inner);
     if *watched {
@@ -61,7 +55,6 @@ fn told(tried: &str, error: &io::Error) -> io::Error {
 }
 
 extern "C" fn in_child() {
-    FORKS.fetch_add(1, Ordering::Relaxed);
     let null = NULL.load(Ordering::Acquire);
     for place in &GIVEN_UP {
         let descriptor = place.load(Ordering::Acquire);
@@ -70,6 +63,74 @@ extern "C" fn in_child() {
             // be done about it here.
             unsafe { libc::dup3(null, descriptor, libc::O_CLOEXEC) };
         }
+    }
+    all_numbered().for_each(|numbered| numbered.number.store(OfParent::IN_CHILDREN, Ordering::Relaxed));
+}
+
+/// A place for a number, which is never freed: the handler may come by at any moment.
+#[derive(Debug)]
+struct Numbered {
+    number: AtomicU64,
+    is_used: AtomicBool,
+    next: AtomicPtr<Numbered>,
+}
+
+fn all_numbered() -> impl Iterator<Item = &'static Numbered> {
+    // SAFETY: what is in the list is never freed, and is changed through atomics alone.
+    let at = |place: &AtomicPtr<Numbered>| unsafe { place.load(Ordering::Acquire).as_ref() };
+    std::iter::successors(at(&OF_PARENT), move |numbered| at(&numbered.next))
+}
+
+/// A number that is another one in children made by fork.
+#[derive(Debug)]
+pub struct OfParent(&'static Numbered);
+
+impl OfParent {
+    /// What it is in them.
+    pub const IN_CHILDREN: u64 = u64::MAX;
+
+    /// A number that is not that.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn new(number: u64) -> io::Result<OfParent> {
+        watch()?;
+        let is_free = |numbered: &&Numbered| !numbered.is_used.swap(true, Ordering::AcqRel);
+        let numbered = all_numbered().find(is_free).unwrap_or_else(|| {
+            let made: &Numbered = Box::leak(Box::new(Numbered {
+                number: AtomicU64::new(number),
+                is_used: AtomicBool::new(true),
+                next: AtomicPtr::default(),
+            }));
+            let before = |first: *mut Numbered| {
+                made.next.store(first, Ordering::Relaxed);
+                Some(ptr::from_ref(made).cast_mut())
+            };
+            // It always says which.
+            let _ = OF_PARENT.fetch_update(Ordering::AcqRel, Ordering::Acquire, before);
+            made
+        });
+        numbered.number.store(number, Ordering::Relaxed);
+        Ok(OfParent(numbered))
+    }
+
+    /// The number.
+    #[inline(always)]
+    pub fn get(&self) -> u64 {
+        // Relaxed: changed only while a process has one thread.
+        self.0.number.load(Ordering::Relaxed)
+    }
+
+    /// Whether this process is a child of the one that made it.
+    #[inline(always)]
+    pub fn is_inherited(&self) -> bool {
+        self.get() == OfParent::IN_CHILDREN
+    }
+}
+
+impl Drop for OfParent {
+    fn drop(&mut self) {
+        self.0.is_used.store(false, Ordering::Release);
     }
 }
 

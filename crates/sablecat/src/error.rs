@@ -144,7 +144,7 @@ impl Error {
         Self::new(kind, format!("{tried} {}: {source}", path.display())).with_source(source)
     }
 
-    /// A stream of the caller's that failed: what was tried.
+    /// Something without a path that failed, a stream of the caller's for one: what was tried.
     pub(crate) fn stream(tried: impl Display, source: std::io::Error) -> Self {
         Self::new(ErrorKind::Io, format!("{tried}: {source}")).with_source(source)
     }
@@ -161,6 +161,14 @@ impl Error {
             ErrorKind::Poisoned,
             "this process was taken for dead: the lock by which others know that it lives is gone, closed perhaps by something that closes all descriptors; \
              close the environment here and open it again",
+        )
+    }
+
+    /// What a child made by fork does with a handle of its parent's.
+    #[cold]
+    pub(crate) fn inherited() -> Self {
+        Self::invalid(
+            "this handle was opened by the process that this one was forked from; open the environment again in the child",
         )
     }
 

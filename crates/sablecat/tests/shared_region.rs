@@ -6,8 +6,9 @@ use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
-use sablecat::{Env, ErrorKind};
+use sablecat::{Env, ErrorKind, Isolation, SequenceOptions, TxnOptions};
 use sablecat_os::check::sparse;
 use sablecat_os::liveness::LockFile;
 
@@ -513,6 +514,76 @@ fn a_forked_child_must_open_the_environment_again_and_harms_nobody() {
     drop(command);
     env.close().expect("closed");
     assert_eq!(get(&place.open().expect("opened")).as_deref(), Some(&b"parent's again"[..]));
+}
+
+/// The child has copies of what its parent has begun, which it uses and drops.
+#[test]
+fn what_was_begun_before_a_fork_is_refused_in_the_child_and_stays_the_parents() {
+    for is_shared in [true, false] {
+        let place = Place::new("begun");
+        let env = place.builder().shared(is_shared).open(place.env()).expect("created");
+        let db = env.database("d").expect("created");
+        db.insert("k", "before").expect("set");
+        let options = TxnOptions::new().isolation(Isolation::Snapshot);
+        let mut txn = env.begin_with(options).expect("begun");
+        assert_eq!(txn.get_for_update(&db, "k").expect("locked").as_deref(), Some(&b"before"[..]));
+        txn.insert(&db, "parent's", "").expect("set");
+        let snapshot = env.snapshot().expect("begun");
+        let mut locker = env.locker().expect("made");
+        locker.lock(["a"]).expect("free");
+        let numbers = db.sequence("numbers", SequenceOptions::new().cache(10)).expect("made");
+        let first = numbers.next().expect("taken");
+
+        let begun = [
+            std::ptr::from_ref(&txn) as usize,
+            std::ptr::from_ref(&snapshot) as usize,
+            std::ptr::from_ref(&locker) as usize,
+            std::ptr::from_ref(&numbers) as usize,
+        ];
+        let of_child = db.clone();
+        let in_child = move || {
+            // SAFETY: these are the child's copies, which nobody else in it uses.
+            let (mut txn, snapshot, mut locker, numbers) = unsafe {
+                (
+                    std::ptr::read(begun[0] as *const sablecat::Txn<'static>),
+                    std::ptr::read(begun[1] as *const sablecat::ReadTxn),
+                    std::ptr::read(begun[2] as *const sablecat::Locker),
+                    std::ptr::read(begun[3] as *const sablecat::Sequence),
+                )
+            };
+            let is_refused = |error: sablecat::Error| assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+            is_refused(txn.get(&of_child, "k").expect_err("the parent's transaction"));
+            is_refused(txn.get_for_update(&of_child, "other").expect_err("the parent's transaction"));
+            is_refused(snapshot.get(&of_child, "k").expect_err("the parent's snapshot"));
+            is_refused(locker.lock(["b"]).expect_err("the parent's locks"));
+            is_refused(numbers.next().expect_err("the parent's numbers"));
+            locker.unlock(["a"]);
+            is_refused(txn.commit().expect_err("the parent's transaction"));
+            drop((snapshot, locker, numbers));
+            Ok(())
+        };
+        let mut command = Command::new("true");
+        // SAFETY: as above.
+        unsafe { command.pre_exec(in_child) };
+        assert!(command.status().expect("the child did it all").success());
+
+        let mut other = env.locker().expect("made");
+        assert!(!other.lock_within(["a"], Duration::ZERO).expect("tried"), "it is the parent's still");
+        let mut second = env.begin_with(options).expect("begun");
+        assert!(!second.try_lock(&db, "k").expect("tried"), "it is the parent's still");
+        second.abort();
+        for n in 0..4000u32 {
+            db.insert(n.to_be_bytes(), [7; 300]).expect("set");
+        }
+        env.checkpoint().expect("made");
+        assert_eq!(snapshot.get(&db, "k").expect("its state is kept").as_deref(), Some(&b"before"[..]));
+        assert_eq!(snapshot.get(&db, 1u32.to_be_bytes()).expect("read"), None);
+        assert_eq!(numbers.next().expect("taken"), first + 1);
+        txn.commit().expect("it had the record locked");
+        assert!(db.contains_key("parent's").expect("read"));
+        drop((command, snapshot, locker, other, numbers, db));
+        env.close().expect("closed");
+    }
 }
 
 /// A child lives on between fork and the program that it is to become; its parent closes the environment that

@@ -259,6 +259,8 @@ impl Sequence {
     /// `Exhausted` if there are none left; `NotFound` if the record was removed, `Invalid` if it is something
     /// else by now; as [`Database::insert`].
     pub fn next(&self) -> Result<i64> {
+        // A child made by fork has a copy of what its parent hands out.
+        self.database.of.core().kernel.pages.check_fence()?;
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let block = match *taken {
             Some(block) => block,

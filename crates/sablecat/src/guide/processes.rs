@@ -84,8 +84,9 @@
 //!
 //! # What a process must not do
 //!
-//! - *Use a handle after `fork`.* In the child each operation is [`Invalid`](crate::ErrorKind::Invalid). Open
-//!   the environment in the child. (`Command` is no problem: it starts another program.)
+//! - *Use a handle after `fork`.* In the child each operation is [`Invalid`](crate::ErrorKind::Invalid), of
+//!   transactions, snapshots, cursors, sequences and locks too that the parent has begun; to drop them there
+//!   is harmless. Open the environment in the child. (`Command` is no problem: it starts another program.)
 //! - *Close descriptors that are not its own* (`closefrom`, `close_range`, some libraries that make a process
 //!   a daemon). Others then take it for dead. It gets [`Poisoned`](crate::ErrorKind::Poisoned) from then on,
 //!   and may close the environment and open it again. Do such things before opening.

@@ -26,6 +26,7 @@ mod bitmap;
 mod bytes;
 mod counts;
 mod entry;
+mod fence;
 mod frame;
 mod geometry;
 mod header;
@@ -63,6 +64,7 @@ use sablecat_os::atomic::{AtomicU8, AtomicU64, Ordering};
 use sablecat_os::clock;
 use sablecat_os::mapping::{LARGE_PAGE, Mapping};
 
+use self::fence::Fence;
 use crate::error::{Error, Result};
 use crate::types::{FrameId, Lsn, PageId, VolumeId};
 
@@ -90,21 +92,14 @@ pub(crate) struct Region {
     offsets: geometry::Offsets,
     /// Which of the processes that share the region this is; none when it is private.
     membership: Option<Membership>,
-    /// What says whether this process was taken for dead; nothing if it is no member. At hand, since it is
-    /// asked before nearly everything.
-    fence: Option<Fence>,
+    /// What says whether this process was taken for dead, or is a child of the one that mapped this. At hand,
+    /// since it is asked before nearly everything.
+    fence: Fence,
     /// What to do when a wait takes long: somebody who died may be in the way.
     stalled: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// Until when, by the monotonic clock in milliseconds, this process asks for no memory for more frames. A
     /// hint.
     refused_until: AtomicU64,
-}
-
-/// A member's incarnation, in the mapping, and what it is while nobody has taken the process for dead.
-#[derive(Clone, Copy)]
-struct Fence {
-    word: NonNull<AtomicU64>,
-    incarnation: u64,
 }
 
 // SAFETY: all state behind `base` and in the fence is atomics, or frame bytes under the publication protocol
@@ -125,7 +120,7 @@ impl Region {
         let offsets = geometry.offsets();
         let mapping = Mapping::anonymous(offsets.end).map_err(|e| no_memory(offsets.end, &e))?;
         mapping.advise_huge(offsets.frames, offsets.end - offsets.frames);
-        let region = Region::at(mapping, geometry);
+        let region = Region::at(mapping, geometry)?;
         region.create(Identity::default(), u64::MAX);
         Ok(region)
     }
@@ -145,10 +140,10 @@ impl Region {
         file.set_len(offsets.end as u64).map_err(|e| Error::io("sizing the shared memory", path, e))?;
         let mapping = Mapping::file(file, offsets.end).map_err(|e| no_memory(offsets.end, &e))?;
         mapping.advise_huge(offsets.frames, offsets.end - offsets.frames);
-        let region = Region::at(mapping, geometry);
+        let region = Region::at(mapping, geometry)?;
         region.mapping.gather(0, region.offsets.table);
         region.reserve(0, region.offsets.table)?;
-        let region = region.joined_as(membership);
+        let region = region.joined_as(membership)?;
         region.create(identity, 0);
         Ok(region)
     }
@@ -168,7 +163,8 @@ impl Region {
     /// # Errors
     /// As [`Region::attach`].
     pub(crate) fn look_at(file: (File, &Path), identity: Identity, outside: Membership) -> Result<Region> {
-        Region::attach_by(Mapping::file_to_look_at, file, identity).map(|region| region.joined_as(outside))
+        Region::attach_by(Mapping::file_to_look_at, file, identity)
+            .and_then(|region| region.joined_as(outside))
     }
 
     fn attach_by(
@@ -191,7 +187,7 @@ impl Region {
             return Err(Error::invalid("its length is not what its sizes come to"));
         }
         let mapping = map(file, end).map_err(|e| no_memory(end, &e))?;
-        let region = Region::at(mapping, geometry);
+        let region = Region::at(mapping, geometry)?;
         region.check_bounds()?;
         Ok(region)
     }
@@ -210,13 +206,16 @@ impl Region {
     }
 
     /// The region as one of its members, or looked at from outside.
-    pub(crate) fn joined_as(self, membership: Membership) -> Region {
-        let is_member = membership.number < self.geometry.members;
-        let fence = is_member.then(|| {
-            let member = self.member(membership.number);
-            Fence { word: NonNull::from(member.incarnation()), incarnation: member.begin() }
-        });
-        Region { membership: Some(membership), fence, ..self }
+    ///
+    /// # Errors
+    /// Those of being told of forks.
+    pub(crate) fn joined_as(self, membership: Membership) -> Result<Region> {
+        if membership.number >= self.geometry.members {
+            return Ok(Region { membership: Some(membership), ..self });
+        }
+        let member = self.member(membership.number);
+        let fence = Fence::of_member(member)?;
+        Ok(Region { membership: Some(membership), fence, ..self })
     }
 
     /// A new region in memory that [`Region::again`] can map a second time.
@@ -224,7 +223,7 @@ impl Region {
     pub(crate) fn shareable(geometry: Geometry) -> Result<Region> {
         let end = geometry.offsets().end;
         let mapping = Mapping::shared_memory(end).map_err(|e| no_memory(end, &e))?;
-        let region = Region::at(mapping, geometry);
+        let region = Region::at(mapping, geometry)?;
         region.create(Identity::default(), u64::MAX);
         Ok(region)
     }
@@ -233,23 +232,23 @@ impl Region {
     #[cfg(test)]
     pub(crate) fn again(&self) -> Result<Region> {
         let mapping = self.mapping.again().map_err(|e| no_memory(self.offsets.end, &e))?;
-        Ok(Region::at(mapping, self.geometry.clone()))
+        Region::at(mapping, self.geometry.clone())
     }
 
-    fn at(mapping: Mapping, geometry: Geometry) -> Region {
+    fn at(mapping: Mapping, geometry: Geometry) -> Result<Region> {
         let offsets = geometry.offsets();
         assert!(mapping.len() >= offsets.end, "the mapping holds the whole region");
         let base = mapping.base();
-        Region {
+        Ok(Region {
             mapping,
             base,
             geometry,
             offsets,
             membership: None,
-            fence: None,
+            fence: Fence::of_nobody()?,
             stalled: OnceLock::new(),
             refused_until: AtomicU64::new(0),
-        }
+        })
     }
 
     /// Fills in what is not zero in a fresh region; memory comes zeroed. `ready` is below what there is
@@ -446,68 +445,6 @@ impl Region {
         let is_other = member != own && member < self.geometry.members;
         // Numbers of another namespace are others' here, or nobody's: then the answer means nothing.
         is_other.then(|| sablecat_os::liveness::is_stopped(self.member(member).pid()))
-    }
-
-    /// Whether this process was taken for dead: what it held is others' by now. One load of a line that
-    /// nobody writes.
-    ///
-    /// SeqCst: with [`Member::fence`] in one order with the taking of slots, latches and frames and the
-    /// reaper's looks at them. What a process takes and finds itself unfenced after, the reaper finds; what
-    /// the reaper may have missed, the process finds itself fenced after.
-    #[inline(always)]
-    pub(crate) fn is_fenced(&self) -> bool {
-        // SAFETY: the word is part of a member, which lies in the mapping (`joined_as`), and that lives as
-        // long as `self`.
-        self.fence
-            .is_some_and(|fence| unsafe { fence.word.as_ref() }.load(Ordering::SeqCst) != fence.incarnation)
-    }
-
-    /// An error if this process was taken for dead.
-    ///
-    /// # Errors
-    /// `Poisoned`.
-    #[inline(always)]
-    pub(crate) fn check_fence(&self) -> Result<()> {
-        if self.is_fenced() { Err(self.fenced()) } else { Ok(()) }
-    }
-
-    #[cold]
-    fn fenced(&self) -> Error {
-        self.membership.iter().for_each(Membership::lose);
-        Error::fenced()
-    }
-
-    /// This process counts as dead from now on: it is not what its member stands for any more, or its lock is
-    /// gone.
-    pub(crate) fn fence_itself(&self) {
-        self.as_member().into_iter().for_each(|(member, incarnation)| _ = member.fence(incarnation));
-    }
-
-    /// This process is no member any more.
-    pub(crate) fn leave(&self) {
-        self.as_member().into_iter().for_each(|(member, incarnation)| _ = member.leave(incarnation));
-    }
-
-    /// This process, as what may outlive it names it.
-    pub(crate) fn standing(&self) -> Standing {
-        Standing {
-            member: self.number(),
-            incarnation: self.as_member().map_or(0, |(_, incarnation)| member::used_as(incarnation)),
-        }
-    }
-
-    /// Whether a process is a member still. If not nothing that it began is going on: it has left, or was
-    /// reaped, or was a member of another region.
-    pub(crate) fn stands(&self, standing: Standing) -> bool {
-        self.membership.is_none()
-            || standing.member < self.geometry.members
-                && self.member(standing.member).stands_as(standing.incarnation)
-    }
-
-    fn as_member(&self) -> Option<(&Member, u64)> {
-        let membership =
-            self.membership.as_ref().filter(|membership| membership.number < self.geometry.members)?;
-        Some((self.member(membership.number), self.fence.as_ref()?.incarnation))
     }
 
     /// Says from where on this process reads the log (none: nowhere), and that it wants no more of it than

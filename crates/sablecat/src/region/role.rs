@@ -262,6 +262,10 @@ impl Held<'_> {
 impl Drop for Held<'_> {
     #[inline]
     fn drop(&mut self) {
+        // In a child made by fork it is the parent's; of who was taken for dead it is another's.
+        if self.role.queue.region.is_fenced() {
+            return;
+        }
         // A helper may have ended it.
         self.role.word.release(self.holding);
         self.role.wake();

@@ -120,7 +120,7 @@ impl Entrance {
     pub(in crate::env) fn admit(&self, region: Region) -> Result<Region> {
         for number in (0..region.geometry().members).filter(|&number| !region.member(number).is_used()) {
             if let Some(membership) = self.try_member(number)? {
-                return Ok(region.joined_as(membership));
+                return region.joined_as(membership);
             }
         }
         Err(Error::too_many_at_once(format!(

@@ -24,7 +24,6 @@ use std::slice;
 use std::sync::Arc;
 
 use sablecat_os::atomic::{AtomicU32, Ordering, yield_now};
-use sablecat_os::fork;
 use sablecat_os::mapping::Mapping;
 
 use super::hints::Hints;
@@ -188,8 +187,6 @@ pub(crate) struct Participants {
     memory: Mapping,
     places: PhantomData<Box<[Place]>>,
     seats: usize,
-    /// Which process this is: a child made by fork finds another number.
-    forks: u64,
 }
 
 impl std::fmt::Debug for Participants {
@@ -211,7 +208,7 @@ impl Participants {
         let memory = Mapping::anonymous(bytes).map_err(|e| {
             Error::memory_full(format!("reserving {bytes} bytes of address space for the seats of a process: {e}; end what takes so much"))
         })?;
-        Ok(Participants { region, memory, places: PhantomData, seats, forks: fork::forks() })
+        Ok(Participants { region, memory, places: PhantomData, seats })
     }
 
     #[inline]
@@ -228,9 +225,6 @@ impl Participants {
     /// Too many if all are taken; poisoned if this process was taken for dead; invalid in a child made by
     /// fork, to which none of them belongs.
     pub(crate) fn sit(&self) -> Result<Seat<'_>> {
-        if self.is_inherited() {
-            return Err(inherited());
-        }
         self.region.check_fence()?;
         let preferred = PREFERRED.with(Cell::get) as usize;
         if let Some(place) = self.places().get(preferred)
@@ -245,7 +239,7 @@ impl Participants {
     /// Whether this process is a child of the one whose seats these are.
     #[inline]
     pub(crate) fn is_inherited(&self) -> bool {
-        fork::forks() != self.forks
+        self.region.is_inherited()
     }
 
     #[inline]
@@ -288,9 +282,6 @@ impl Participants {
     /// As of [`Participants::sit`].
     #[cold]
     pub(crate) fn sit_above(&self, slot: u16) -> Result<Seat<'_>> {
-        if self.is_inherited() {
-            return Err(inherited());
-        }
         self.region.check_fence()?;
         for place in self.places() {
             let Some(seat) = Self::try_sit(place) else { continue };
@@ -348,17 +339,10 @@ impl Participants {
     }
 }
 
-#[cold]
-fn inherited() -> Error {
-    Error::invalid(
-        "this handle was opened by the process that this one was forked from; open the environment again in the child",
-    )
-}
-
 impl Drop for Participants {
     fn drop(&mut self) {
         // To a child made by fork the slots do not belong, nor to who was taken for dead.
-        let inherited = self.is_inherited() || self.region.is_fenced();
+        let inherited = self.region.is_fenced();
         for place in self.places() {
             // SAFETY: seats borrow from `self`, so there are none.
             if let Some(participant) = unsafe { place.take() }

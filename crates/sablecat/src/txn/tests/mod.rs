@@ -8,6 +8,7 @@ mod damaged;
 #[cfg(feature = "shuttle")]
 mod explore;
 mod failing;
+mod full;
 mod hashed;
 mod large;
 mod linear;

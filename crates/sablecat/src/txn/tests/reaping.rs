@@ -29,7 +29,8 @@ pub(super) fn processes<const N: usize>(frames: usize) -> [Store; N] {
     let stores = std::array::from_fn(|n| {
         let membership = Membership::new(LockFile::open(&locks, Some(0o600)).unwrap(), n as u16 + 1);
         assert!(membership.take().unwrap());
-        let region = first.kernel.pages.region.again().expect("memory").joined_as(membership);
+        let region =
+            first.kernel.pages.region.again().expect("memory").joined_as(membership).expect("joined");
         region.member(region.number()).enter(1, None, "test");
         Store { kernel: kernel(region, None), tree: tree.clone() }
     });

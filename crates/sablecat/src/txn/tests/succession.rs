@@ -365,7 +365,8 @@ fn who_was_taken_for_dead_before_it_settled_a_superblock_poisons_nothing() {
     let membership = Membership::new(LockFile::open(&locks, Some(0o600)).unwrap(), 1);
     std::fs::remove_file(&locks).unwrap();
     assert!(membership.take().unwrap());
-    let region = two.first.kernel.pages.region.again().expect("memory").joined_as(membership);
+    let region =
+        two.first.kernel.pages.region.again().expect("memory").joined_as(membership).expect("joined");
     region.member(1).enter(1, None, "test");
     let late =
         kernel(region, Some(Volume::join(&two.sim, Path::new(PATH), (false, false), None).expect("there")));

@@ -1,0 +1,120 @@
+//! The fence: what tells a process that the region has gone on without it, or was never its own.
+//!
+//! A process that was taken for dead finds that its member's incarnation has moved on. A child made by fork
+//! has the parent's mapping and the parent's handles; there the number to compare with is another one, so
+//! that everything that asks for the fence is refused in it as well.
+
+use std::ptr::NonNull;
+
+use sablecat_os::atomic::{AtomicU64, Ordering};
+use sablecat_os::fork::OfParent;
+
+use super::member::{self, Member, Standing};
+use super::{Membership, Region};
+use crate::error::{Error, Result};
+
+/// A member's incarnation, in the mapping, if this process is one; and what it is while nobody has taken it
+/// for dead.
+pub(super) struct Fence {
+    word: Option<NonNull<AtomicU64>>,
+    incarnation: OfParent,
+}
+
+impl Fence {
+    /// Of a process that nobody takes for dead.
+    ///
+    /// # Errors
+    /// Those of being told of forks.
+    pub(super) fn of_nobody() -> Result<Fence> {
+        Ok(Fence { word: None, incarnation: own(0)? })
+    }
+
+    /// Of this process, which begins to be a member. For who keeps the mapping for as long.
+    ///
+    /// # Errors
+    /// As of [`Fence::of_nobody`].
+    pub(super) fn of_member(member: &Member) -> Result<Fence> {
+        let word = NonNull::from(member.incarnation());
+        Ok(Fence { word: Some(word), incarnation: own(member.begin())? })
+    }
+}
+
+/// A number of this process, which its children do not have.
+fn own(number: u64) -> Result<OfParent> {
+    OfParent::new(number).map_err(|error| Error::stream("watching for forks", error))
+}
+
+impl Region {
+    /// Whether this process was taken for dead: what it held is others' by now; or is a child made by fork:
+    /// what it holds is its parent's. One load of a line that nobody writes, and one of its own.
+    ///
+    /// SeqCst: with [`Member::fence`] in one order with the taking of slots, latches and frames and the
+    /// reaper's looks at them. What a process takes and finds itself unfenced after, the reaper finds; what
+    /// the reaper may have missed, the process finds itself fenced after.
+    #[inline(always)]
+    pub(crate) fn is_fenced(&self) -> bool {
+        let Fence { word, incarnation } = &self.fence;
+        match word {
+            // SAFETY: the word is part of a member, which lies in the mapping (`joined_as`), and that lives
+            // as long as `self`.
+            Some(word) => unsafe { word.as_ref() }.load(Ordering::SeqCst) != incarnation.get(),
+            None => incarnation.is_inherited(),
+        }
+    }
+
+    /// An error if this process was taken for dead, or is a child made by fork.
+    ///
+    /// # Errors
+    /// `Poisoned`; `Invalid` in a child.
+    #[inline(always)]
+    pub(crate) fn check_fence(&self) -> Result<()> {
+        if self.is_fenced() { Err(self.fenced()) } else { Ok(()) }
+    }
+
+    #[cold]
+    pub(super) fn fenced(&self) -> Error {
+        if self.is_inherited() {
+            return Error::inherited();
+        }
+        self.membership.iter().for_each(Membership::lose);
+        Error::fenced()
+    }
+
+    /// Whether this process is a child of the one that mapped it.
+    pub(crate) fn is_inherited(&self) -> bool {
+        self.fence.incarnation.is_inherited()
+    }
+
+    /// This process counts as dead from now on: it is not what its member stands for any more, or its lock is
+    /// gone.
+    pub(crate) fn fence_itself(&self) {
+        self.as_member().into_iter().for_each(|(member, incarnation)| _ = member.fence(incarnation));
+    }
+
+    /// This process is no member any more.
+    pub(crate) fn leave(&self) {
+        self.as_member().into_iter().for_each(|(member, incarnation)| _ = member.leave(incarnation));
+    }
+
+    /// This process, as what may outlive it names it.
+    pub(crate) fn standing(&self) -> Standing {
+        Standing {
+            member: self.number(),
+            incarnation: self.as_member().map_or(0, |(_, incarnation)| member::used_as(incarnation)),
+        }
+    }
+
+    /// Whether a process is a member still. If not nothing that it began is going on: it has left, or was
+    /// reaped, or was a member of another region.
+    pub(crate) fn stands(&self, standing: Standing) -> bool {
+        self.membership.is_none()
+            || standing.member < self.geometry.members
+                && self.member(standing.member).stands_as(standing.incarnation)
+    }
+
+    pub(super) fn as_member(&self) -> Option<(&Member, u64)> {
+        let membership =
+            self.membership.as_ref().filter(|membership| membership.number < self.geometry.members)?;
+        Some((self.member(membership.number), self.fence.incarnation.get()))
+    }
+}
