@@ -74,12 +74,6 @@ impl Pages {
         self.forget_free(me);
     }
 
-    /// Gives up the oldest snapshot, and frees what only that kept.
-    pub(crate) fn give_up_oldest(&self, me: &Participant) {
-        assert!(self.revoke_oldest(me), "there is one older than the newest state");
-        self.sweep_all(me);
-    }
-
     /// Sweeps until an eighth of the pool is free. An error says that this cannot be.
     pub(crate) fn sweep_some(&self, me: &Participant) {
         self.forget_free(me);
@@ -136,8 +130,7 @@ impl Pages {
         }
     }
 
-    /// As a sweep does that finds no other way.
-    #[cfg(feature = "shuttle")]
+    /// As a sweep does that finds no other way. Says whether there was a snapshot older than the newest state.
     pub(crate) fn give_up_oldest(&self, me: &Participant) -> bool {
         self.revoke_oldest(me)
     }

@@ -105,7 +105,8 @@ fn a_page_that_was_freed_before_its_latch_was_had_is_no_damage() {
             records.clone().map(|n| store.kernel.locate(&tree, &key(n), pinned.at(), &me).unwrap()).collect();
         records.for_each(|n| assert!(store.remove(&key(n)).unwrap()));
         // Others want the room that its versions take.
-        pages.give_up_oldest(&store.seat());
+        assert!(pages.give_up_oldest(&store.seat()), "it is older than the newest state");
+        pages.sweep_all(&store.seat());
         let latched: Vec<_> = leaves
             .into_iter()
             .map(|page| Changes::new(pages, &me, pinned.at()).latched(page).map(drop))
