@@ -11,8 +11,9 @@
 //! is to be written as before. So an error here does no harm, and poisons nothing.
 
 use super::Pool;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::pages::participants::Participant;
+use crate::pages::volume::{Tail, Volume};
 use crate::region::{BlockWord, Counted, Held, WRITTEN_QUEUE};
 use crate::types::{BlockId, FrameId, PageId, SealedBlock};
 
@@ -82,7 +83,8 @@ impl<'a> Writes<'a> {
             .iter()
             .map(|&(frame, claim)| (claim.block(), unsafe { pages.region.page(frame) }))
             .collect();
-        let sealed = volume.write_blocks(&images).inspect_err(|_| self.give_up())?;
+        let sealed =
+            pages.with_room(volume, || volume.write_blocks(&images)).inspect_err(|_| self.give_up())?;
         let written = self.claims.drain(..).zip(sealed).map(|((frame, claim), block)| {
             let desc = pages.region.frame(frame);
             // Read while the mark keeps the frame.
@@ -117,6 +119,33 @@ impl Drop for Writes<'_> {
 }
 
 impl Pool {
+    /// Writes to blocks. Of one that had a compressed page the space may have been given back, and on a full
+    /// disk there is none for what is to be there now; then the reserve is given up for it, bit by bit. Not
+    /// while others share the environment, who may be writing to the end of the file.
+    ///
+    /// # Errors
+    /// Those of `write`.
+    pub(in crate::pages) fn with_room<T>(
+        &self,
+        volume: &Volume,
+        mut write: impl FnMut() -> Result<T>,
+    ) -> Result<T> {
+        loop {
+            let error = match write() {
+                Err(error) if error.kind() == ErrorKind::DiskFull && volume.may_have_holes() => error,
+                done => return done,
+            };
+            let bytes = || volume.file_bytes().ok();
+            let before = bytes();
+            let is_given_back = self.region.membership().is_none()
+                && volume.give_back_tail(&self.blocks, Tail::Half).is_ok()
+                && bytes() < before;
+            if !is_given_back {
+                return Err(error);
+            }
+        }
+    }
+
     /// Gives a version that is on no block one that the caller is to write it to; none if it is on one, or
     /// being written to one. Its page is latched by `me`, and it is the current one or pinned: so it cannot
     /// be freed; once marked as being written, not after that either.

@@ -211,16 +211,18 @@ impl Store {
         moored: &mut Moored<'_>,
     ) -> Result<(Superblock, Vec<BlockId>)> {
         let berth = moored.berth();
-        let written = volume.write_checkpoint(
-            CheckpointPlan { changes, blocks: &self.blocks, rewrite_from, marks, next, berth },
-            &mut |draft| {
-                self.move_on();
-                self.region.check_fence()?;
-                // A late flush of somebody who was succeeded may have failed since the role was taken.
-                self.fail_if_poisoned()?;
-                if moored.set(draft) { Ok(()) } else { Err(Error::succeeded()) }
-            },
-        );
+        let mut may_switch = |draft: &_| {
+            self.move_on();
+            self.region.check_fence()?;
+            // A late flush of somebody who was succeeded may have failed since the role was taken.
+            self.fail_if_poisoned()?;
+            if moored.set(draft) { Ok(()) } else { Err(Error::succeeded()) }
+        };
+        let written = self.with_room(volume, || {
+            let next = next.clone();
+            let plan = CheckpointPlan { changes, blocks: &self.blocks, rewrite_from, marks, next, berth };
+            volume.write_checkpoint(plan, &mut may_switch)
+        });
         // Before the berth is given back: until then others would have to settle it.
         match written {
             Ok((after, freed)) => {
@@ -353,7 +355,7 @@ impl Store {
                 .collect();
             // Of who was taken for dead they may be others' by now.
             self.region.check_fence()?;
-            let written = volume.write_blocks(&images);
+            let written = self.with_room(volume, || volume.write_blocks(&images));
             let (good, bad): (Vec<_>, Vec<_>) =
                 copied.into_iter().partition(|(_, good)| *good && written.is_ok());
             self.give_up(&bad.into_iter().map(|(one, _)| one).collect::<Vec<_>>());
