@@ -411,7 +411,7 @@ fn going_back_finds_compressed_epochs() {
     env.checkpoint().unwrap();
     check(&env, &model);
     env.close().unwrap();
-    with(Compression::Lz4).recovery("env", Target::Lsn(lsn)).unwrap().run().unwrap();
+    with(Compression::Lz4).recovery("env", Target::Lsn(lsn)).unwrap().apply().unwrap();
     let env = with(Compression::Lz4).open("env").unwrap();
     check(&env, &then);
     assert_eq!(env.stats().unwrap().volumes[0].compression, Compression::Lz4);
@@ -439,13 +439,14 @@ fn the_data_store_compresses_as_well() {
     let disk = Arc::new(SimDisk::new(1));
     let open = || builder(&disk).compression(Compression::Lz4).open_data_store("env").unwrap();
     let mut store = open();
-    let mut db = store.database("records").unwrap();
-    (0..2000).for_each(|n| _ = db.insert(key(n), text(n, 80)).unwrap());
-    drop(db);
+    let db = store.database("records").unwrap();
+    for n in 0..2000 {
+        store.insert(&db, key(n), text(n, 80)).unwrap();
+    }
     store.close().unwrap();
     let mut store = open();
     let db = store.database("records").unwrap();
-    assert!((0..2000).all(|n| db.get(key(n)).unwrap() == Some(text(n, 80))));
+    assert!((0..2000).all(|n| store.get(&db, key(n)).unwrap() == Some(text(n, 80))));
     let (bytes, occupied) = sizes(&disk);
     assert!(occupied * 10 < bytes * 8, "{occupied} of {bytes}");
 }

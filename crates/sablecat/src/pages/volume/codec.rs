@@ -335,13 +335,17 @@ mod tests {
 
     /// How blocks can be made beside being compressed.
     fn codecs() -> Vec<(Codec, Option<Keyring>)> {
-        let mut codecs: Vec<_> = [0, 8, 32].map(|trailer| (codec(16384, trailer), None)).into();
+        let plain = [0, 8, 32].map(|trailer| (codec(16384, trailer), None));
+        #[cfg(not(feature = "encryption"))]
+        return plain.into();
         #[cfg(feature = "encryption")]
-        for cipher in [Cipher::Aes256Gcm, Cipher::ChaCha20Poly1305] {
-            let made = Codec::of_cipher(16384, Some(cipher)).expect("possible");
-            codecs.push((made, Some(Keyring::of_nobody(cipher))));
-        }
-        codecs
+        plain
+            .into_iter()
+            .chain([Cipher::Aes256Gcm, Cipher::ChaCha20Poly1305].map(|cipher| {
+                let made = Codec::of_cipher(16384, Some(cipher)).expect("possible");
+                (made, Some(Keyring::of_nobody(cipher)))
+            }))
+            .collect()
     }
 
     #[test]
