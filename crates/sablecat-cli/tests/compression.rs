@@ -33,7 +33,8 @@ fn an_environment_is_compressed_as_it_is_asked_for_and_stat_says_what_that_saves
     let stat = scratch.json("stat env --json");
     assert_eq!((&stat["page_size"], &stat["volumes"][0]["compression"]), (&32768.into(), &"zstd:3".into()));
     assert_eq!(stat["volumes"][0]["makes_holes"], true);
-    let [bytes, occupied] = ["volume_bytes", "occupied_bytes"].map(|name| stat[name].as_u64().expect("a number"));
+    let [bytes, occupied] =
+        ["volume_bytes", "occupied_bytes"].map(|name| stat[name].as_u64().expect("a number"));
     assert!(occupied * 2 < bytes, "{occupied} of {bytes}");
     assert!(done("stat env", "").contains("zstd:3"));
     // Changed, and changed back.

@@ -128,7 +128,7 @@ fn text_takes_half_and_noise_as_much_as_before() {
             };
             let plain = occupied(Compression::None, &|n| text(n, 60));
             let small = occupied(how, &|n| text(n, 60));
-            assert_eq!(plain.0, plain.1, "without compression there are no holes");
+            assert!(plain.0 - plain.1 < 131_072, "but between superblocks there are no holes");
             assert!(
                 small.1 * 10 < plain.1 * if page_size == 8192 { 9 } else { 7 },
                 "{how}, {page_size}: {small:?} of {plain:?}"
@@ -212,7 +212,7 @@ fn each_volume_is_compressed_as_it_is_said_of_it() {
     let env = open(&|builder| builder).unwrap();
     let volumes = env.stats().unwrap().volumes;
     assert_eq!([Compression::None, Compression::zstd()], [volumes[0].compression, volumes[1].compression]);
-    assert_eq!(volumes[0].occupied, volumes[0].bytes);
+    assert!(volumes[0].bytes - volumes[0].occupied < 131_072, "{volumes:?}");
     assert!(volumes[1].occupied * 10 < volumes[1].bytes * 7, "{volumes:?}");
     let far = env.database("far").unwrap();
     assert!((0..1000).all(|n| far.get(key(n)).unwrap() == Some(text(n, 100))));
@@ -307,7 +307,7 @@ fn every_changed_byte_of_a_compressed_block_is_found() {
 }
 
 /// As `full_disk.rs` has it, where there is less room for a page than the file is long: what takes 4 KiB in
-/// the file is to be 32 KiB, on a disk without a byte free.
+/// the file is to be more, on a disk without a byte free.
 #[test]
 fn a_full_disk_locks_nobody_out_although_blocks_need_space() {
     for killed in [false, true] {
@@ -316,10 +316,10 @@ fn a_full_disk_locks_nobody_out_although_blocks_need_space() {
         let open =
             |disk: &Arc<SimDisk>| builder(disk).page_size(32768).compression(Compression::zstd()).open("env");
         let env = open(&disk).unwrap();
-        // Low blocks that are mostly holes, and free in the end; behind them what cannot be compressed.
+        // Low blocks that are mostly holes, and free in the end; behind them what takes more.
         put(&env, (0..4000).map(|n| (n, vec![n as u8; 1000])), &mut model);
         env.checkpoint().unwrap();
-        put(&env, (10_000..12_000).map(|n| (n, noise(n, 1000))), &mut model);
+        put(&env, (10_000..14_000).map(|n| (n, text(n, 150))), &mut model);
         env.checkpoint().unwrap();
         let db = env.database("records").unwrap();
         for n in 0..4000 {
@@ -382,11 +382,14 @@ fn a_write_that_finds_no_space_can_be_made_later() {
         env.checkpoint().unwrap();
     }
     check(&env, &model);
-    let blocks = env.stats().unwrap().blocks;
+    let blocks = |env: &Env| {
+        env.compact().unwrap();
+        env.stats().unwrap().blocks
+    };
+    let before = blocks(&env);
     env.close().unwrap();
     let env = open();
-    env.checkpoint().unwrap();
-    assert!(env.stats().unwrap().blocks <= blocks, "no block was lost");
+    assert_eq!(blocks(&env), before, "no block was lost");
     check(&env, &model);
 }
 

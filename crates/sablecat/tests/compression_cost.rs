@@ -17,7 +17,8 @@ const LOOKS: u64 = 300_000;
 
 fn corpus() -> Vec<u8> {
     fn gather(directory: &Path, into: &mut Vec<u8>) {
-        let mut entries: Vec<_> = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+        let mut entries: Vec<_> =
+            std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
         entries.sort();
         for path in entries {
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
@@ -66,7 +67,11 @@ struct Case {
 
 impl Case {
     fn builder(&self) -> Builder {
-        Env::builder().page_size(self.page_size).compression(self.how).durability(Durability::NoSync).background(false)
+        Env::builder()
+            .page_size(self.page_size)
+            .compression(self.how)
+            .durability(Durability::NoSync)
+            .background(false)
     }
 
     fn open(&self, cache: u64) -> Env {
@@ -100,7 +105,11 @@ fn measure() {
     std::fs::create_dir_all(&place).unwrap();
     let corpus = corpus();
     let records = records(&corpus, bytes);
-    println!("{} records of {} bytes of text", records.len(), records.iter().map(|r| r.1.len()).sum::<usize>());
+    println!(
+        "{} records of {} bytes of text",
+        records.len(),
+        records.iter().map(|r| r.1.len()).sum::<usize>()
+    );
     let mut cases = Vec::new();
     for page_size in [16384, 32768, 65536] {
         for how in [Compression::None, Compression::Lz4, Compression::zstd()] {
@@ -138,7 +147,9 @@ fn measure() {
     envs.iter().for_each(|env| _ = gets(env, keys, 2 * keys, 0));
     let mut taken = vec![Vec::new(); cases.len()];
     for round in 0..ROUNDS as u64 {
-        envs.iter().zip(&mut taken).for_each(|(env, taken)| taken.push(gets(env, keys, LOOKS, round * LOOKS)));
+        envs.iter()
+            .zip(&mut taken)
+            .for_each(|(env, taken)| taken.push(gets(env, keys, LOOKS, round * LOOKS)));
     }
     println!("in the cache: ns a random get");
     for (case, taken) in cases.iter().zip(taken) {
@@ -169,8 +180,10 @@ fn measure() {
     envs.into_iter().for_each(|env| env.close().unwrap());
     // Nearly nothing in the cache: by the page cache, and around it.
     for direct in [false, true] {
-        let envs: Vec<_> =
-            cases.iter().map(|case| case.builder().direct_io(direct).cache_size(0).open(&case.path).unwrap()).collect();
+        let envs: Vec<_> = cases
+            .iter()
+            .map(|case| case.builder().direct_io(direct).cache_size(0).open(&case.path).unwrap())
+            .collect();
         envs.iter().for_each(|env| _ = gets(env, keys, 2000, 0));
         let mut taken = vec![Vec::new(); cases.len()];
         for round in 0..ROUNDS as u64 {
@@ -182,7 +195,10 @@ fn measure() {
                 taken.push(ns * looks as f64 / misses / 1e3);
             });
         }
-        println!("not in the cache, {}: us a page read in", if direct { "direct" } else { "from the page cache" });
+        println!(
+            "not in the cache, {}: us a page read in",
+            if direct { "direct" } else { "from the page cache" }
+        );
         for (case, taken) in cases.iter().zip(taken) {
             println!("{:14} {:8.1}", case.name, median(taken));
         }

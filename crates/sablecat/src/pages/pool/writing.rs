@@ -10,6 +10,8 @@
 //! A block that could not be written holds anything, and nothing names it: it is free again, and its version
 //! is to be written as before. So an error here does no harm, and poisons nothing.
 
+use std::sync::atomic::Ordering;
+
 use super::Pool;
 use crate::error::{Error, ErrorKind, Result};
 use crate::pages::participants::Participant;
@@ -135,6 +137,7 @@ impl Pool {
                 Err(error) if error.kind() == ErrorKind::DiskFull && volume.may_have_holes() => error,
                 done => return done,
             };
+            self.is_short.store(true, Ordering::Relaxed);
             let bytes = || volume.file_bytes().ok();
             let before = bytes();
             let is_given_back = self.region.membership().is_none()
@@ -143,6 +146,16 @@ impl Pool {
             if !is_given_back {
                 return Err(error);
             }
+        }
+    }
+
+    /// If there was no space for a block since the last time, gives the file system that of these, which nobody
+    /// needs any more and nobody else can have yet: so each checkpoint makes room for the next.
+    pub(in crate::pages) fn empty_if_short(&self, volume: &Volume, freed: &[BlockId]) {
+        // Relaxed: it is a hint.
+        if self.is_short.load(Ordering::Relaxed) && self.is_short.swap(false, Ordering::Relaxed) {
+            // Whether or not it can be done they are free.
+            freed.iter().for_each(|&block| _ = volume.empty(block));
         }
     }
 

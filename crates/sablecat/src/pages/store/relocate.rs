@@ -280,7 +280,7 @@ impl Store {
                 moves.map_from = BlockId(moves.bounds[VolumeId::MAIN]);
             }
             self.choose(volume, changes, moving, &mut moves)?;
-            self.copy(volume, &mut moves)?;
+            self.copy(volume, moving, &mut moves)?;
         } else {
             self.moved_below.store(0, StdOrdering::Relaxed);
         }
@@ -334,12 +334,15 @@ impl Store {
         Ok(())
     }
 
-    /// Copies what was chosen, in batches. What cannot be copied is left out.
-    fn copy(&self, volume: &Volume, moves: &mut Moves) -> Result<()> {
+    /// Copies what was chosen, in batches. What cannot be copied is left out. Of a reserve only who asks for it
+    /// takes something: others could not go on for want of it.
+    fn copy(&self, volume: &Volume, moving: Moving, moves: &mut Moves) -> Result<()> {
         let (block_size, page_size) = (volume.block_size(), volume.page_size());
         let mut memory = AlignedBuf::new(COPY_BYTES.max(block_size));
         let chosen = std::mem::take(&mut moves.pages);
-        for batch in chosen.chunks(COPY_BYTES / block_size) {
+        let (mut left, mut together) = (&chosen[..], COPY_BYTES / block_size);
+        while !left.is_empty() {
+            let (batch, rest) = left.split_at(together.min(left.len()));
             let mut copied = Vec::with_capacity(batch.len());
             for one in batch {
                 let Some(to) = self.block_below(one.from.block().volume(), &moves.bounds) else { continue };
@@ -355,11 +358,17 @@ impl Store {
                 .collect();
             // Of who was taken for dead they may be others' by now.
             self.region.check_fence()?;
-            let written = self.with_room(volume, || volume.write_blocks(&images));
+            let write = || volume.write_blocks(&images);
+            let written = if moving == Moving::Much { self.with_room(volume, write) } else { write() };
             let (good, bad): (Vec<_>, Vec<_>) =
                 copied.into_iter().partition(|(_, good)| *good && written.is_ok());
             self.give_up(&bad.into_iter().map(|(one, _)| one).collect::<Vec<_>>());
             match written {
+                // There may be room for some of them.
+                Err(error) if error.is_full() && batch.len() > 1 && volume.may_have_holes() => {
+                    together = 1;
+                    continue;
+                }
                 Err(error) if error.is_full() => break,
                 Err(error) => {
                     self.give_up(&moves.pages);
@@ -369,6 +378,7 @@ impl Store {
                     moves.pages.extend(good.into_iter().zip(sealed).map(|((one, _), to)| Move { to, ..one }))
                 }
             }
+            left = rest;
         }
         Ok(())
     }

@@ -127,6 +127,15 @@ impl DataFile {
         }
     }
 
+    /// Gives the space of a block back.
+    pub(super) fn empty(&self, block: BlockId) -> Result<()> {
+        let _room = self.growth.reach(&*self.file, &self.path, 0, By::Holes)?;
+        match self.offset(block, 1) {
+            Some(at) => self.give_back(at, self.codec.block_size() as u64),
+            None => Ok(()),
+        }
+    }
+
     /// Bytes that the file takes of its file system.
     pub(super) fn space(&self) -> Result<u64> {
         self.file.space().map_err(|e| Error::io("finding the space of", &self.path, e))

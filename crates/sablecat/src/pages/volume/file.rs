@@ -283,6 +283,14 @@ impl Volume {
         holes.collect()
     }
 
+    /// Gives the space of a block that nothing names to the file system.
+    ///
+    /// # Errors
+    /// Those of the file; the block is as good as before for whoever writes it.
+    pub(crate) fn empty(&self, block: BlockId) -> Result<()> {
+        self.of(block)?.empty(block)
+    }
+
     /// Whether a block that is written again may need space.
     pub(crate) fn may_have_holes(&self) -> bool {
         self.files.iter().any(DataFile::may_have_holes)

@@ -150,6 +150,13 @@ impl Growth {
                 ((length - (length.saturating_sub(used) / 2).min(GIVEN_UP_MAX)).next_multiple_of(block), 0)
             }
         };
+        if may_have_holes && tail == Tail::Reserve && length < end {
+            // As below.
+            if fill_holes(file, used, end) {
+                self.extent.store(end, Ordering::Relaxed);
+            }
+            return Ok(());
+        }
         if length < end && tail == Tail::Reserve {
             // Best effort: without room for it the environment is as good as ever until the disk is full.
             if file.preallocate(length, end - length).is_ok() {
@@ -161,11 +168,27 @@ impl Growth {
             file.set_len(end).map_err(|e| Error::io("shortening", path, e))?;
         }
         if may_have_holes && matches!(tail, Tail::Little | Tail::Reserve) && used < end.min(length) {
-            // As above.
-            let _ = file.preallocate(used, end.min(length) - used);
+            _ = fill_holes(file, used, end.min(length));
         }
         Ok(())
     }
+}
+
+/// Has as much of a range be made of space as there is room for, from its end on: that is where it is given up
+/// again. Best effort, as with any reserve: whether there was room for any of it.
+fn fill_holes(file: &dyn File, from: u64, to: u64) -> bool {
+    let (end, mut to, mut piece) = (to, to, to.saturating_sub(from));
+    while from < to {
+        let some = piece.min(to - from);
+        match file.preallocate(to - some, some) {
+            Ok(()) => to -= some,
+            Err(error) if is_full(&error) && piece > ENDING => {
+                piece = (piece / 2).next_multiple_of(ENDING).min(GIVEN_UP_MAX);
+            }
+            Err(_) => break,
+        }
+    }
+    to < end
 }
 
 fn length(file: &dyn File, path: &Path) -> Result<u64> {
