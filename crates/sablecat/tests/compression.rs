@@ -314,7 +314,7 @@ fn a_full_disk_locks_nobody_out_although_blocks_need_space() {
         let mut disk = Arc::new(SimDisk::new(1));
         let mut model = Model::new();
         let open =
-            |disk: &Arc<SimDisk>| builder(disk).page_size(32768).compression(Compression::zstd()).open("env");
+            |disk: &Arc<SimDisk>| builder(disk).page_size(16384).compression(Compression::zstd()).open("env");
         let env = open(&disk).unwrap();
         // Low blocks that are mostly holes, and free in the end; behind them what takes more.
         put(&env, (0..4000).map(|n| (n, vec![n as u8; 1000])), &mut model);

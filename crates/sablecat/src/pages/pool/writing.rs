@@ -107,6 +107,7 @@ impl<'a> Writes<'a> {
         }
         for (frame, claim) in self.claims.drain(..) {
             if self.pages.region.frame(frame).change_block(claim, claim.dropped()) {
+                self.pages.empty_if_short([claim.block()].into_iter());
                 self.pages.blocks.release(claim.block());
             }
         }
@@ -149,14 +150,21 @@ impl Pool {
         }
     }
 
-    /// If there was no space for a block since the last time, gives the file system that of these, which nobody
-    /// needs any more and nobody else can have yet: so each checkpoint makes room for the next.
-    pub(in crate::pages) fn empty_if_short(&self, volume: &Volume, freed: &[BlockId]) {
+    /// If a block has found no space, gives the file system that of these, which nobody needs any more, or not
+    /// for now, and nobody else can have yet.
+    pub(in crate::pages) fn empty_if_short(&self, blocks: impl Iterator<Item = BlockId>) {
         // Relaxed: it is a hint.
-        if self.is_short.load(Ordering::Relaxed) && self.is_short.swap(false, Ordering::Relaxed) {
+        if self.is_short.load(Ordering::Relaxed)
+            && let Some(volume) = &self.volume
+        {
             // Whether or not it can be done they are free.
-            freed.iter().for_each(|&block| _ = volume.empty(block));
+            blocks.for_each(|block| _ = volume.empty(block));
         }
+    }
+
+    /// A checkpoint stands, which has found space for all that it wrote, and made some.
+    pub(in crate::pages) fn end_shortness(&self) {
+        self.is_short.store(false, Ordering::Relaxed);
     }
 
     /// Gives a version that is on no block one that the caller is to write it to; none if it is on one, or

@@ -395,6 +395,7 @@ impl Store {
 
     /// Frees the blocks of copies that nothing will name.
     fn give_up(&self, moves: &[Move]) {
+        self.empty_if_short(moves.iter().map(|one| one.to.block()));
         moves.iter().for_each(|one| _ = self.blocks.release(one.to.block()));
     }
 

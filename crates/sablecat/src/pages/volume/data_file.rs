@@ -230,8 +230,9 @@ impl DataFile {
             .expect("blocks are allocated between the bounds");
         let is_whole = counts.is_empty() && self.compression() == Compression::None;
         let by = if is_whole { By::Space } else { By::Holes };
-        let _room = self.growth.reach(&*self.file, &self.path, at + bytes.len() as u64, by)?;
-        let write = |from: usize, to: usize| {
+        // Room is made as it is needed: on a full disk what the first leave of theirs is for the last.
+        let write = |from: usize, to: usize, end: usize| {
+            let _room = self.growth.reach(&*self.file, &self.path, at + end as u64, by)?;
             let place = first.within() + (from / self.codec.block_size()) as u64;
             self.file
                 .write_at(&bytes[from..to], at + from as u64)
@@ -241,12 +242,12 @@ impl DataFile {
         for (n, &count) in counts.iter().enumerate() {
             let (start, end) = (n * self.codec.block_size(), (n + 1) * self.codec.block_size());
             if start + count < end {
-                write(from, start + count)?;
+                write(from, start + count, end)?;
                 self.give_back(at + (start + count) as u64, (end - start - count) as u64)?;
                 from = end;
             }
         }
-        if from < bytes.len() { write(from, bytes.len()) } else { Ok(()) }
+        if from < bytes.len() { write(from, bytes.len(), bytes.len()) } else { Ok(()) }
     }
 
     /// Makes all that was written before durable.
