@@ -59,8 +59,8 @@ pub fn page(input: &[u8]) -> bool {
     believed
 }
 
-/// A block of a power of two of bytes, from 8192 on, that says that its page is compressed: its checksum is put
-/// right, and if it is believed what comes of it goes the way of [`page`].
+/// A block of a power of two of bytes, from 8192 on, that says that its page is compressed: its checksum is
+/// put right, and if it is believed what comes of it goes the way of [`page`].
 pub fn block(input: &[u8]) -> bool {
     let Some(power) = input.len().min(65536).checked_ilog2().filter(|&power| power >= 13) else {
         return false;

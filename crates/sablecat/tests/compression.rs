@@ -341,8 +341,7 @@ fn a_full_disk_locks_nobody_out_although_blocks_need_space() {
         for some in [1, 10, 100, 500] {
             let env = open(&disk).unwrap();
             let db = env.database("records").unwrap();
-            // All over, so that many pages change.
-            for n in model.keys().copied().step_by(model.len() / some).take(some).collect::<Vec<_>>() {
+            for n in model.keys().copied().take(some).collect::<Vec<_>>() {
                 assert!(db.remove(key(n)).unwrap());
                 model.remove(&n);
             }

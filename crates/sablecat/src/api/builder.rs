@@ -298,10 +298,10 @@ impl Builder {
         self
     }
 
-    /// How pages in the main volume are compressed that are written from now on. The environment remembers it,
-    /// so that all who open it do the same; what was written before stays as it is and readable. It can be
-    /// changed by who opens the environment while nobody else has it open. Default: as before, and not in a
-    /// new environment. For other volumes: [`Builder::volume_compression`].
+    /// How pages in the main volume are compressed that are written from now on. The environment remembers
+    /// it, so that all who open it do the same; what was written before stays as it is and readable. It can
+    /// be changed by who opens the environment while nobody else has it open. Default: as before, and not
+    /// in a new environment. For other volumes: [`Builder::volume_compression`].
     ///
     /// Pages are compressed as they are written to the file and whole in the cache, so what is in the cache
     /// is read as fast as without. A page keeps its place in the file; what it does not need of that is given

@@ -150,8 +150,8 @@ impl Pool {
         }
     }
 
-    /// If a block has found no space, gives the file system that of these, which nobody needs any more, or not
-    /// for now, and nobody else can have yet.
+    /// If a block has found no space, gives the file system that of these, which nobody needs any more, or
+    /// not for now, and nobody else can have yet.
     pub(in crate::pages) fn empty_if_short(&self, blocks: impl Iterator<Item = BlockId>) {
         // Relaxed: it is a hint.
         if self.is_short.load(Ordering::Relaxed)

@@ -334,8 +334,8 @@ impl Store {
         Ok(())
     }
 
-    /// Copies what was chosen, in batches. What cannot be copied is left out. Of a reserve only who asks for it
-    /// takes something: others could not go on for want of it.
+    /// Copies what was chosen, in batches. What cannot be copied is left out. Of a reserve only who asks
+    /// for it takes something: others could not go on for want of it.
     fn copy(&self, volume: &Volume, moving: Moving, moves: &mut Moves) -> Result<()> {
         let (block_size, page_size) = (volume.block_size(), volume.page_size());
         let mut memory = AlignedBuf::new(COPY_BYTES.max(block_size));

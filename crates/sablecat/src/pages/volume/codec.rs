@@ -189,7 +189,8 @@ impl Codec {
     }
 }
 
-/// The page of a block that says that it is compressed, whatever its checksum is; none if there cannot be one.
+/// The page of a block that says that it is compressed, whatever its checksum is; none if there cannot be
+/// one.
 #[cfg(feature = "fuzzing")]
 pub(crate) fn open_compressed(bytes: &mut [u8]) -> Option<&[u8]> {
     let codec = Codec::new(bytes.len(), 0).ok()?;

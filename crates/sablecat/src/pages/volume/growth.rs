@@ -8,9 +8,9 @@
 //! it when the disk is full can delete something, write that to free blocks, and give back the rest. A part
 //! of the reserve is cut off if the log has no room otherwise.
 //!
-//! Where pages are compressed a file has holes, and grows by some: by as much, of which only so much at the end
-//! as is kept for a reserve is space. Making a hole where there is none yet takes ten times as long as to find
-//! that there is one.
+//! Where pages are compressed a file has holes, and grows by some: by as much, of which only so much at the
+//! end as is kept for a reserve is space. Making a hole where there is none yet takes ten times as long as
+//! to find that there is one.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -50,7 +50,8 @@ pub(crate) enum Tail {
 pub(super) enum By {
     /// Space of the file system, so that writing to it needs none.
     Space,
-    /// Holes, since most of it would be given back again, and that takes longer; but for a reserve at the end.
+    /// Holes, since most of it would be given back again, and that takes longer; but for a reserve at the
+    /// end.
     Holes,
 }
 
@@ -77,9 +78,9 @@ impl Growth {
         Growth { extent: AtomicU64::new(length), changing: Mutex::new(()), cutting: RwLock::new(()) }
     }
 
-    /// Makes room for bytes below `end`, which stays until they are written and the guard dropped. Where there
-    /// is none their write will tell. In a file with holes that is so in any case, and it is made longer by
-    /// the time this returns, since of its last block not all may be written.
+    /// Makes room for bytes below `end`, which stays until they are written and the guard dropped. Where
+    /// there is none their write will tell. In a file with holes that is so in any case, and it is made
+    /// longer by the time this returns, since of its last block not all may be written.
     pub(super) fn reach(&self, file: &dyn File, path: &Path, end: u64, by: By) -> Result<Room<'_>> {
         let room = Room { _uncut: self.uncut() };
         // Relaxed: a stale value only leads to asking again under the lock.
@@ -131,8 +132,8 @@ impl Growth {
     }
 
     /// Cuts the file off behind the byte that `end` finds, at a whole block, and leaves what is to be kept.
-    /// Writers are kept out from before `end` is called until the file is cut. If there may be holes in what is
-    /// left as a reserve, they are filled.
+    /// Writers are kept out from before `end` is called until the file is cut. If there may be holes in
+    /// what is left as a reserve, they are filled.
     pub(super) fn cut(
         &self,
         (file, path): (&dyn File, &Path),
@@ -174,8 +175,8 @@ impl Growth {
     }
 }
 
-/// Has as much of a range be made of space as there is room for, from its end on: that is where it is given up
-/// again. Best effort, as with any reserve: whether there was room for any of it.
+/// Has as much of a range be made of space as there is room for, from its end on: that is where it is given
+/// up again. Best effort, as with any reserve: whether there was room for any of it.
 fn fill_holes(file: &dyn File, from: u64, to: u64) -> bool {
     let (end, mut to, mut piece) = (to, to, to.saturating_sub(from));
     while from < to {

@@ -13,9 +13,9 @@
 //! 2560 other volumes, and what is placed in them (placement.rs), to 4096; zero otherwise
 //! ```
 //!
-//! Of the codec the lower four bits are the cipher, bit 4 says that there may be blocks compressed by LZ4, bit
-//! 5 by Zstandard, in any volume: once it does, it does for ever, so that who cannot read them does not begin
-//! to. Compressor and level are what the main volume's pages are written by at present.
+//! Of the codec the lower four bits are the cipher, bit 4 says that there may be blocks compressed by LZ4,
+//! bit 5 by Zstandard, in any volume: once it does, it does for ever, so that who cannot read them does not
+//! begin to. Compressor and level are what the main volume's pages are written by at present.
 //!
 //! All little-endian. In version 1 the bytes from 112 on were zero, which is what an environment without a
 //! journal has there; in version 2 there were no other volumes; up to version 3 blocks were named without
