@@ -546,7 +546,7 @@ fn on_the_machines_files_too_damage_is_found() {
     // The map's own blocks are among them.
     let opened = Env::builder().read_only(true).open(&path);
     let found = opened.and_then(|env| env.verify(&mut |_| {})).map(|report| !report.problems.is_empty());
-    assert!(found.map_or_else(|error| error.is_corruption(), |found| found));
+    assert!(found.unwrap_or_else(|error| error.is_corruption()));
     for at in &packed {
         file.write_all_at(&[bytes[at + 600]], *at as u64 + 600).unwrap();
     }
