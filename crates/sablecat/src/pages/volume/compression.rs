@@ -227,7 +227,7 @@ pub(super) fn decompress(
 impl Tools {
     /// Compresses into `bytes`: how many it took; none if it does not get smaller, or cannot be done.
     fn compress(&mut self, how: Compression, text: &[u8], most: usize) -> Option<usize> {
-        let room = self.room_for(how, text, most);
+        let room = room_for(how, text.len(), most);
         if self.bytes.len() < room {
             self.bytes.resize(room, 0);
         }
@@ -247,15 +247,6 @@ impl Tools {
             }
             #[cfg(not(all(feature = "lz4", feature = "zstd")))]
             _ => None,
-        }
-    }
-
-    /// How much memory that wants: LZ4 writes more than the text has, before it is known that it does.
-    fn room_for(&self, how: Compression, text: &[u8], most: usize) -> usize {
-        match how {
-            #[cfg(feature = "lz4")]
-            Compression::Lz4 => lz4_flex::block::get_maximum_output_size(text.len()).max(most),
-            _ => most,
         }
     }
 
@@ -288,6 +279,18 @@ impl Tools {
             }
         }
     }
+}
+
+/// How much memory it wants to compress a text of a length: LZ4 writes more than the text has, before it is
+/// known that it does.
+#[cfg(feature = "lz4")]
+fn room_for(how: Compression, len: usize, most: usize) -> usize {
+    if how == Compression::Lz4 { lz4_flex::block::get_maximum_output_size(len).max(most) } else { most }
+}
+
+#[cfg(not(feature = "lz4"))]
+fn room_for(_: Compression, _: usize, most: usize) -> usize {
+    most
 }
 
 #[cfg(test)]
