@@ -1,7 +1,7 @@
 //! The housekeeping thread: hands the log to the operating system and flushes it every interval, prepares the
 //! next log segment, and writes checkpoints when the interval has passed or the log has grown enough. When
 //! nothing was logged for an interval, it goes on with making the volume smaller, if there is something to
-//! gain, and gives back the log's spare segments.
+//! gain, and gives back the log's spare segments. Now and then it sweeps some of the records that have expired.
 //!
 //! Errors do not end it: what went wrong poisons the log or the volume, and the next commit reports it.
 //!
@@ -22,6 +22,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::Core;
+use crate::env::config::Mode;
+use crate::env::databases::Upcoming;
 use crate::env::mutex::lock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::pages::{Bell, Participant};
@@ -54,12 +56,23 @@ const ASK_EVERY: u64 = 200;
 struct Done {
     flush: Duration,
     checkpoint: Duration,
+    sweep: Duration,
+    /// What has expired was not all swept.
+    is_sweeping: bool,
+    upcoming: Upcoming,
 }
 
 impl Default for Keeper {
     fn default() -> Keeper {
         let now = sablecat_os::clock::monotonic();
-        let done = Mutex::new(Done { flush: now, checkpoint: now });
+        let done = Done {
+            flush: now,
+            checkpoint: now,
+            sweep: now,
+            is_sweeping: false,
+            upcoming: Upcoming::default(),
+        };
+        let done = Mutex::new(done);
         Keeper { threads: Mutex::default(), done, other: Watch::default(), asked: AtomicU64::new(0) }
     }
 }
@@ -159,7 +172,20 @@ impl Core {
         } else {
             Ok(())
         };
-        prepared.and(written).and(checkpointed)
+        let swept = self.sweep_if_due(&mut done, now);
+        prepared.and(written).and(checkpointed).and(swept)
+    }
+
+    /// Sweeps some of what has expired.
+    fn sweep_if_due(&self, done: &mut Done, now: Duration) -> Result<()> {
+        let is_due = done.is_sweeping || now.saturating_sub(done.sweep) >= self.config.sweep_interval;
+        if !is_due || self.mode != Mode::Transactional {
+            return Ok(());
+        }
+        done.sweep = now;
+        done.is_sweeping = false;
+        done.is_sweeping = self.sweep_some(&mut done.upcoming)?;
+        Ok(())
     }
 
     /// The role of who keeps house, if nobody has it; or from another process that has had it for long: it is

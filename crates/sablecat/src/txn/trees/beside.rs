@@ -252,7 +252,7 @@ impl<'a> Build<'a> {
 
     /// Snapshot isolation's first-committer-wins, in a tree that nobody changes any more.
     fn check_write(&self, tree: &TreeRef, key: &[u8], now: Lsn) -> Result<()> {
-        let WriteCheck::AsOf { at, me } = self.check else { return Ok(()) };
+        let WriteCheck::AsOf { at, time, me } = self.check else { return Ok(()) };
         if tree.is_new() {
             return Ok(());
         }
@@ -264,7 +264,7 @@ impl<'a> Build<'a> {
         })?;
         let is_in_place = at >= kernel.pages.rebuilt_since();
         if is_in_place && born <= at
-            || kernel.value_at(&view, key, now, me)? == kernel.value_at(&view, key, at, me)?
+            || kernel.record_is_same(tree, key, (at, time), now, me)?
         {
             return Ok(());
         }
@@ -328,7 +328,7 @@ impl<'a> Build<'a> {
             let leaf = catalog.tree().find(changes, key)?;
             changes.latched(leaf)?;
             let place = Place { tree: catalog.tree(), stems: &[], rest: key };
-            self.kernel.check_write(changes, leaf, (&place.tree, key), &place, self.check)?;
+            self.kernel.check_write(changes, leaf, (&catalog, key), &place, self.check)?;
         }
         all.into_iter()
             .try_for_each(|change| self.kernel.apply_one(changes, &catalog.tree(), change, None).map(drop))
