@@ -11,7 +11,8 @@ const UNITS: [(&str, f64); 5] = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3
 pub(crate) fn ttl(text: &str) -> Result<Duration, String> {
     let unit = text.find(|c: char| c.is_alphabetic()).unwrap_or(text.len());
     let (number, unit) = text.split_at(unit);
-    let seconds = if unit.is_empty() { Some(1.0) } else { UNITS.iter().find(|one| one.0 == unit).map(|one| one.1) };
+    let seconds =
+        if unit.is_empty() { Some(1.0) } else { UNITS.iter().find(|one| one.0 == unit).map(|one| one.1) };
     let number = number.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0);
     number
         .zip(seconds)
@@ -38,7 +39,15 @@ mod tests {
 
     #[test]
     fn times_to_live_are_numbers_with_units() {
-        for (text, ms) in [("0", 0), ("5", 5000), ("1.5s", 1500), ("20ms", 20), ("2m", 120_000), ("1h", 3_600_000), ("2d", 172_800_000)] {
+        for (text, ms) in [
+            ("0", 0),
+            ("5", 5000),
+            ("1.5s", 1500),
+            ("20ms", 20),
+            ("2m", 120_000),
+            ("1h", 3_600_000),
+            ("2d", 172_800_000),
+        ] {
             assert_eq!(ttl(text), Ok(Duration::from_millis(ms)), "{text}");
         }
         for wrong in ["", "s", "-1", "1w", "1 s", "nan", "inf", "1e999", "1e300d"] {

@@ -44,7 +44,8 @@ impl Shown {
 
     /// What tells in milliseconds since 1970 from when on a record is gone; none if it is there for good.
     pub(crate) fn expires(&self, key: &[u8]) -> Result<Option<u64>> {
-        let lifetime = self.expiring.as_ref().map(|expiring| expiring.lifetime(&self.state, key)).transpose()?;
+        let lifetime =
+            self.expiring.as_ref().map(|expiring| expiring.lifetime(&self.state, key)).transpose()?;
         Ok(lifetime.flatten().and_then(crate::lifetime::expires))
     }
 

@@ -210,7 +210,10 @@ fn change(txn: &mut Txn<'_>, records: &Expiring, model: &mut Model, now: u64, di
             let found = cursor.at_or_after(txn, &key)?.map(<[u8]>::to_vec);
             if let Some(found) = found {
                 cursor.put(txn, &value, lifetime)?;
-                assert_eq!(cursor.value(txn)?, (gone_from(lifetime, now) == 0 || gone_from(lifetime, now) > now).then(|| value.clone()));
+                assert_eq!(
+                    cursor.value(txn)?,
+                    (gone_from(lifetime, now) == 0 || gone_from(lifetime, now) > now).then(|| value.clone())
+                );
                 model.insert(found, (value, gone_from(lifetime, now)));
             }
         }
@@ -363,7 +366,9 @@ fn what_others_than_a_sweep_do_is_a_conflict_as_always() {
     type Other = fn(&Env, &Expiring, &Clock) -> Result<()>;
     let others: [(&str, Other); 3] = [
         ("set anew", |env, records, _| env.write(|txn| records.insert(txn, "short", "theirs", ms(1000)))),
-        ("set for good", |env, records, _| env.write(|txn| records.insert(txn, "short", "theirs", Lifetime::Unlimited))),
+        ("set for good", |env, records, _| {
+            env.write(|txn| records.insert(txn, "short", "theirs", Lifetime::Unlimited))
+        }),
         ("swept and set", |env, records, _| {
             records.sweep()?;
             env.write(|txn| records.insert(txn, "short", "theirs", ms(1000)))
@@ -459,11 +464,15 @@ fn what_is_set_again_while_it_is_swept_is_there() {
                     let (env, records) = (&env, &records);
                     scope.spawn(move || {
                         for n in 0..300u32 {
-                            let keys: Vec<_> = (0..4u32).map(|key| [writer, key].map(u32::to_be_bytes).concat()).collect();
+                            let keys: Vec<_> =
+                                (0..4u32).map(|key| [writer, key].map(u32::to_be_bytes).concat()).collect();
                             env.write_with(at(isolation), |txn| {
                                 keys.iter().try_for_each(|key| records.insert(txn, key, "old", ms(0)))
                             })
                             .unwrap();
+                            // Now and then some of it has been swept by then, or is being.
+                            let looks = n % 4 * 10;
+                            (0..looks).take_while(|_| records.unswept(env).unwrap() > 0).for_each(drop);
                             env.write_with(at(isolation), |txn| {
                                 keys.iter().try_for_each(|key| {
                                     assert!(!records.contains_key(txn, key)?);
@@ -472,7 +481,10 @@ fn what_is_set_again_while_it_is_swept_is_there() {
                             })
                             .unwrap();
                             for key in &keys {
-                                assert_eq!(records.get(env, key).unwrap().as_deref(), Some(&n.to_be_bytes()[..]));
+                                assert_eq!(
+                                    records.get(env, key).unwrap().as_deref(),
+                                    Some(&n.to_be_bytes()[..])
+                                );
                             }
                         }
                     })
@@ -499,7 +511,8 @@ fn housekeeping_sweeps_so_much_at_a_time_of_what_expired_a_while_ago() -> Result
         let count = if name == "many" { 3000u32 } else { 10 };
         for from in (0..count).step_by(500) {
             env.write(|txn| {
-                (from..count.min(from + 500)).try_for_each(|n| records.insert(txn, n.to_be_bytes(), "", ms(10)))
+                (from..count.min(from + 500))
+                    .try_for_each(|n| records.insert(txn, n.to_be_bytes(), "", ms(10)))
             })?;
         }
     }
@@ -542,7 +555,8 @@ fn a_sweep_costs_by_what_has_expired() -> Result<()> {
     let records = Expiring::open(&env, "records")?;
     for from in (0..20_000u32).step_by(1000) {
         env.write(|txn| {
-            (from..from + 1000).try_for_each(|n| records.insert(txn, n.to_be_bytes(), [1; 20], ms(u64::from(n) + 1)))
+            (from..from + 1000)
+                .try_for_each(|n| records.insert(txn, n.to_be_bytes(), [1; 20], ms(u64::from(n) + 1)))
         })?;
     }
     let looked = || env.counters().page_hits + env.counters().page_misses;
@@ -594,7 +608,8 @@ fn the_index_goes_with_its_database_and_no_other_may_be() -> Result<()> {
     invalid(Expiring::of(&env, &plain).map(drop));
     invalid(Expiring::open_as(&env, "taken", Method::Hash).map(drop));
     invalid(MultiMap::open(&env, "taken", sablecat::Duplicates::Sorted).map(drop));
-    let index = env.databases()?.into_iter().find(|name| name.starts_with("tree")).expect("of the taken name");
+    let index =
+        env.databases()?.into_iter().find(|name| name.starts_with("tree")).expect("of the taken name");
     let index = Index::existing(&env, &index)?.expect("there");
     let refused = index.database().insert("a", "b").expect_err("it is kept");
     assert_eq!(refused.kind(), ErrorKind::NotAllowed);
@@ -652,7 +667,7 @@ fn crashes_leave_what_was_committed_with_its_times_and_its_index() {
                 _ => {}
             }
         }
-        let crashed = disk.crash(seed);
+        let crashed = Arc::new(disk.crash(seed));
         drop((records, env));
         let env = open(&crashed);
         let records = Expiring::open(&env, "records").unwrap();
@@ -663,7 +678,10 @@ fn crashes_leave_what_was_committed_with_its_times_and_its_index() {
         assert_eq!(records.verify(&env).unwrap(), [""; 0], "seed {seed}");
         // What a crash has undone of a sweep is swept again.
         env.sweep().unwrap();
-        assert_eq!((records.unswept(&env).unwrap(), records.database().len().unwrap()), (0, left.len() as u64));
+        assert_eq!(
+            (records.unswept(&env).unwrap(), records.database().len().unwrap()),
+            (0, left.len() as u64)
+        );
         assert_eq!(env.verify(&mut |_| {}).unwrap().problems, [""; 0], "seed {seed}");
     }
 }

@@ -27,8 +27,11 @@ pub(crate) fn run(Arguments { place, reading, key }: &Arguments) -> Result<Outco
     let key = place.bytes(key)?;
     let (env, database) = place.open_to_read(reading)?;
     let shown = Shown::new(database)?;
-    let found =
-        if place.environment.json { as_json(&shown, &key, place.hex) } else { as_bytes(&shown, &key, place.hex) };
+    let found = if place.environment.json {
+        as_json(&shown, &key, place.hex)
+    } else {
+        as_bytes(&shown, &key, place.hex)
+    };
     drop(shown);
     env.close()?;
     Ok(if found? { Outcome::Done } else { Outcome::No })

@@ -157,9 +157,9 @@ struct Shown {
 
 /// How many records have expired and are not swept.
 fn unswept(env: &Env, name: &str) -> Option<u64> {
-    let counted = env.existing_database(name).and_then(|found| {
-        found.map(|database| Expiring::of(env, &database)?.unswept(env)).transpose()
-    });
+    let counted = env
+        .existing_database(name)
+        .and_then(|found| found.map(|database| Expiring::of(env, &database)?.unswept(env)).transpose());
     counted.inspect_err(|error| eprintln!("sablecat: what has expired in {name:?}: {error}")).ok().flatten()
 }
 
@@ -183,7 +183,9 @@ fn of_databases(sizes: &[Shown], indices: &BTreeMap<String, IndexInfo>) -> Grid 
         let kind = [
             (*method != usual).then(|| method.clone()),
             (*holds != Holds::Records).then(|| holds.to_string()),
-            unswept.filter(|&unswept| unswept > 0).map(|unswept| format!("{} to be swept", thousands(unswept as f64))),
+            unswept
+                .filter(|&unswept| unswept > 0)
+                .map(|unswept| format!("{} to be swept", thousands(unswept as f64))),
             indices.get(name).map(|index| format!("index of {}", index.primary)),
         ];
         let kind: Vec<_> = kind.into_iter().flatten().collect();

@@ -232,7 +232,9 @@ impl<R: BufRead> Reader<R> {
                 Some(expires) => Part::Expiring(key, value, expires),
                 None => Part::Record(key, value),
             }),
-            (None, Some(number), Some(value)) if expires.is_none() => Some(Part::Numbered(Some(number), value)),
+            (None, Some(number), Some(value)) if expires.is_none() => {
+                Some(Part::Numbered(Some(number), value))
+            }
             (None, None, None) if name.is_some() && expires.is_none() => None,
             _ => return Err(self.lines.wrong("a key and a value expected, or a database alone")),
         };

@@ -307,7 +307,9 @@ pub(super) fn reads_same<S: Source>(
         while one != other {
             let goes = match &one {
                 Some((key, Found::Bytes(value))) => may_go(key, Value::Inline(value))?,
-                Some((key, &Found::Long(first_page, len))) => may_go(key, Value::Long { first_page, len })?,
+                Some((key, Found::Long(first_page, len))) => {
+                    may_go(key, Value::Long { first_page: *first_page, len: *len })?
+                }
                 None => false,
             };
             if !goes {

@@ -11,7 +11,7 @@ use sablecat_os::disk::Disk;
 use super::{DataStore, Env};
 use crate::env::{
     self, Activity, Config, Counters, Extractor, History, IndexKeys, Journaling, Mode, Nullifier, Recovery,
-    Target,
+    Target, WallClock,
 };
 use crate::error::Result;
 use crate::pages::volume::{Journal, Place};

@@ -125,7 +125,11 @@ impl ExpiringCursor {
             if self.of.head(state, key)?.is_some() {
                 break;
             }
-            if forward { self.cursor.next(state)? } else { self.cursor.prev(state)? };
+            if forward {
+                self.cursor.next(state)?
+            } else {
+                self.cursor.prev(state)?
+            };
         }
         Ok(self.cursor.key())
     }

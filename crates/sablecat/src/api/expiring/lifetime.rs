@@ -87,6 +87,9 @@ mod tests {
         assert_eq!(Lifetime::Unlimited.gone_from(1000), 0);
         assert_eq!(Lifetime::until(7), Lifetime::Until(Moment { ms: 7 }));
         assert_eq!(Lifetime::remaining(7, 5), Lifetime::For(Duration::from_millis(2)));
-        assert_eq!((Lifetime::until(0), Lifetime::remaining(0, 5)), (Lifetime::Unlimited, Lifetime::Unlimited));
+        assert_eq!(
+            (Lifetime::until(0), Lifetime::remaining(0, 5)),
+            (Lifetime::Unlimited, Lifetime::Unlimited)
+        );
     }
 }

@@ -20,8 +20,8 @@ use super::{Asked, Databases, Named, seen_as};
 use crate::access::Method;
 use crate::error::{Error, ErrorKind, Result};
 use crate::txn::catalog::{self, CatalogEntry, catalog_tree};
-use crate::txn::relation::{FUNCTION_NAME_BYTES_MAX, Related as RelatedTo};
 use crate::txn::lapse::BY_EXPIRY;
+use crate::txn::relation::{FUNCTION_NAME_BYTES_MAX, Related as RelatedTo};
 use crate::txn::{Holds, IndexInfo, Known, OnRemove, TreeRef, View};
 use crate::types::TreeId;
 
@@ -227,8 +227,11 @@ impl EnvTxn<'_> {
     /// Refuses an index by time that is none: of a database whose records do not expire, or that demands
     /// something of them.
     fn check_by_expiry(&self, name: &str, info: &IndexInfo) -> Result<()> {
-        let is_of_expiring =
-            || Ok::<_, Error>(self.records.entry(&info.primary)?.is_some_and(|entry| entry.holds == Holds::Expiring));
+        let is_of_expiring = || {
+            Ok::<_, Error>(
+                self.records.entry(&info.primary)?.is_some_and(|entry| entry.holds == Holds::Expiring),
+            )
+        };
         if info.extractor != BY_EXPIRY || !info.unique && info.references.is_none() && is_of_expiring()? {
             return Ok(());
         }

@@ -106,7 +106,10 @@ impl Databases {
                 return failed.map(|()| true);
             }
             // What is wrong with one is no reason to leave the others.
-            match self.sweep_one(place, until, left).and_then(|swept| Ok((swept, self.first_to_expire(place)?))) {
+            match self
+                .sweep_one(place, until, left)
+                .and_then(|swept| Ok((swept, self.first_to_expire(place)?)))
+            {
                 Ok((swept, first)) => {
                     left = left.saturating_sub(swept.removed);
                     next = next.min(first.unwrap_or(u64::MAX));
@@ -184,8 +187,11 @@ impl Databases {
         txn.records.pass_gate();
         txn.records.set_time(until);
         let all_done = Ok(Swept { removed: 0, is_done: true });
-        let (Some(index), Some(primary)) = (txn.database(index)?, txn.database(primary)?) else { return all_done };
-        let is_its_own = index.index().is_some_and(|info| info.extractor == BY_EXPIRY && info.primary == primary.name);
+        let (Some(index), Some(primary)) = (txn.database(index)?, txn.database(primary)?) else {
+            return all_done;
+        };
+        let is_its_own =
+            index.index().is_some_and(|info| info.extractor == BY_EXPIRY && info.primary == primary.name);
         if !is_its_own {
             return all_done;
         }

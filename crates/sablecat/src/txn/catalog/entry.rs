@@ -17,8 +17,8 @@
 
 use std::sync::Arc;
 
-use super::relation::Relations;
 use super::lapse::BY_EXPIRY;
+use super::relation::Relations;
 use super::{Comparator, Holds, Key, Lapse, TreeRef, note_key};
 use crate::access::hash::{Hashing, Seed};
 use crate::access::{KeyRule, Method};

@@ -40,9 +40,7 @@ impl Lapse {
         match self {
             Lapse::Never => (false, false),
             Lapse::Records => (false, true),
-            Lapse::Entries => {
-                (entry_parts(key).is_some_and(|(expires, _)| is_gone(expires, time)), false)
-            }
+            Lapse::Entries => (entry_parts(key).is_some_and(|(expires, _)| is_gone(expires, time)), false),
         }
     }
 }

@@ -103,8 +103,11 @@ impl Committer {
             };
             let is_name = *tree == CATALOG;
             let is_swept = || {
-                let had_lapsed = |found: &Vec<u8>| expires(found).is_some_and(|expires| is_gone(expires, time));
-                claim.tree.lapse == Lapse::Records && now.is_none() && claim.found.as_ref().is_some_and(had_lapsed)
+                let had_lapsed =
+                    |found: &Vec<u8>| expires(found).is_some_and(|expires| is_gone(expires, time));
+                claim.tree.lapse == Lapse::Records
+                    && now.is_none()
+                    && claim.found.as_ref().is_some_and(had_lapsed)
             };
             if now != claim.found && !is_swept() {
                 return Err(conflict(if is_name {

@@ -301,7 +301,11 @@ impl WriteCheck<'_> {
     }
 
     /// The check that an isolation level asks for.
-    pub(in crate::txn) fn of(isolation: Isolation, (at, time): (Lsn, u64), me: &Participant) -> WriteCheck<'_> {
+    pub(in crate::txn) fn of(
+        isolation: Isolation,
+        (at, time): (Lsn, u64),
+        me: &Participant,
+    ) -> WriteCheck<'_> {
         match isolation {
             Isolation::Snapshot => WriteCheck::AsOf { at, time, me },
             Isolation::Serializable | Isolation::ReadCommitted => WriteCheck::None,

@@ -263,9 +263,7 @@ impl<'a> Build<'a> {
             snapshot.covering(&place.tree, place.rest).map(header::born)
         })?;
         let is_in_place = at >= kernel.pages.rebuilt_since();
-        if is_in_place && born <= at
-            || kernel.record_is_same(tree, key, (at, time), now, me)?
-        {
+        if is_in_place && born <= at || kernel.record_is_same(tree, key, (at, time), now, me)? {
             return Ok(());
         }
         Err(conflict(
