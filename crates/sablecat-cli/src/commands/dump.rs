@@ -13,9 +13,9 @@ use crate::{Failure, Outcome, interrupt};
 /// Print databases as text that `load` and other programs read
 ///
 /// All in one state, while others write. Records that have expired are left out; the times of others are in
-/// JSON alone, so that what is loaded from Berkeley DB's text is there for good, which is said on standard error. Berkeley DB's db_load reads the formats db and db-print (numbers of
-/// records in db alone); a single database that was asked for is printed without its name, so that it becomes
-/// the one in db_load's file.
+/// JSON alone, so that what is loaded from Berkeley DB's text is there for good, which is said on standard
+/// error. Berkeley DB's db_load reads the formats db and db-print (numbers of records in db alone); a single
+/// database that was asked for is printed without its name, so that it becomes the one in db_load's file.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]

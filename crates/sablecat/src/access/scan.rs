@@ -288,8 +288,8 @@ impl Scan {
     }
 }
 
-/// Whether a record that is there in one state may be missing in a later one that is to read the same. Keys of
-/// subtrees come as what is left of them there; what leads to a subtree comes as a record, too.
+/// Whether a record that is there in one state may be missing in a later one that is to read the same. Keys
+/// of subtrees come as what is left of them there; what leads to a subtree comes as a record, too.
 pub(crate) type MayGo<'g> = dyn Fn(&[u8], Value<'_>) -> Result<bool> + 'g;
 
 /// Whether what lies between two bounds is the same in two states of a tree, without what is nested in that.

@@ -56,8 +56,8 @@ pub trait Write: Read {
         self.insert(db, key, value)
     }
 
-    /// As [`Write::insert`], of a record that was found to be this: at any isolation it is that still when the
-    /// transaction commits, or that is a conflict.
+    /// As [`Write::insert`], of a record that was found to be this: at any isolation it is that still when
+    /// the transaction commits, or that is a conflict.
     #[doc(hidden)]
     fn insert_found(
         &mut self,

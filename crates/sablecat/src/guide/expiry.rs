@@ -2,8 +2,8 @@
 //!
 //! # Setting, reading, touching
 //!
-//! A database of [`Expiring`](crate::Expiring) records says of each until when it is there. What has expired is
-//! not there for anybody from that millisecond on, whether or not it was removed.
+//! A database of [`Expiring`](crate::Expiring) records says of each until when it is there. What has expired
+//! is not there for anybody from that millisecond on, whether or not it was removed.
 //!
 //! ```
 //! use std::time::Duration;
@@ -33,14 +33,14 @@
 //! # }
 //! ```
 //!
-//! To touch a record writes it anew. Where that is too much for each read, touch it when less than half of its
-//! time is left: [`Expiring::remaining`](crate::Expiring::remaining).
+//! To touch a record writes it anew. Where that is too much for each read, touch it when less than half of
+//! its time is left: [`Expiring::remaining`](crate::Expiring::remaining).
 //!
 //! # Time
 //!
 //! A transaction has one time, so that what it finds does not change under it; a snapshot has that of its
-//! beginning. The clock is the machine's time of day. If that is set forward, records expire early; if it is set
-//! back, late, and those that are not swept yet are there again.
+//! beginning. The clock is the machine's time of day. If that is set forward, records expire early; if it is
+//! set back, late, and those that are not swept yet are there again.
 //!
 //! Tests set a clock of their own ([`Builder::clock`](crate::Builder::clock)).
 //!
@@ -49,10 +49,10 @@
 //! What has expired is removed by the housekeeping of whichever process does that, some seconds later, a
 //! thousand records at a time; how often it looks [`Builder::sweep_interval`](crate::Builder::sweep_interval)
 //! says. It costs by what has expired, not by what there is. Where no housekeeping runs, in memory alone or
-//! with [`Builder::background`](crate::Builder::background) off, call [`Env::sweep`](crate::Env::sweep) now and
-//! then. No transaction gets a conflict for having found nothing where a record had expired and was swept.
+//! with [`Builder::background`](crate::Builder::background) off, call [`Env::sweep`](crate::Env::sweep) now
+//! and then. No transaction gets a conflict for having found nothing where a record had expired and was swept.
 //!
 //! # From elsewhere
 //!
-//! `sablecat put --ttl 1h` sets a record that expires; `get` and `scan` do not show what has. `dump --json` and
-//! `load` keep the times; Berkeley DB's text has no place for them.
+//! `sablecat put --ttl 1h` sets a record that expires; `get` and `scan` do not show what has. `dump --json`
+//! and `load` keep the times; Berkeley DB's text has no place for them.

@@ -63,9 +63,9 @@ use crate::txn::lapse::{HEAD_BYTES, expires, is_gone};
 ///
 /// **Isolation** is that of all records, with one exception: that a record has been swept is no change to
 /// a transaction for which it had expired, so no transaction conflicts with sweeping for having found
-/// nothing, or for setting such a record anew. A transaction that read a record before it expired, lasts until
-/// it is swept and depends on it gets a conflict, as if another had removed it. Expiring by itself changes
-/// nothing and wakes nobody: [`Env::write_when`](super::Env::write_when) sleeps on.
+/// nothing, or for setting such a record anew. A transaction that read a record before it expired, lasts
+/// until it is swept and depends on it gets a conflict, as if another had removed it. Expiring by itself
+/// changes nothing and wakes nobody: [`Env::write_when`](super::Env::write_when) sleeps on.
 ///
 /// It is a handle to a [`Database`], arranged as a B+tree or a hash table, and an index of its own by time,
 /// which goes with it whatever becomes of it, and is listed among the databases as "NAME by expiry". Read as

@@ -1,7 +1,8 @@
 //! The housekeeping thread: hands the log to the operating system and flushes it every interval, prepares the
 //! next log segment, and writes checkpoints when the interval has passed or the log has grown enough. When
 //! nothing was logged for an interval, it goes on with making the volume smaller, if there is something to
-//! gain, and gives back the log's spare segments. Now and then it sweeps some of the records that have expired.
+//! gain, and gives back the log's spare segments. Now and then it sweeps some of the records that have
+//! expired.
 //!
 //! Errors do not end it: what went wrong poisons the log or the volume, and the next commit reports it.
 //!

@@ -189,8 +189,8 @@ impl<'k> Transaction<'k> {
         self.kernel.locks.release_all(self.seat.number(), &mut self.held);
     }
 
-    /// Its time, by which records have lapsed or not: what the clock says when it first asks, and from then on
-    /// the same, until it is run again.
+    /// Its time, by which records have lapsed or not: what the clock says when it first asks, and from then
+    /// on the same, until it is run again.
     pub(crate) fn time(&self, clock: impl FnOnce() -> u64) -> u64 {
         if self.time.get() == 0 {
             self.set_time(clock());
