@@ -6,8 +6,8 @@ use serde_json::json;
 use crate::arguments::Existing;
 use crate::{Failure, Outcome, output};
 
-/// Remove what has expired, free what nothing leads to, move all pages to the beginning of the volume, and cut
-/// off what is free
+/// Remove what has expired, free what nothing leads to, move all pages to the beginning of the volume, and
+/// cut off what is free
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]

@@ -50,7 +50,8 @@
 //! thousand records at a time; how often it looks [`Builder::sweep_interval`](crate::Builder::sweep_interval)
 //! says. It costs by what has expired, not by what there is. Where no housekeeping runs, in memory alone or
 //! with [`Builder::background`](crate::Builder::background) off, call [`Env::sweep`](crate::Env::sweep) now
-//! and then. No transaction gets a conflict for having found nothing where a record had expired and was swept.
+//! and then. No transaction gets a conflict for having found nothing where a record had expired and was
+//! swept.
 //!
 //! # From elsewhere
 //!
