@@ -41,7 +41,7 @@ impl Clock {
     }
 
     pub(crate) fn in_memory(&self) -> Env {
-        self.builder().in_memory().unwrap()
+        self.builder().in_memory().expect("made")
     }
 }
 

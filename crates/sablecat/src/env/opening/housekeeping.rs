@@ -40,6 +40,7 @@ const CLEANER_SLEEP: Duration = Duration::from_secs(1);
 pub(in crate::env) struct Keeper {
     threads: Mutex<Vec<JoinHandle<()>>>,
     done: Mutex<Done>,
+    sweeping: Mutex<Sweeping>,
     /// Who had the role when this process last wanted it.
     other: Watch,
     /// When this process last made sure that others know that it lives, in milliseconds of the monotonic
@@ -57,24 +58,24 @@ const ASK_EVERY: u64 = 200;
 struct Done {
     flush: Duration,
     checkpoint: Duration,
-    sweep: Duration,
-    /// What has expired was not all swept.
-    is_sweeping: bool,
+}
+
+/// What of records that expire was swept.
+#[derive(Debug)]
+struct Sweeping {
+    /// When, by the monotonic clock.
+    at: Duration,
+    /// Not all that there was.
+    is_more: bool,
     upcoming: Upcoming,
 }
 
 impl Default for Keeper {
     fn default() -> Keeper {
         let now = sablecat_os::clock::monotonic();
-        let done = Done {
-            flush: now,
-            checkpoint: now,
-            sweep: now,
-            is_sweeping: false,
-            upcoming: Upcoming::default(),
-        };
-        let done = Mutex::new(done);
-        Keeper { threads: Mutex::default(), done, other: Watch::default(), asked: AtomicU64::new(0) }
+        let done = Mutex::new(Done { flush: now, checkpoint: now });
+        let sweeping = Mutex::new(Sweeping { at: now, is_more: false, upcoming: Upcoming::default() });
+        Keeper { threads: Mutex::default(), done, sweeping, other: Watch::default(), asked: AtomicU64::new(0) }
     }
 }
 
@@ -134,12 +135,13 @@ impl Core {
     /// Does what is due; nothing if another thread or process is at it.
     pub(crate) fn keep_house(&self) -> Result<()> {
         let done = self.do_what_is_due();
-        // Last: it commits, and nothing that is due waits for those whom a commit may wait for.
+        // Last: they commit, and nothing that is due waits for those whom a commit may wait for.
         self.kernel.free_pages_later();
-        done
+        if done? { self.sweep_if_due() } else { Ok(()) }
     }
 
-    fn do_what_is_due(&self) -> Result<()> {
+    /// Whether it was this process's to do.
+    fn do_what_is_due(&self) -> Result<bool> {
         let log = &self.kernel.log;
         let now = sablecat_os::clock::monotonic().as_millis() as u64;
         if now.saturating_sub(self.keeper.asked.load(Ordering::Relaxed)) >= ASK_EVERY {
@@ -149,7 +151,7 @@ impl Core {
         let seat = self.kernel.pages.participants.sit()?;
         // Before anything that might wait for the dead.
         self.kernel.reap_now_and_then(&seat);
-        let Some(_keeper) = self.take_house(&seat) else { return Ok(()) };
+        let Some(_keeper) = self.take_house(&seat) else { return Ok(false) };
         let mut done = lock(&self.keeper.done);
         let caller = caller(&self.kernel.pages, seat.number());
         // One failure does not keep the rest from being done: a checkpoint may be what makes room for the
@@ -173,19 +175,19 @@ impl Core {
         } else {
             Ok(())
         };
-        let swept = self.sweep_if_due(&mut done, now);
-        prepared.and(written).and(checkpointed).and(swept)
+        prepared.and(written).and(checkpointed).map(|()| true)
     }
 
-    /// Sweeps some of what has expired.
-    fn sweep_if_due(&self, done: &mut Done, now: Duration) -> Result<()> {
-        let is_due = done.is_sweeping || now.saturating_sub(done.sweep) >= self.config.sweep_interval;
+    /// Sweeps some of what has expired, unless another thread is at it.
+    fn sweep_if_due(&self) -> Result<()> {
+        let Ok(mut sweeping) = self.keeper.sweeping.try_lock() else { return Ok(()) };
+        let now = sablecat_os::clock::monotonic();
+        let is_due = sweeping.is_more || now.saturating_sub(sweeping.at) >= self.config.sweep_interval;
         if !is_due || self.mode != Mode::Transactional {
             return Ok(());
         }
-        done.sweep = now;
-        done.is_sweeping = false;
-        done.is_sweeping = self.sweep_some(&mut done.upcoming)?;
+        (sweeping.at, sweeping.is_more) = (now, false);
+        sweeping.is_more = self.sweep_some(&mut sweeping.upcoming)?;
         Ok(())
     }
 
