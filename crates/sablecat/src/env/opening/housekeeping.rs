@@ -18,7 +18,7 @@
 //! dirty pages themselves.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, TryLockError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -75,7 +75,13 @@ impl Default for Keeper {
         let now = sablecat_os::clock::monotonic();
         let done = Mutex::new(Done { flush: now, checkpoint: now });
         let sweeping = Mutex::new(Sweeping { at: now, is_more: false, upcoming: Upcoming::default() });
-        Keeper { threads: Mutex::default(), done, sweeping, other: Watch::default(), asked: AtomicU64::new(0) }
+        Keeper {
+            threads: Mutex::default(),
+            done,
+            sweeping,
+            other: Watch::default(),
+            asked: AtomicU64::new(0),
+        }
     }
 }
 
@@ -180,7 +186,12 @@ impl Core {
 
     /// Sweeps some of what has expired, unless another thread is at it.
     fn sweep_if_due(&self) -> Result<()> {
-        let Ok(mut sweeping) = self.keeper.sweeping.try_lock() else { return Ok(()) };
+        let mut sweeping = match self.keeper.sweeping.try_lock() {
+            Ok(sweeping) => sweeping,
+            // A program's clock has panicked; there is nothing half done.
+            Err(TryLockError::Poisoned(sweeping)) => sweeping.into_inner(),
+            Err(TryLockError::WouldBlock) => return Ok(()),
+        };
         let now = sablecat_os::clock::monotonic();
         let is_due = sweeping.is_more || now.saturating_sub(sweeping.at) >= self.config.sweep_interval;
         if !is_due || self.mode != Mode::Transactional {

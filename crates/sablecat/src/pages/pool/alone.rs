@@ -20,18 +20,15 @@ impl Pool {
     }
 
     /// Takes the block from the version in a frame, which is to be changed.
-    #[inline]
-    pub(in crate::pages) fn take_off_block(&self, page: PageId, frame: FrameId) {
+    pub(in crate::pages) fn take_off_block(&self, frame: FrameId) {
         let desc = self.region.frame(frame);
         let block = desc.block();
-        if block.block() != BlockId::NONE {
-            self.forget_block(block);
-            desc.set_block(block.dropped());
-        }
-        self.mark_unsaved(page);
+        self.forget_block(block);
+        desc.set_block(block.dropped());
     }
 
     /// Whether the version in a frame is on no block.
+    #[inline]
     pub(in crate::pages) fn is_off_block(&self, frame: FrameId) -> bool {
         self.region.frame(frame).block().block() == BlockId::NONE
     }

@@ -7,7 +7,7 @@
 //! A page changed in place loses the block that held it (a checkpoint frees it, if a checkpoint has named it)
 //! and is written to another one when it is evicted or captured.
 
-use crate::access::{Bounds, PageRead, PageWrite, Tree, check_different, form_blank, long};
+use crate::access::{Bounds, Change, PageRead, PageWrite, Tree, Tried, check_different, form_blank, long};
 use crate::error::Result;
 use crate::pages::{Alone, InHand, Pages, Participant};
 use crate::txn::catalog::check_record;
@@ -22,14 +22,18 @@ pub(crate) struct Direct<'a> {
     alone: Alone<'a>,
     /// The pages of a load in progress, which nothing leads to before its end.
     loaded: Option<Vec<PageId>>,
-    _hand: InHand<'a>,
+    /// Once page ids or blocks are taken: for as long as not all of them have names.
+    hand: Option<InHand<'a>>,
 }
 
 impl Drop for Direct<'_> {
     /// Frees what was loaded, if the load has not come to its end: a page that looks like a leaf, and is
     /// none, may have the number of one that somebody remembers.
+    #[inline]
     fn drop(&mut self) {
-        self.loaded.take().into_iter().flatten().for_each(|page| _ = self.free(page));
+        if let Some(loaded) = self.loaded.take() {
+            loaded.into_iter().for_each(|page| _ = self.free(page));
+        }
     }
 }
 
@@ -39,10 +43,18 @@ impl<'a> Direct<'a> {
     /// # Safety
     /// For as long as the writer lives, no other participant is in an operation, holds a pin or a latch, or
     /// begins to.
+    #[inline]
     pub(crate) unsafe fn new(pages: &'a Pages, me: &'a Participant) -> Direct<'a> {
         // SAFETY: by the caller's word; and the access methods read one page at a time.
         let alone = unsafe { Alone::new(pages, me) };
-        Direct { pages, me, alone, loaded: None, _hand: me.in_hand() }
+        Direct { pages, me, alone, loaded: None, hand: None }
+    }
+
+    /// Page ids or blocks are about to be taken, which have names when the writer is dropped.
+    fn take_in_hand(&mut self) {
+        if self.hand.is_none() {
+            self.hand = Some(self.me.in_hand());
+        }
     }
 
     fn add(&mut self, page: PageId, home: VolumeId) -> Result<()> {
@@ -51,12 +63,43 @@ impl<'a> Direct<'a> {
     }
 
     /// Sets or removes a record. False if there was nothing to remove.
+    #[inline]
     pub(crate) fn change(&mut self, tree: &Tree<'_>, key: &[u8], value: Option<&[u8]>) -> Result<bool> {
-        let home = tree.home.of_key(key);
         // What is in no frame may have been freed.
         let hint = Some(self.me.hints.of(tree.id))
             .filter(|&hint| hint != PageId::NONE && self.alone.is_resident(hint))
             .unwrap_or(PageId::NONE);
+        // Setting is tried first in the page that covers the key; removing is not: what was tried may have been
+        // done. What counts its records nearly always changes more.
+        if value.is_some() && !tree.method.counts() && !tree.is_nested(key, self.page_size()) {
+            let page = self.covering(tree, key, hint)?;
+            if tree.try_change(self, page, (key, value))? == Tried::Done {
+                return Ok(true);
+            }
+            return self.change_with_structure(tree, (key, value), page);
+        }
+        self.change_with_structure(tree, (key, value), hint)
+    }
+
+    /// The page that covers a key that is not nested: the hint, if it is a page and does.
+    #[inline]
+    fn covering(&mut self, tree: &Tree<'_>, key: &[u8], hint: PageId) -> Result<PageId> {
+        if hint != PageId::NONE && tree.covers(self.alone.bytes(hint)?, key) {
+            return Ok(hint);
+        }
+        let page = tree.find(self, key)?;
+        self.me.hints.remember(tree.id, page);
+        Ok(page)
+    }
+
+    /// Sets or removes a record, whatever has to change for it. The hint is a page, if it is any.
+    fn change_with_structure(
+        &mut self,
+        tree: &Tree<'_>,
+        (key, value): Change<'_>,
+        hint: PageId,
+    ) -> Result<bool> {
+        let home = tree.home.of_key(key);
         let mut page = hint;
         let done = tree.change(self, (key, value), &mut page, |direct, within, value| {
             direct.store_long((within, home), value)
@@ -110,6 +153,7 @@ impl<'a> Direct<'a> {
         if !self.pages.passes_pool(count) {
             return long::store(self, (tree, home), value);
         }
+        self.take_in_hand();
         let run = self
             .pages
             .store_run(self.me, home, count, &mut |n, page, bytes| long::form(bytes, page, tree, value, n))?;
@@ -154,6 +198,7 @@ impl PageWrite for Direct<'_> {
     }
 
     fn allocate(&mut self, home: VolumeId) -> Result<PageId> {
+        self.take_in_hand();
         let page = self.pages.allocate_page()?;
         if let Err(error) = self.add(page, home) {
             self.pages.release_page(page);
@@ -164,6 +209,7 @@ impl PageWrite for Direct<'_> {
     }
 
     fn allocate_run(&mut self, home: VolumeId, count: u64) -> Result<PageId> {
+        self.take_in_hand();
         let first = self.pages.allocate_run(count)?;
         for n in 0..count {
             if let Err(error) = self.add(PageId(first.0 + n as u32), home) {
