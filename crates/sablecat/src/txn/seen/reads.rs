@@ -25,7 +25,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeSet, HashSet};
 use std::ops::{Bound, Range};
 
-use crate::access::{Bounds, PageCopy, PageRead, Part, PendingRecord, Source, Tree, Wanted};
+use crate::access::{Bounds, PageCopy, PageRead, Part, PendingRecord, Source, Tree, Value, Wanted};
 use crate::error::{Error, Result};
 use crate::pages::{PageMap, Participant};
 use crate::txn::catalog::TreeRef;
@@ -165,6 +165,8 @@ pub(crate) struct ReadSet {
     absent: Vec<TreeRef>,
     /// Where what was read of a leaf is since that has changed, each with where in `reads` it is.
     homes: BTreeSet<(PageId, usize)>,
+    /// The time of the transaction, by which records have lapsed or not; 0: it was not asked for.
+    pub(in crate::txn) time: u64,
 }
 
 /// How far what was read has been validated before the commit step.
@@ -237,6 +239,7 @@ impl ReadSet {
             counted: Vec::new(),
             absent: Vec::new(),
             homes: BTreeSet::new(),
+            time: 0,
         }
     }
 
@@ -280,6 +283,7 @@ impl ReadSet {
 
     /// Notes what another has noted, of the same snapshot.
     pub(crate) fn absorb(&mut self, other: &ReadSet) {
+        self.time = self.time.max(other.time);
         for Counted { tree, span, records } in &other.counted {
             self.note_count(&other.trees[*tree], ranges::bounds(span), *records);
         }
@@ -368,6 +372,7 @@ impl ReadSet {
         self.counted.clear();
         self.absent.clear();
         self.homes.clear();
+        self.time = 0;
     }
 
     /// Validates before the commit step, if that would take long there: with many leaves, which may have to
@@ -597,10 +602,16 @@ impl ReadSet {
     ) -> Result<Vec<PageId>> {
         let compared = |at| Compared { state: Committed { kernel, me, at }, leaves: Vec::new() };
         let read = &self.reads[read];
-        let (tree, stems) = (self.trees[read.tree].tree(), &self.stems[read.stems.clone()]);
+        let (of, stems) = (&self.trees[read.tree], &self.stems[read.stems.clone()]);
+        let tree = of.tree();
+        let state = Committed { kernel, me, at };
+        // What leads to a subtree has no time.
+        let may_go = |key: &[u8], value: Value<'_>| {
+            Ok(!kernel.is_nested(&tree, key) && state.had_lapsed(of.lapse, (key, value), self.time)?)
+        };
         let (mut then, mut newest) = (compared(at), compared(now));
         for span in read.spans() {
-            if !tree.reads_same(stems, span.bounds(), (&mut then, &mut newest))? {
+            if !tree.reads_same(stems, span.bounds(), (&mut then, &mut newest), &may_go)? {
                 return Err(changed());
             }
         }

@@ -8,7 +8,6 @@ use super::{Committed, States};
 use crate::access::{Place, Tree, Value};
 use crate::error::Result;
 use crate::pages::{Participant, Snapshot};
-use crate::txn::catalog::TreeRef;
 use crate::types::{Lsn, PageId};
 
 impl States {
@@ -81,19 +80,6 @@ impl States {
             self.look_up(&mut snapshot, &place.tree, place.rest, |value| value.map(OwnedValue::of))
         })
     }
-
-    /// Whether a record is the same at two moments.
-    pub(in crate::txn) fn record_is_same(
-        &self,
-        tree: &TreeRef,
-        key: &[u8],
-        at: Lsn,
-        now: Lsn,
-        me: &Participant,
-    ) -> Result<bool> {
-        let view = tree.tree();
-        Ok(self.value_at(&view, key, at, me)? == self.value_at(&view, key, now, me)?)
-    }
 }
 
 /// A value by which two states of a record are compared. Long values never change in place, so their place
@@ -109,6 +95,13 @@ impl OwnedValue {
         match value {
             Value::Inline(bytes) => OwnedValue::Inline(bytes.to_vec()),
             Value::Long { first_page, len } => OwnedValue::Long(first_page, len),
+        }
+    }
+
+    pub(super) fn value(&self) -> Value<'_> {
+        match *self {
+            OwnedValue::Inline(ref bytes) => Value::Inline(bytes),
+            OwnedValue::Long(first_page, len) => Value::Long { first_page, len },
         }
     }
 }
