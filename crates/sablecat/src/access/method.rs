@@ -28,7 +28,7 @@ use super::{CopyWrite, Estimate, Home, PageCopy, PageRead, PageWrite, Records, b
 use crate::error::Result;
 #[cfg(feature = "fuzzing")]
 use crate::pages::header;
-use crate::types::{PageId, TreeId, VolumeId};
+use crate::types::{Lsn, PageId, TreeId, VolumeId};
 
 pub(crate) use btree::node::{Order, Value};
 
@@ -137,6 +137,14 @@ pub(crate) struct Tree<'a> {
     pub(crate) home: Home<'a>,
 }
 
+/// A key that is looked for in a tree, with what is computed of it once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sought<'k> {
+    pub(crate) key: &'k [u8],
+    /// Of a hash table's key; of others nothing.
+    hash: u64,
+}
+
 /// Where a key belongs: in the innermost tree that there is for it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place<'t, 'k> {
@@ -145,6 +153,14 @@ pub(crate) struct Place<'t, 'k> {
     pub(crate) stems: &'k [u8],
     /// What of it is left. At least as long as a stem: there is no such subtree, and so no such record.
     pub(crate) rest: &'k [u8],
+}
+
+impl<'t, 'k> Place<'t, 'k> {
+    /// What is left of the key, to be looked for in its tree.
+    #[inline(always)]
+    pub(crate) fn sought(&self) -> Sought<'k> {
+        self.tree.sought(self.rest)
+    }
 }
 
 /// How a change of one page alone ended.
@@ -246,38 +262,72 @@ impl<'a> Tree<'a> {
         }
     }
 
+    /// A key, to be looked for in this very tree.
+    #[inline(always)]
+    pub(crate) fn sought<'k>(&self, key: &'k [u8]) -> Sought<'k> {
+        let hash = match self.method {
+            Method::Hash => hash::hash_of(self, key),
+            _ => 0,
+        };
+        Sought { key, hash }
+    }
+
     /// The page that covers a key that is not nested.
     #[inline(always)]
-    pub(crate) fn find<R: PageRead>(&self, reader: &R, key: &[u8]) -> Result<PageId> {
+    pub(crate) fn find<R: PageRead>(&self, reader: &R, sought: Sought<'_>) -> Result<PageId> {
         match self.method {
             Method::Btree | Method::Counted => {
-                btree::find_leaf(reader, self, key, btree::Toward::Key, |_| {})
+                btree::find_leaf(reader, self, sought.key, btree::Toward::Key, |_| {})
             }
-            Method::Hash => hash::find(reader, self, key),
+            Method::Hash => hash::find(reader, self, sought.hash),
             #[cfg(feature = "seam")]
-            Method::Flat => flat::find(reader, self, key),
+            Method::Flat => flat::find(reader, self, sought.key),
+        }
+    }
+
+    /// Whether this process remembers where keys were, for each of them; if not, who looks for them may.
+    #[inline(always)]
+    pub(crate) fn remembers(&self) -> bool {
+        self.method == Method::Hash
+    }
+
+    /// The page that covered a key when it was looked for last, if that is remembered; or no page. It may be
+    /// anything by now. Trees were built anew last at `since`, and who goes there looks at a state at or
+    /// above that.
+    #[inline(always)]
+    pub(crate) fn remembered(&self, sought: Sought<'_>, since: Lsn) -> PageId {
+        match self.method {
+            Method::Hash => hash::remembered(self, sought.hash, since),
+            _ => PageId::NONE,
+        }
+    }
+
+    /// Remembers a page which covers a key, and looks so, in a state at or above `since`.
+    pub(crate) fn remember(&self, sought: Sought<'_>, found: (PageId, &[u8]), since: Lsn) {
+        if self.method == Method::Hash {
+            hash::remember(self, sought.hash, found, since);
         }
     }
 
     /// Whether a page of any kind is the page of this tree that covers a key.
     #[inline(always)]
-    pub(crate) fn covers(&self, bytes: &[u8], key: &[u8]) -> bool {
+    pub(crate) fn covers(&self, bytes: &[u8], sought: Sought<'_>) -> bool {
         match self.method {
-            Method::Btree | Method::Counted => btree::is_leaf_for(bytes, self, key),
-            Method::Hash => hash::covers(bytes, self, key),
+            Method::Btree | Method::Counted => btree::is_leaf_for(bytes, self, sought.key),
+            Method::Hash => hash::is_bucket_for(bytes, self, sought.hash),
             #[cfg(feature = "seam")]
-            Method::Flat => flat::covers(bytes, self, key),
+            Method::Flat => flat::covers(bytes, self, sought.key),
         }
     }
 
     /// The value of a record in the page that covers its key.
     #[inline(always)]
-    pub(crate) fn get<'p>(&self, bytes: &'p [u8], key: &[u8]) -> Option<Value<'p>> {
+    pub(crate) fn get<'p>(&self, bytes: &'p [u8], sought: Sought<'_>) -> Option<Value<'p>> {
         match self.method {
-            Method::Btree | Method::Counted => btree::get(bytes, key, self.order),
-            Method::Hash => hash::get(bytes, self, key),
+            Method::Btree | Method::Counted => btree::get(bytes, sought.key, self.order),
+            Method::Hash => hash::get(bytes, (sought.key, sought.hash)),
             #[cfg(feature = "seam")]
-            Method::Flat => flat::get(bytes, key, self.order),
+            Method::Flat => flat::get(bytes, sought.key, self.order),
         }
     }
 
@@ -288,11 +338,12 @@ impl<'a> Tree<'a> {
         &self,
         writer: &mut W,
         page: PageId,
-        change: Change<'_>,
+        (sought, value): (Sought<'_>, Option<&[u8]>),
     ) -> Result<Tried> {
+        let change = (sought.key, value);
         match self.method {
             Method::Btree | Method::Counted => btree::try_change(writer, self, page, change),
-            Method::Hash => hash::try_change(writer, self, page, change),
+            Method::Hash => hash::try_change(writer, page, (sought.hash, change)),
             #[cfg(feature = "seam")]
             Method::Flat => flat::try_change(writer, self, page, change),
         }
@@ -304,13 +355,14 @@ impl<'a> Tree<'a> {
     pub(crate) fn change<W: PageWrite>(
         &self,
         writer: &mut W,
-        change: Change<'_>,
+        (sought, value): (Sought<'_>, Option<&[u8]>),
         last: &mut PageId,
         store: impl FnOnce(&mut W, TreeId, &[u8]) -> Result<PageId>,
     ) -> Result<bool> {
+        let change = (sought.key, value);
         match self.method {
             Method::Btree | Method::Counted => btree::change(writer, self, change, last, store),
-            Method::Hash => hash::change(writer, self, change, last, store),
+            Method::Hash => hash::change(writer, self, (sought.hash, change), last, store),
             #[cfg(feature = "seam")]
             Method::Flat => flat::change(writer, self, change, last, store),
         }

@@ -28,7 +28,7 @@ pub(crate) use in_order::InOrder;
 pub use method::Method;
 #[cfg(feature = "fuzzing")]
 pub(crate) use method::exercise;
-pub(crate) use method::{Change, Load, Order, Place, Tree, Tried, Value, form_blank};
+pub(crate) use method::{Change, Load, Order, Place, Sought, Tree, Tried, Value, form_blank};
 pub(crate) use scan::{
     Bounds, Found, PageCopy, Part, PendingRecord, Scan, Scanned, Source, State, StateId, Wanted,
 };

@@ -7,7 +7,7 @@
 //! A page changed in place loses the block that held it (a checkpoint frees it, if a checkpoint has named it)
 //! and is written to another one when it is evicted or captured.
 
-use crate::access::{Bounds, PageRead, PageWrite, Tree, check_different, form_blank, long};
+use crate::access::{Bounds, PageRead, PageWrite, Sought, Tree, check_different, form_blank, long};
 use crate::error::Result;
 use crate::pages::{Alone, InHand, Pages, Participant};
 use crate::txn::catalog::check_record;
@@ -52,17 +52,33 @@ impl<'a> Direct<'a> {
 
     /// Sets or removes a record. False if there was nothing to remove.
     pub(crate) fn change(&mut self, tree: &Tree<'_>, key: &[u8], value: Option<&[u8]>) -> Result<bool> {
-        let home = tree.home.of_key(key);
+        self.change_sought(tree, (tree.sought(key), value))
+    }
+
+    /// As [`Direct::change`].
+    pub(crate) fn change_sought(
+        &mut self,
+        tree: &Tree<'_>,
+        (sought, value): (Sought<'_>, Option<&[u8]>),
+    ) -> Result<bool> {
+        let home = tree.home.of_key(sought.key);
+        let since = self.pages.leaves_since();
+        let remembered =
+            if tree.remembers() { tree.remembered(sought, since) } else { self.me.hints.of(tree.id) };
         // What is in no frame may have been freed.
-        let hint = Some(self.me.hints.of(tree.id))
+        let hint = Some(remembered)
             .filter(|&hint| hint != PageId::NONE && self.alone.is_resident(hint))
             .unwrap_or(PageId::NONE);
         let mut page = hint;
-        let done = tree.change(self, (key, value), &mut page, |direct, within, value| {
+        let done = tree.change(self, (sought, value), &mut page, |direct, within, value| {
             direct.store_long((within, home), value)
         })?;
         if page != PageId::NONE && page != hint {
-            self.me.hints.remember(tree.id, page);
+            if tree.remembers() {
+                tree.remember(sought, (page, self.alone.bytes(page)?), since);
+            } else {
+                self.me.hints.remember(tree.id, page);
+            }
         }
         Ok(done)
     }
