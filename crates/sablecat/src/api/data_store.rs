@@ -382,7 +382,7 @@ impl DataStore {
         let kernel = &self.core.kernel;
         let view = tree.tree();
         let sought = view.sought(key);
-        kernel.foresee(&view, sought);
+        kernel.foresee_change(&view, sought);
         let seat = kernel.pages.participants.sit()?;
         // SAFETY: this handle is the only one and is borrowed exclusively: no read is in progress, and a Data
         // Store has no snapshots.

@@ -3,6 +3,7 @@
 
 use super::Pool;
 use crate::error::Result;
+use crate::pages::participants::Participant;
 use crate::region::{BlockWord, EntryWord, FrameState, SEARCH_LINES};
 use crate::types::{BlockId, FrameId, PageId};
 
@@ -21,10 +22,11 @@ impl Pool {
 
     /// Takes the block from the version in a frame, which is to be changed.
     #[inline]
-    pub(in crate::pages) fn take_off_block(&self, page: PageId, frame: FrameId) {
+    pub(in crate::pages) fn take_off_block(&self, page: PageId, frame: FrameId, me: &Participant) {
         let desc = self.region.frame(frame);
         let block = desc.block();
         if block.block() != BlockId::NONE {
+            let _hand = me.in_hand();
             self.forget_block(block);
             desc.set_block(block.dropped());
         }

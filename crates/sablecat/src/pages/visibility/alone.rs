@@ -50,7 +50,7 @@ impl<'a> Alone<'a> {
     #[inline]
     fn frame(&mut self, page: PageId) -> Result<FrameId> {
         let frame = self.resident(page)?;
-        self.pages.take_off_block(page, frame);
+        self.pages.take_off_block(page, frame, self.me);
         Ok(frame)
     }
 

@@ -182,6 +182,17 @@ impl Visibility {
         }
     }
 
+    /// As [`Visibility::foresee`], and what is looked at of a page that is to be changed.
+    #[inline(always)]
+    pub(crate) fn foresee_change(&self, page: PageId, lines: usize) {
+        if page != PageId::NONE {
+            let frame = self.region.entry(page).word().frame();
+            self.region.prefetch(frame, lines);
+            let described: *const _ = self.region.frame(frame);
+            prefetch::read(described.cast());
+        }
+    }
+
     /// Begins an operation without a pin, which may look at anything.
     #[inline]
     pub(crate) fn enter<'a>(&'a self, me: &'a Participant) -> Operation<'a> {

@@ -22,7 +22,8 @@ pub(crate) struct Direct<'a> {
     alone: Alone<'a>,
     /// The pages of a load in progress, which nothing leads to before its end.
     loaded: Option<Vec<PageId>>,
-    _hand: InHand<'a>,
+    /// From the first page id that is taken or given back on.
+    hand: Option<InHand<'a>>,
 }
 
 impl Drop for Direct<'_> {
@@ -42,10 +43,18 @@ impl<'a> Direct<'a> {
     pub(crate) unsafe fn new(pages: &'a Pages, me: &'a Participant) -> Direct<'a> {
         // SAFETY: by the caller's word; and the access methods read one page at a time.
         let alone = unsafe { Alone::new(pages, me) };
-        Direct { pages, me, alone, loaded: None, _hand: me.in_hand() }
+        Direct { pages, me, alone, loaded: None, hand: None }
+    }
+
+    /// Page ids and blocks are about to be taken, or given back.
+    fn take_in_hand(&mut self) {
+        if self.hand.is_none() {
+            self.hand = Some(self.me.in_hand());
+        }
     }
 
     fn add(&mut self, page: PageId, home: VolumeId) -> Result<()> {
+        self.take_in_hand();
         // Blank until its owner forms it: so it is a page that can be read in.
         self.alone.add(page, home, |bytes| form_blank(bytes, page))
     }
@@ -122,6 +131,7 @@ impl<'a> Direct<'a> {
     /// Stores a long value in pages of its own, in a volume, past the pool if it is large, and says which is
     /// the first.
     fn store_long(&mut self, (tree, home): (TreeId, VolumeId), value: &[u8]) -> Result<PageId> {
+        self.take_in_hand();
         let count = long::page_count(value.len() as u64, self.page_size());
         if !self.pages.passes_pool(count) {
             return long::store(self, (tree, home), value);
@@ -170,6 +180,7 @@ impl PageWrite for Direct<'_> {
     }
 
     fn allocate(&mut self, home: VolumeId) -> Result<PageId> {
+        self.take_in_hand();
         let page = self.pages.allocate_page()?;
         if let Err(error) = self.add(page, home) {
             self.pages.release_page(page);
@@ -180,6 +191,7 @@ impl PageWrite for Direct<'_> {
     }
 
     fn allocate_run(&mut self, home: VolumeId, count: u64) -> Result<PageId> {
+        self.take_in_hand();
         let first = self.pages.allocate_run(count)?;
         for n in 0..count {
             if let Err(error) = self.add(PageId(first.0 + n as u32), home) {
@@ -197,6 +209,7 @@ impl PageWrite for Direct<'_> {
     }
 
     fn free(&mut self, page: PageId) -> Result<()> {
+        self.take_in_hand();
         self.alone.free(page)
     }
 

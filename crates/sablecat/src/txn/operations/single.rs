@@ -209,7 +209,7 @@ impl Kernel {
             return self.change_by_transaction(tree, key, change, durability);
         }
         let sought = view.sought(key);
-        self.foresee(&view, sought);
+        self.foresee_change(&view, sought);
         let seat = self.pages.participants.sit()?;
         let me = &*seat;
         let mut record = Record::of(me);

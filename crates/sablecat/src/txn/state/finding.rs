@@ -38,6 +38,14 @@ impl States {
         }
     }
 
+    /// The same of a change.
+    #[inline(always)]
+    pub(crate) fn foresee_change(&self, tree: &Tree<'_>, sought: Sought<'_>) {
+        if tree.remembers() {
+            self.pages.foresee_change(tree.remembered(sought, self.pages.leaves_since()), REMEMBERED_LINES);
+        }
+    }
+
     /// The page that covered a key at `at`.
     #[inline]
     pub(in crate::txn) fn locate(
