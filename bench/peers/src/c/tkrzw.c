@@ -104,7 +104,7 @@ static void *open_hash(const struct peer_options *options, char *error) {
     snprintf(path, sizeof path, "%s/records.tkh", options->dir);
     snprintf(settings, sizeof settings,
              "dbm=HashDBM,file=MemoryMapParallelFile,update_mode=UPDATE_IN_PLACE,record_crc_mode=NONE,offset_width=4,"
-             "align_pow=3,num_buckets=%llu,lock_mem_buckets=true",
+             "align_pow=3,num_buckets=%llu",
              (unsigned long long)(options->cache_bytes / BYTES_A_BUCKET));
     store->dbm = tkrzw_dbm_open(path, 1, settings);
     if (store->dbm != NULL) return store;

@@ -138,7 +138,7 @@ fn a_load_whose_snapshot_is_given_up_at_any_moment_goes_on() {
     for records in [3, RECORDS] {
         let store = Store::new(2000, 8, None);
         let ordered = |compare: CompareFn| {
-            let comparator = Some(Arc::new(Comparator { name: "of a user".into(), compare, hashing: None }));
+            let comparator = Some(Arc::new(Comparator { name: "of a user".into(), compare, table: None }));
             TreeRef { comparator, ..store.tree.clone() }
         };
         let region = Arc::clone(&store.kernel.pages.region);
