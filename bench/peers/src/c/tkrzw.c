@@ -2,9 +2,8 @@
  *
  * It has no transactions, and its log is none that commits could be in: so it takes part as a Data Store alone. The
  * file is mapped into memory (MemoryMapParallelFile, its default), and records are updated in place where they fit.
- * As its manual advises there are about two buckets a record, of which 64 bytes of cache are taken for one each, and
- * they are kept in memory by locking; no checksums of records; offsets of four bytes, which with records aligned to
- * eight reach as far as any run here.
+ * As its manual advises there are about two buckets a record: one for each 64 bytes of cache. No checksums of
+ * records; offsets of four bytes, which with records aligned to eight reach as far as any run here.
  *
  * A read is `process` with a function that is shown the record in place, which is faster than `get`: that returns a
  * copy which has to be freed.
