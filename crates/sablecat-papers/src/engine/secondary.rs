@@ -1,6 +1,6 @@
-//! An index beside what a program would do without one: records of 40 bytes are inserted in random order, each
-//! in a transaction of its own, and found by the first eight bytes of their values too. Once an index does
-//! that, once the program sets a second record in the same transaction. Both take turns in this process.
+//! An index beside what a program would do without one: records of 40 bytes are inserted in random order,
+//! each in a transaction of its own, and found by the first eight bytes of their values too. Once an index
+//! does that, once the program sets a second record in the same transaction. Both take turns in this process.
 
 use std::path::Path;
 use std::time::Instant;

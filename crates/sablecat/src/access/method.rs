@@ -24,11 +24,11 @@ use std::ops::{Bound, ControlFlow};
 use super::flat;
 use super::one_by_one;
 use super::scan::{self, Bounds, Part, ReadBound, Source, State, Wanted};
-use super::{CopyWrite, Estimate, Home, PageCopy, PageRead, PageWrite, Records, btree, hash};
+use super::{CopyWrite, Estimate, Home, PageCopy, PageRead, PageWrite, Records, Sought, btree, hash};
 use crate::error::Result;
 #[cfg(feature = "fuzzing")]
 use crate::pages::header;
-use crate::types::{Lsn, PageId, TreeId, VolumeId};
+use crate::types::{PageId, TreeId, VolumeId};
 
 pub(crate) use btree::node::{Order, Value};
 
@@ -137,14 +137,6 @@ pub(crate) struct Tree<'a> {
     pub(crate) home: Home<'a>,
 }
 
-/// A key that is looked for in a tree, with what is computed of it once.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Sought<'k> {
-    pub(crate) key: &'k [u8],
-    /// Of a hash table's key; of others nothing.
-    hash: u64,
-}
-
 /// Where a key belongs: in the innermost tree that there is for it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place<'t, 'k> {
@@ -153,14 +145,6 @@ pub(crate) struct Place<'t, 'k> {
     pub(crate) stems: &'k [u8],
     /// What of it is left. At least as long as a stem: there is no such subtree, and so no such record.
     pub(crate) rest: &'k [u8],
-}
-
-impl<'t, 'k> Place<'t, 'k> {
-    /// What is left of the key, to be looked for in its tree.
-    #[inline(always)]
-    pub(crate) fn sought(&self) -> Sought<'k> {
-        self.tree.sought(self.rest)
-    }
 }
 
 /// How a change of one page alone ended.
@@ -262,16 +246,6 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// A key, to be looked for in this very tree.
-    #[inline(always)]
-    pub(crate) fn sought<'k>(&self, key: &'k [u8]) -> Sought<'k> {
-        let hash = match self.method {
-            Method::Hash => hash::hash_of(self, key),
-            _ => 0,
-        };
-        Sought { key, hash }
-    }
-
     /// The page that covers a key that is not nested.
     #[inline(always)]
     pub(crate) fn find<R: PageRead>(&self, reader: &R, sought: Sought<'_>) -> Result<PageId> {
@@ -282,30 +256,6 @@ impl<'a> Tree<'a> {
             Method::Hash => hash::find(reader, self, sought.hash),
             #[cfg(feature = "seam")]
             Method::Flat => flat::find(reader, self, sought.key),
-        }
-    }
-
-    /// Whether this process remembers where keys were, for each of them; if not, who looks for them may.
-    #[inline(always)]
-    pub(crate) fn remembers(&self) -> bool {
-        self.method == Method::Hash
-    }
-
-    /// The page that covered a key when it was looked for last, if that is remembered; or no page. It may be
-    /// anything by now. Trees were built anew last at `since`, and who goes there looks at a state at or
-    /// above that.
-    #[inline(always)]
-    pub(crate) fn remembered(&self, sought: Sought<'_>, since: Lsn) -> PageId {
-        match self.method {
-            Method::Hash => hash::remembered(self, sought.hash, since),
-            _ => PageId::NONE,
-        }
-    }
-
-    /// Remembers a page which covers a key, and looks so, in a state at or above `since`.
-    pub(crate) fn remember(&self, sought: Sought<'_>, found: (PageId, &[u8]), since: Lsn) {
-        if self.method == Method::Hash {
-            hash::remember(self, sought.hash, found, since);
         }
     }
 

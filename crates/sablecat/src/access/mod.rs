@@ -17,6 +17,7 @@ mod method;
 mod numbers;
 mod one_by_one;
 mod scan;
+mod sought;
 mod wrong;
 
 pub(crate) use btree::RecordsOnPage;
@@ -28,10 +29,11 @@ pub(crate) use in_order::InOrder;
 pub use method::Method;
 #[cfg(feature = "fuzzing")]
 pub(crate) use method::exercise;
-pub(crate) use method::{Change, Load, Order, Place, Sought, Tree, Tried, Value, form_blank};
+pub(crate) use method::{Change, Load, Order, Place, Tree, Tried, Value, form_blank};
 pub(crate) use scan::{
     Bounds, Found, PageCopy, Part, PendingRecord, Scan, Scanned, Source, State, StateId, Wanted,
 };
+pub(crate) use sought::Sought;
 
 use crate::error::{Error, Result};
 use crate::pages::{Snapshot, header};

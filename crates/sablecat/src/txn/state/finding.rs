@@ -2,8 +2,8 @@
 //!
 //! Often it is the page that was used last in the same tree, which is asked whether it covers the key; else
 //! it is found from the root. Of a hash table the process remembers where hashes were, and asks the page that
-//! the key's was in (access/hash/ways.rs). A key too long for a page is first taken to the innermost subtree that it leads
-//! to.
+//! the key's was in (access/hash/ways.rs). A key too long for a page is first taken to the innermost subtree
+//! that it leads to.
 
 use super::{Committed, States};
 use crate::access::{Place, Sought, Tree, Value};
@@ -12,8 +12,8 @@ use crate::pages::{Participant, Snapshot};
 use crate::txn::catalog::TreeRef;
 use crate::types::{Lsn, PageId};
 
-/// Cache lines at the start of a remembered page that a search looks at: 48 bytes of header, and three bytes a
-/// record for some 85 records. The processor need not be asked for more.
+/// Cache lines at the start of a remembered page that a search looks at: 48 bytes of header, and three bytes
+/// a record for some 85 records. The processor need not be asked for more.
 const REMEMBERED_LINES: usize = 5;
 
 impl States {
