@@ -23,7 +23,7 @@ use std::ops::{Bound, ControlFlow};
 #[cfg(feature = "seam")]
 use super::flat;
 use super::one_by_one;
-use super::scan::{self, Bounds, Part, ReadBound, Source, State, Wanted};
+use super::scan::{self, Bounds, MayGo, Part, ReadBound, Source, State, Wanted};
 use super::{CopyWrite, Estimate, Home, PageCopy, PageRead, PageWrite, Records, Sought, btree, hash};
 use crate::error::Result;
 #[cfg(feature = "fuzzing")]
@@ -472,19 +472,20 @@ impl<'a> Tree<'a> {
     }
 
     /// Whether what lies between two bounds, as they are kept of what was read, reads the same in two states:
-    /// in the tree that `stems` lead to,
-    /// without what is nested in that.
+    /// in the tree that `stems` lead to, without what is nested in that. A record of the first state that is
+    /// not found in the second may be missing there if `may_go` says so, which is asked of none else.
     pub(crate) fn reads_same<S: Source + PageRead>(
         &self,
         stems: &[u8],
         bounds: (Bound<&[u8]>, Bound<&[u8]>),
         states: (&mut S, &mut S),
+        may_go: &MayGo<'_>,
     ) -> Result<bool> {
         match self.method {
-            Method::Btree | Method::Counted => btree::reads_same(self, stems, bounds, states),
-            Method::Hash => hash::reads_same(self, stems, bounds, states),
+            Method::Btree | Method::Counted => btree::reads_same(self, stems, bounds, states, may_go),
+            Method::Hash => hash::reads_same(self, stems, bounds, states, may_go),
             #[cfg(feature = "seam")]
-            Method::Flat => scan::reads_same((self, self), bounds, states),
+            Method::Flat => scan::reads_same((self, self), bounds, states, may_go),
         }
     }
 

@@ -267,8 +267,9 @@ impl DataStore {
         value: impl AsRef<[u8]>,
     ) -> Result<()> {
         let (key, value) = (key.as_ref(), value.as_ref());
-        self.core.kernel.check_record(self.tree(db)?, key, value.len())?;
-        self.change(db, key, Some(value)).map(|_| ())
+        let tree = self.tree(db)?;
+        self.core.kernel.check_record(tree, key, value.len())?;
+        self.change(tree, (key, Some(value))).map(drop)
     }
 
     /// Removes a record; false if there was none.
@@ -276,7 +277,7 @@ impl DataStore {
     /// # Errors
     /// As [`DataStore::insert`].
     pub fn remove(&mut self, db: &Database<DataStore>, key: impl AsRef<[u8]>) -> Result<bool> {
-        self.change(db, key.as_ref(), None)
+        self.change(self.tree(db)?, (key.as_ref(), None))
     }
 
     writing!(DataStore);
@@ -358,12 +359,11 @@ impl DataStore {
     }
 
     #[inline]
-    fn change(&mut self, db: &Database<DataStore>, key: &[u8], value: Option<&[u8]>) -> Result<bool> {
-        let tree = self.tree(db)?;
+    fn change(&mut self, tree: &TreeRef, change: Change<'_>) -> Result<bool> {
         self.changes += 1;
         match &tree.follower {
-            None => self.change_one(tree, (key, value)),
-            Some(_) => self.change_followed(tree, (key, value)),
+            None => self.change_one(tree, change),
+            Some(_) => self.change_followed(tree, change),
         }
     }
 

@@ -28,13 +28,23 @@ pub(super) fn append(sum: u32, bytes: &[u8]) -> u32 {
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[target_feature(enable = "sse4.2")]
 fn append_short(sum: u32, bytes: &[u8]) -> u32 {
-    use std::arch::x86_64::{_mm_crc32_u8, _mm_crc32_u64};
+    use std::arch::x86_64::{_mm_crc32_u8, _mm_crc32_u16, _mm_crc32_u32, _mm_crc32_u64};
     let (words, rest) = bytes.as_chunks::<8>();
     let mut state = u64::from(!sum);
     for word in words {
         state = _mm_crc32_u64(state, u64::from_le_bytes(*word));
     }
-    !rest.iter().fold(state as u32, |state, &byte| _mm_crc32_u8(state, byte))
+    // What is left in at most three steps, each of which waits for the one before.
+    let mut state = state as u32;
+    let (half, rest) = rest.as_chunks::<4>();
+    for word in half {
+        state = _mm_crc32_u32(state, u32::from_le_bytes(*word));
+    }
+    let (quarter, rest) = rest.as_chunks::<2>();
+    for word in quarter {
+        state = _mm_crc32_u16(state, u16::from_le_bytes(*word));
+    }
+    !rest.iter().fold(state, |state, &byte| _mm_crc32_u8(state, byte))
 }
 
 #[cfg(test)]

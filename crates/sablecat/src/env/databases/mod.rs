@@ -6,10 +6,12 @@
 
 pub(in crate::env) mod indexing;
 pub(in crate::env) mod indices;
+mod sweeping;
 pub(in crate::env) mod transaction;
 
 pub(crate) use indexing::Written;
 pub(crate) use indices::{entries_of, key_of, leads_nowhere};
+pub(in crate::env) use sweeping::Upcoming;
 pub(crate) use transaction::EnvTxn;
 
 use std::cmp::Ordering;

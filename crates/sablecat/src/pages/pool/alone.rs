@@ -3,7 +3,6 @@
 
 use super::Pool;
 use crate::error::Result;
-use crate::pages::participants::Participant;
 use crate::region::{BlockWord, EntryWord, FrameState, SEARCH_LINES};
 use crate::types::{BlockId, FrameId, PageId};
 
@@ -21,19 +20,15 @@ impl Pool {
     }
 
     /// Takes the block from the version in a frame, which is to be changed.
-    #[inline]
-    pub(in crate::pages) fn take_off_block(&self, page: PageId, frame: FrameId, me: &Participant) {
+    pub(in crate::pages) fn take_off_block(&self, frame: FrameId) {
         let desc = self.region.frame(frame);
         let block = desc.block();
-        if block.block() != BlockId::NONE {
-            let _hand = me.in_hand();
-            self.forget_block(block);
-            desc.set_block(block.dropped());
-        }
-        self.mark_unsaved(page);
+        self.forget_block(block);
+        desc.set_block(block.dropped());
     }
 
     /// Whether the version in a frame is on no block.
+    #[inline]
     pub(in crate::pages) fn is_off_block(&self, frame: FrameId) -> bool {
         self.region.frame(frame).block().block() == BlockId::NONE
     }

@@ -50,8 +50,17 @@ impl<'a> Alone<'a> {
     #[inline]
     fn frame(&mut self, page: PageId) -> Result<FrameId> {
         let frame = self.resident(page)?;
-        self.pages.take_off_block(page, frame, self.me);
+        if !self.pages.is_off_block(frame) {
+            self.take_off_block(frame);
+        }
+        self.pages.mark_unsaved(page);
         Ok(frame)
+    }
+
+    #[cold]
+    fn take_off_block(&self, frame: FrameId) {
+        let _hand = self.me.in_hand();
+        self.pages.take_off_block(frame);
     }
 
     /// Whether a page is in a frame.
@@ -139,6 +148,7 @@ impl<'a> Alone<'a> {
     /// # Errors
     /// Those of reading where it is.
     pub(crate) fn free(&mut self, page: PageId) -> Result<()> {
+        let _hand = self.me.in_hand();
         self.pages.free_page(page)
     }
 }

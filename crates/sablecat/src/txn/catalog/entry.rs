@@ -17,8 +17,9 @@
 
 use std::sync::Arc;
 
+use super::lapse::BY_EXPIRY;
 use super::relation::Relations;
-use super::{Comparator, Holds, Key, TreeRef, note_key};
+use super::{Comparator, Holds, Key, Lapse, TreeRef, note_key};
 use crate::access::hash::{Hashing, Seed};
 use crate::access::{KeyRule, Method};
 use crate::error::{Error, Result};
@@ -303,7 +304,17 @@ impl CatalogEntry {
             keys,
             presence: None,
             follower: None,
+            lapse: self.lapse(),
         })
+    }
+
+    /// Whether its records lapse.
+    fn lapse(&self) -> Lapse {
+        match &self.relations.index {
+            Some(index) if index.extractor == BY_EXPIRY => Lapse::Entries,
+            None if self.holds == Holds::Expiring => Lapse::Records,
+            _ => Lapse::Never,
+        }
     }
 
     /// The tree of a note. What is done with it looks at pages, not keys, so neither order nor placement

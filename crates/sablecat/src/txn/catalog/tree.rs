@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::follow::Follow;
+use super::lapse::Lapse;
 use super::presence::{Presence, State};
 use crate::access::hash::{Hashing, Table};
 use crate::access::{Home, KeyRule, Method, Order, Tree};
@@ -25,6 +26,8 @@ pub(crate) struct TreeRef {
     pub(crate) presence: Option<Arc<Presence>>,
     /// Who follows its records; none: nobody.
     pub(crate) follower: Option<Arc<dyn Follow>>,
+    /// Whether its records lapse.
+    pub(crate) lapse: Lapse,
 }
 
 /// A user's order of keys, by the name that the catalog remembers it under; or that of a hash table.

@@ -7,7 +7,7 @@
 //! A page changed in place loses the block that held it (a checkpoint frees it, if a checkpoint has named it)
 //! and is written to another one when it is evicted or captured.
 
-use crate::access::{Bounds, PageRead, PageWrite, Sought, Tree, check_different, form_blank, long};
+use crate::access::{Bounds, PageRead, PageWrite, Sought, Tree, Tried, check_different, form_blank, long};
 use crate::error::Result;
 use crate::pages::{Alone, InHand, Pages, Participant};
 use crate::txn::catalog::check_record;
@@ -22,15 +22,18 @@ pub(crate) struct Direct<'a> {
     alone: Alone<'a>,
     /// The pages of a load in progress, which nothing leads to before its end.
     loaded: Option<Vec<PageId>>,
-    /// From the first page id that is taken or given back on.
+    /// Once page ids or blocks are taken: for as long as not all of them have names.
     hand: Option<InHand<'a>>,
 }
 
 impl Drop for Direct<'_> {
     /// Frees what was loaded, if the load has not come to its end: a page that looks like a leaf, and is
     /// none, may have the number of one that somebody remembers.
+    #[inline]
     fn drop(&mut self) {
-        self.loaded.take().into_iter().flatten().for_each(|page| _ = self.free(page));
+        if let Some(loaded) = self.loaded.take() {
+            loaded.into_iter().for_each(|page| _ = self.free(page));
+        }
     }
 }
 
@@ -40,13 +43,14 @@ impl<'a> Direct<'a> {
     /// # Safety
     /// For as long as the writer lives, no other participant is in an operation, holds a pin or a latch, or
     /// begins to.
+    #[inline]
     pub(crate) unsafe fn new(pages: &'a Pages, me: &'a Participant) -> Direct<'a> {
         // SAFETY: by the caller's word; and the access methods read one page at a time.
         let alone = unsafe { Alone::new(pages, me) };
         Direct { pages, me, alone, loaded: None, hand: None }
     }
 
-    /// Page ids and blocks are about to be taken, or given back.
+    /// Page ids or blocks are about to be taken, which have names when the writer is dropped.
     fn take_in_hand(&mut self) {
         if self.hand.is_none() {
             self.hand = Some(self.me.in_hand());
@@ -54,40 +58,82 @@ impl<'a> Direct<'a> {
     }
 
     fn add(&mut self, page: PageId, home: VolumeId) -> Result<()> {
-        self.take_in_hand();
         // Blank until its owner forms it: so it is a page that can be read in.
         self.alone.add(page, home, |bytes| form_blank(bytes, page))
     }
 
     /// Sets or removes a record. False if there was nothing to remove.
+    #[inline]
     pub(crate) fn change(&mut self, tree: &Tree<'_>, key: &[u8], value: Option<&[u8]>) -> Result<bool> {
         self.change_sought(tree, (tree.sought(key), value))
     }
 
     /// As [`Direct::change`].
+    #[inline]
     pub(crate) fn change_sought(
         &mut self,
         tree: &Tree<'_>,
         (sought, value): (Sought<'_>, Option<&[u8]>),
     ) -> Result<bool> {
-        let home = tree.home.of_key(sought.key);
-        let since = self.pages.leaves_since();
-        let remembered =
-            if tree.remembers() { tree.remembered(sought, since) } else { self.me.hints.of(tree.id) };
+        let remembered = match tree.remembers() {
+            true => tree.remembered(sought, self.pages.leaves_since()),
+            false => self.me.hints.of(tree.id),
+        };
         // What is in no frame may have been freed.
         let hint = Some(remembered)
             .filter(|&hint| hint != PageId::NONE && self.alone.is_resident(hint))
             .unwrap_or(PageId::NONE);
+        // Setting is tried first in the page that covers the key; removing is not: what was tried may have been
+        // done. What counts its records nearly always changes more.
+        if value.is_some() && !tree.method.counts() && !tree.is_nested(sought.key, self.page_size()) {
+            let Some(page) = self.covering(tree, sought, hint)? else {
+                // It is damaged, and what is wrong with it is found on the way.
+                return self.change_with_structure(tree, (sought, value), PageId::NONE);
+            };
+            if tree.try_change(self, page, (sought, value))? == Tried::Done {
+                return Ok(true);
+            }
+            return self.change_with_structure(tree, (sought, value), page);
+        }
+        self.change_with_structure(tree, (sought, value), hint)
+    }
+
+    /// The page that covers a key that is not nested: the hint, if it is a page and does. None: the one that
+    /// should does not.
+    #[inline]
+    fn covering(&mut self, tree: &Tree<'_>, sought: Sought<'_>, hint: PageId) -> Result<Option<PageId>> {
+        if hint != PageId::NONE && tree.covers(self.alone.bytes(hint)?, sought) {
+            return Ok(Some(hint));
+        }
+        let page = tree.find(self, sought)?;
+        self.remember(tree, sought, page)?;
+        Ok((!tree.remembers() || tree.covers(self.alone.bytes(page)?, sought)).then_some(page))
+    }
+
+    /// Remembers the page that a key was in.
+    fn remember(&mut self, tree: &Tree<'_>, sought: Sought<'_>, page: PageId) -> Result<()> {
+        if tree.remembers() {
+            tree.remember(sought, (page, self.alone.bytes(page)?), self.pages.leaves_since());
+        } else {
+            self.me.hints.remember(tree.id, page);
+        }
+        Ok(())
+    }
+
+    /// Sets or removes a record, whatever has to change for it. The hint is a page, if it is any.
+    fn change_with_structure(
+        &mut self,
+        tree: &Tree<'_>,
+        (sought, value): (Sought<'_>, Option<&[u8]>),
+        hint: PageId,
+    ) -> Result<bool> {
+        let home = tree.home.of_key(sought.key);
         let mut page = hint;
         let done = tree.change(self, (sought, value), &mut page, |direct, within, value| {
             direct.store_long((within, home), value)
         })?;
         if page != PageId::NONE && page != hint {
-            if tree.remembers() {
-                tree.remember(sought, (page, self.alone.bytes(page)?), since);
-            } else {
-                self.me.hints.remember(tree.id, page);
-            }
+            self.remember(tree, sought, page)?;
         }
         Ok(done)
     }
@@ -131,11 +177,11 @@ impl<'a> Direct<'a> {
     /// Stores a long value in pages of its own, in a volume, past the pool if it is large, and says which is
     /// the first.
     fn store_long(&mut self, (tree, home): (TreeId, VolumeId), value: &[u8]) -> Result<PageId> {
-        self.take_in_hand();
         let count = long::page_count(value.len() as u64, self.page_size());
         if !self.pages.passes_pool(count) {
             return long::store(self, (tree, home), value);
         }
+        self.take_in_hand();
         let run = self
             .pages
             .store_run(self.me, home, count, &mut |n, page, bytes| long::form(bytes, page, tree, value, n))?;
@@ -209,7 +255,6 @@ impl PageWrite for Direct<'_> {
     }
 
     fn free(&mut self, page: PageId) -> Result<()> {
-        self.take_in_hand();
         self.alone.free(page)
     }
 

@@ -9,7 +9,6 @@ use super::{Committed, States};
 use crate::access::{Place, Sought, Tree, Value};
 use crate::error::Result;
 use crate::pages::{Participant, Snapshot};
-use crate::txn::catalog::TreeRef;
 use crate::types::{Lsn, PageId};
 
 /// Cache lines at the start of a remembered page that a search looks at: 48 bytes of header, and three bytes
@@ -106,19 +105,6 @@ impl States {
             self.look_up(&mut snapshot, &place.tree, place.sought(), |value| value.map(OwnedValue::of))
         })
     }
-
-    /// Whether a record is the same at two moments.
-    pub(in crate::txn) fn record_is_same(
-        &self,
-        tree: &TreeRef,
-        key: &[u8],
-        at: Lsn,
-        now: Lsn,
-        me: &Participant,
-    ) -> Result<bool> {
-        let view = tree.tree();
-        Ok(self.value_at(&view, key, at, me)? == self.value_at(&view, key, now, me)?)
-    }
 }
 
 /// A value by which two states of a record are compared. Long values never change in place, so their place
@@ -134,6 +120,13 @@ impl OwnedValue {
         match value {
             Value::Inline(bytes) => OwnedValue::Inline(bytes.to_vec()),
             Value::Long { first_page, len } => OwnedValue::Long(first_page, len),
+        }
+    }
+
+    pub(super) fn value(&self) -> Value<'_> {
+        match *self {
+            OwnedValue::Inline(ref bytes) => Value::Inline(bytes),
+            OwnedValue::Long(first_page, len) => Value::Long { first_page, len },
         }
     }
 }

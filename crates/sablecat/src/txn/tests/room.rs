@@ -463,7 +463,7 @@ fn nobody_takes_a_page_being_built_for_the_leaf_that_had_its_number() {
         }
         Ok(())
     };
-    let check = WriteCheck::of(Isolation::ReadCommitted, Lsn(0), &seat);
+    let check = WriteCheck::of(Isolation::ReadCommitted, (Lsn(0), 0), &seat);
     kernel.commit_beside(&seat, (&writes, large), check, &mut record, look).map(drop).unwrap();
     drop(chain);
     assert!(looked.get() > 0, "no number was given to another page");

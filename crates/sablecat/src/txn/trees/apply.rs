@@ -114,7 +114,7 @@ impl Trees {
                     let place = view.place(changes, key)?;
                     let page = place.tree.find(changes, place.sought())?;
                     changes.latched(page)?;
-                    self.check_write(changes, page, (&view, key), &place, check)?;
+                    self.check_write(changes, page, (tree, key), &place, check)?;
                 }
             }
         }
@@ -140,14 +140,14 @@ impl Trees {
 
     /// In the commit step, snapshot isolation's first-committer-wins for all single records of a write set.
     pub(in crate::txn) fn check_writes(&self, writes: &WriteSet, check: WriteCheck<'_>) -> Result<()> {
-        let WriteCheck::AsOf { at, me } = check else { return Ok(()) };
+        let WriteCheck::AsOf { at, time, me } = check else { return Ok(()) };
         let now = self.pages.newest();
         for (tree, records) in writes.trees().filter(|(tree, _)| !tree.is_new()) {
             for (key, _) in records.iter() {
                 if tree.id == CATALOG && !catalog::is_name(key) {
                     continue;
                 }
-                if !self.record_is_same(tree, key, at, now, me)? {
+                if !self.record_is_same(tree, key, (at, time), now, me)? {
                     return Err(changed_first());
                 }
             }
@@ -177,7 +177,7 @@ impl Trees {
                 let page = self.leaf_for(changes, &view, sought, last, &mut at)?;
                 last = page;
                 let place = Place { tree: view, stems: &[], rest: key };
-                self.check_write(changes, page, (&view, key), &place, check)?;
+                self.check_write(changes, page, (tree, key), &place, check)?;
                 if view.try_change(changes, page, (sought, value.as_deref()))? == Tried::Structure {
                     return Ok(Tried::Structure);
                 }
@@ -255,11 +255,11 @@ impl Trees {
         &self,
         changes: &Changes<'_>,
         page: PageId,
-        (tree, key): (&Tree<'_>, &[u8]),
+        (tree, key): (&TreeRef, &[u8]),
         place: &Place<'_, '_>,
         check: WriteCheck<'_>,
     ) -> Result<()> {
-        let WriteCheck::AsOf { at, me } = check else { return Ok(()) };
+        let WriteCheck::AsOf { at, time, me } = check else { return Ok(()) };
         if tree.id == CATALOG && !catalog::is_name(key) {
             // The note of a tree that this transaction made, in a commit that its snapshot does not have, or
             // removes: nobody else touches it.
@@ -273,7 +273,7 @@ impl Trees {
             return Ok(());
         }
         let now = changes.read_old(page, |bytes| place.tree.get(bytes, place.sought()).map(OwnedValue::of));
-        if now.flatten() != self.value_at(tree, key, at, me)? {
+        if !self.was(tree, key, (at, time), now.flatten().as_ref(), me)? {
             // The next snapshot must have what this one lacks, however long the committer is kept from making
             // it visible.
             self.help_committer(me);
@@ -293,8 +293,8 @@ fn changed_first() -> Error {
 pub(in crate::txn) enum WriteCheck<'a> {
     /// None: reads are validated, or do not matter.
     None,
-    /// Any of the same record since the snapshot.
-    AsOf { at: Lsn, me: &'a Participant },
+    /// Any of the same record since the snapshot, but for the sweep of what had lapsed at a time.
+    AsOf { at: Lsn, time: u64, me: &'a Participant },
 }
 
 impl WriteCheck<'_> {
@@ -303,9 +303,13 @@ impl WriteCheck<'_> {
     }
 
     /// The check that an isolation level asks for.
-    pub(in crate::txn) fn of(isolation: Isolation, at: Lsn, me: &Participant) -> WriteCheck<'_> {
+    pub(in crate::txn) fn of(
+        isolation: Isolation,
+        (at, time): (Lsn, u64),
+        me: &Participant,
+    ) -> WriteCheck<'_> {
         match isolation {
-            Isolation::Snapshot => WriteCheck::AsOf { at, me },
+            Isolation::Snapshot => WriteCheck::AsOf { at, time, me },
             Isolation::Serializable | Isolation::ReadCommitted => WriteCheck::None,
         }
     }

@@ -252,7 +252,7 @@ impl<'a> Build<'a> {
 
     /// Snapshot isolation's first-committer-wins, in a tree that nobody changes any more.
     fn check_write(&self, tree: &TreeRef, key: &[u8], now: Lsn) -> Result<()> {
-        let WriteCheck::AsOf { at, me } = self.check else { return Ok(()) };
+        let WriteCheck::AsOf { at, time, me } = self.check else { return Ok(()) };
         if tree.is_new() {
             return Ok(());
         }
@@ -263,9 +263,7 @@ impl<'a> Build<'a> {
             snapshot.covering(&place.tree, place.sought()).map(header::born)
         })?;
         let is_in_place = at >= kernel.pages.rebuilt_since();
-        if is_in_place && born <= at
-            || kernel.value_at(&view, key, now, me)? == kernel.value_at(&view, key, at, me)?
-        {
+        if is_in_place && born <= at || kernel.record_is_same(tree, key, (at, time), now, me)? {
             return Ok(());
         }
         Err(conflict(
@@ -330,7 +328,7 @@ impl<'a> Build<'a> {
             let place = Place { tree: catalog.tree(), stems: &[], rest: key };
             let leaf = place.tree.find(changes, place.sought())?;
             changes.latched(leaf)?;
-            self.kernel.check_write(changes, leaf, (&place.tree, key), &place, self.check)?;
+            self.kernel.check_write(changes, leaf, (&catalog, key), &place, self.check)?;
         }
         all.into_iter()
             .try_for_each(|change| self.kernel.apply_one(changes, &catalog.tree(), change, None).map(drop))
