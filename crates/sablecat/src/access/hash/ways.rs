@@ -246,28 +246,4 @@ mod tests {
             assert_eq!(ways.page(hash(1), Lsn(since)), PageId::NONE);
         }
     }
-
-    /// A turn is begun between any two steps of who looks and of who remembers: no page of one turn is told
-    /// to who is of another.
-    #[cfg(feature = "shuttle")]
-    #[test]
-    fn threads_of_different_turns_do_not_mislead_each_other() {
-        use std::sync::Arc;
-        sablecat_os::atomic::explore(1, 3000, || {
-            let ways = Arc::new(Ways::default());
-            let threads: Vec<_> = (0..3u32)
-                .map(|n| {
-                    let ways = Arc::clone(&ways);
-                    shuttle::thread::spawn(move || {
-                        for since in u64::from(n)..3 {
-                            ways.remember(0, (PageId(since as u32 + 1), 8), Lsn(since));
-                            let page = ways.page(0, Lsn(since));
-                            assert!(page == PageId::NONE || page.0 == since as u32 + 1, "{page} at {since}");
-                        }
-                    })
-                })
-                .collect();
-            threads.into_iter().for_each(|thread| thread.join().unwrap());
-        });
-    }
 }

@@ -83,8 +83,8 @@ impl<'a> Direct<'a> {
         let hint = Some(remembered)
             .filter(|&hint| hint != PageId::NONE && self.alone.is_resident(hint))
             .unwrap_or(PageId::NONE);
-        // Setting is tried first in the page that covers the key; removing is not: what was tried may have been
-        // done. What counts its records nearly always changes more.
+        // Setting is tried first in the page that covers the key; removing is not: what was tried may have
+        // been done. What counts its records nearly always changes more.
         if value.is_some() && !tree.method.counts() && !tree.is_nested(sought.key, self.page_size()) {
             let Some(page) = self.covering(tree, sought, hint)? else {
                 // It is damaged, and what is wrong with it is found on the way.
