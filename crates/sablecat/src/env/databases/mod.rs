@@ -87,7 +87,7 @@ impl Named {
 
     /// What its keys are ordered by; none: by bytes.
     pub(crate) fn comparator(&self) -> Option<&str> {
-        let comparator = self.tree.comparator.as_ref().filter(|comparator| comparator.hashing.is_none());
+        let comparator = self.tree.comparator.as_ref().filter(|comparator| comparator.table.is_none());
         comparator.map(|comparator| comparator.name.as_str())
     }
 

@@ -476,7 +476,7 @@ mod tests {
         let bytes = entry.encode();
         assert_eq!(CatalogEntry::decode(b"d", &bytes).unwrap(), entry);
         let order = entry.order(b"d", None, 512).unwrap().expect("it has one");
-        assert_eq!(order.hashing, Some(Hashing::new(seed, 512)));
+        assert_eq!(order.table.as_ref().map(|table| table.hashing), Some(Hashing::new(seed, 512)));
         assert!(
             CatalogEntry::new(TreeId(17), VolumeId::MAIN, Method::Btree)
                 .order(b"d", None, 512)
