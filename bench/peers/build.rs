@@ -29,10 +29,21 @@ const LIBRARIES: &[Library] = &[
     },
     Library {
         adapter: "lmdb",
-        systems: &[("lmdb", "peer_lmdb"), ("lmdb-writemap", "peer_lmdb_writemap")],
+        systems: &[
+            ("lmdb", "peer_lmdb"),
+            ("lmdb-writemap", "peer_lmdb_writemap"),
+            ("lmdb-dups", "peer_lmdb_dups"),
+        ],
         package: "liblmdb-dev",
         link: &["lmdb"],
         probe: "#include <lmdb.h>\nint main(void) { return mdb_version(0, 0, 0) == 0; }",
+    },
+    Library {
+        adapter: "tkrzw",
+        systems: &[("tkrzw-hash", "peer_tkrzw_hash")],
+        package: "libtkrzw-dev",
+        link: &["tkrzw"],
+        probe: "#include <tkrzw_langc.h>\nint main(void) { return tkrzw_get_last_status().code; }",
     },
     Library {
         adapter: "leveldb",

@@ -19,6 +19,9 @@ const RECORDS_SYNC: u64 = 500;
 /// Its records are taken.
 const QUEUE: &str = "bdb-queue";
 
+/// Its records are many values of few keys, inserted and scanned.
+const DUPLICATES: &str = "lmdb-dups";
+
 /// A `serve` process; ended by closing its input.
 struct Served {
     child: Child,
@@ -87,7 +90,7 @@ fn systems() -> Vec<(String, Vec<String>)> {
     let name = |system: &Value| system["system"].as_str().unwrap().to_owned();
     let modes = |system: &Value| system["modes"].as_object().unwrap().keys().cloned().collect();
     let available = all.iter().filter(|system| system["available"] == json!(true));
-    let available = available.filter(|system| !matches!(name(system).as_str(), "device" | QUEUE));
+    let available = available.filter(|system| !matches!(name(system).as_str(), "device" | QUEUE | DUPLICATES));
     available.map(|system| (name(system), modes(system))).collect()
 }
 
@@ -151,6 +154,26 @@ fn a_queue_gives_back_what_it_is_given_in_order_and_once() {
         assert!(again["error"].is_string(), "{again}");
         served.end();
         std::fs::remove_dir_all(dir).unwrap();
+    }
+}
+
+#[test]
+fn duplicates_are_all_found_in_a_scan() {
+    let output = program(&["list"]).output().unwrap();
+    let list: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let systems = list["systems"].as_array().unwrap();
+    let found = systems.iter().find(|system| system["system"] == DUPLICATES).unwrap();
+    if found["available"] == json!(false) {
+        return eprintln!("skipped: {DUPLICATES}: {}", found["reason"]);
+    }
+    for mode in ["DS", "NoSync", "WriteNoSync"] {
+        let dir = fresh_dir(&format!("{DUPLICATES}-{mode}"));
+        let mut served = Served::start(DUPLICATES);
+        served.ask(&open(&dir, mode, 1));
+        served.ask_all(&run("write", "random", 1), RECORDS);
+        served.ask_all(&run("bulk", "random", 1), RECORDS);
+        served.ask(&json!({"op": "close"}));
+        served.end();
     }
 }
 

@@ -23,10 +23,12 @@ mod arguments;
 mod commands;
 mod interrupt;
 mod keying;
+mod lifetime;
 mod output;
 mod placing;
 mod portable;
 mod progress;
+mod shown;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::ExitCode;

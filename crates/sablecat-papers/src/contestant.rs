@@ -23,17 +23,50 @@ pub const OURS: &str = "sablecat";
 /// The same in an environment that other processes could share.
 pub const SHARED: &str = "sablecat-shared";
 
+/// Our hash tables.
+pub(crate) const HASH: &str = "sablecat-hash";
+pub(crate) const HASH_SHARED: &str = "sablecat-hash-shared";
+
 /// Our queues.
 pub(crate) const QUEUE: &str = "sablecat-queue";
+pub(crate) const QUEUE_SHARED: &str = "sablecat-queue-shared";
+
+/// Our keys with several values.
+pub(crate) const DUPS: &str = "sablecat-dups";
+pub(crate) const DUPS_SHARED: &str = "sablecat-dups-shared";
+
+/// All of ours.
+pub(crate) const ALL_OURS: [&str; 8] =
+    [OURS, SHARED, HASH, HASH_SHARED, QUEUE, QUEUE_SHARED, DUPS, DUPS_SHARED];
 
 /// Whether a system is ours.
 pub(crate) fn is_ours(system: &str) -> bool {
-    matches!(system, OURS | SHARED | QUEUE)
+    ALL_OURS.contains(&system)
 }
 
-/// Whether a system is a queue: it can be written to, and its records be taken.
-pub(crate) fn is_queue(system: &str) -> bool {
-    system.ends_with("-queue")
+/// What a system is asked to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keeps {
+    /// It keeps records, and finds them by their keys.
+    Records,
+    /// The same, in a hash table of ours, beside what is ours of the kind above.
+    OwnTable,
+    /// It is a queue: it can be written to, and its records be taken.
+    Queue,
+    /// It keeps many values for each key, sorted.
+    Duplicates,
+}
+
+/// What a system is asked to do.
+pub(crate) fn keeps(system: &str) -> Keeps {
+    match system {
+        HASH | HASH_SHARED => Keeps::OwnTable,
+        QUEUE_SHARED => Keeps::Queue,
+        DUPS_SHARED => Keeps::Duplicates,
+        _ if system.ends_with("-queue") => Keeps::Queue,
+        _ if system.ends_with("-dups") => Keeps::Duplicates,
+        _ => Keeps::Records,
+    }
 }
 
 /// The disk's rows.
@@ -137,7 +170,7 @@ impl Contestant for Program {
         match self.name.as_str() {
             DEVICE => mode == Mode::Sync,
             // A data store is one handle's.
-            SHARED => mode != Mode::Ds,
+            SHARED | HASH_SHARED => mode != Mode::Ds,
             // Elsewhere it is configured as plain lmdb is.
             "lmdb-writemap" => matches!(mode, Mode::WriteNoSync | Mode::Sync),
             _ => !self.by_cursor || mode == Mode::Ds,

@@ -42,7 +42,7 @@ pub use machine::Machine;
 pub use row::{Attached, Row};
 pub use serve::{SYSTEMS, serve};
 
-use contestant::{Contestant, DEVICE, Peers, Program, QUEUE, is_queue};
+use contestant::{ALL_OURS, Contestant, DEVICE, Keeps, Peers, Program, keeps};
 use place::Place;
 use session::Field;
 
@@ -91,6 +91,12 @@ pub enum Case {
     Methods,
     /// Queues: records that are appended and consumed, each in a transaction of its own.
     Queue,
+    /// Hash tables: random reads, insertions and updates, beside the peers'.
+    Hash,
+    /// Keys of a hundred sorted values each: insertion and a scan.
+    Duplicates,
+    /// An index beside two records that are set in one transaction.
+    Secondary,
 }
 
 /// How to run a suite.
@@ -199,20 +205,17 @@ pub fn run(suite: Suite, options: &Options, progress: &mut dyn Progress) -> Resu
             options.dir.display()
         ));
     }
-    let has_shared = match suite {
-        Suite::Wp43 => options.shared,
-        Suite::Engine => true,
-        Suite::Threen1 => false,
+    let ours: &[&str] = match suite {
+        Suite::Engine => &ALL_OURS,
+        Suite::Wp43 if options.shared => &[OURS, SHARED],
+        _ => &[OURS],
     };
-    let (shared, queue) = (has_shared.then_some(SHARED), (suite == Suite::Engine).then_some(QUEUE));
-    let own: Vec<Program> = [Some(OURS), shared, queue, Some(DEVICE)]
-        .into_iter()
-        .flatten()
-        .map(|name| Program::own(name, &options.serve))
-        .collect();
+    let own: Vec<Program> =
+        ours.iter().chain(&[DEVICE]).map(|name| Program::own(name, &options.serve)).collect();
     let contestants = own.iter().chain(&peers.programs).map(|program| program as &dyn Contestant);
-    // What a queue does only the engine's suite asks for.
-    let contestants = contestants.filter(|one| suite == Suite::Engine || !is_queue(one.name())).collect();
+    // What queues and the like do only the engine's suite asks for.
+    let contestants =
+        contestants.filter(|one| suite == Suite::Engine || keeps(one.name()) == Keeps::Records).collect();
     let field = Field { contestants, dir: place.path(), rounds: options.rounds.unwrap_or(ROUNDS), progress };
     let mut report = match suite {
         Suite::Wp43 => wp43::run(options, field),

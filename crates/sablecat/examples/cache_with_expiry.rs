@@ -2,109 +2,81 @@
 //!
 //! `cargo run -p sablecat --example cache_with_expiry [DIRECTORY]`
 //!
-//! A second database has the deadlines, ordered by time: what is over stands at its beginning, so removing
-//! that costs as much as there is to remove. Commits are at `Durability::Memory`: nothing waits for the disk,
-//! and a crash goes back to the last checkpoint, which is whole. So a crash costs entries, and never leaves
-//! one without its deadline.
+//! What is over is hidden at once, and removed by housekeeping some seconds later, at a cost in proportion to
+//! what is over; here it is swept by hand. Commits are at `Durability::Memory`: nothing waits for the disk,
+//! and a crash goes back to the last checkpoint, which is whole: it costs entries, and no more. The clock is
+//! one that the program sets, so that it need not wait for anything.
 
 use std::env;
 use std::error::Error;
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
 
-use sablecat::{Database, Durability, Env, Result};
-
-/// How many entries one transaction removes: so none takes long, and a conflict with one entry does not
-/// repeat the work for all.
-const REMOVED_AT_ONCE: usize = 100;
+use sablecat::{Durability, Env, Expiring, Lifetime, Moment, Result};
 
 struct Cache {
     env: Env,
-    /// From key to deadline and value.
-    entries: Database,
-    /// Deadline and key.
-    deadlines: Database,
+    entries: Expiring,
 }
 
 impl Cache {
-    fn open(directory: PathBuf) -> Result<Cache> {
-        let env = Env::builder().cache_size(64 << 20).durability(Durability::Memory).open(directory)?;
-        Ok(Cache { entries: env.database("entries")?, deadlines: env.database("deadlines")?, env })
+    fn open(directory: PathBuf, clock: &Arc<AtomicU64>) -> Result<Cache> {
+        let clock = Arc::clone(clock);
+        let env = Env::builder()
+            .cache_size(64 << 20)
+            .durability(Durability::Memory)
+            .clock(move || Moment { ms: clock.load(Ordering::Relaxed) })
+            .open(directory)?;
+        Ok(Cache { entries: Expiring::open(&env, "entries")?, env })
     }
 
-    /// Keeps a value until a time.
-    fn put(&self, key: &str, value: &[u8], deadline: SystemTime) -> Result<()> {
-        let deadline = milliseconds(deadline).to_be_bytes();
+    /// Keeps a value for so long.
+    fn put(&self, key: &str, value: &[u8], time: Duration) -> Result<()> {
+        self.env.write(|txn| self.entries.insert(txn, key, value, time))
+    }
+
+    /// The value of a key, if it is there and not over; then it is kept for so long from now on.
+    fn get_and_keep(&self, key: &str, time: Duration) -> Result<Option<Vec<u8>>> {
         self.env.write(|txn| {
-            let before = txn.replace(&self.entries, key, [&deadline, value].concat())?;
-            if let Some((old, _)) = before.as_deref().and_then(<[u8]>::split_first_chunk::<8>) {
-                txn.remove(&self.deadlines, [old, key.as_bytes()].concat())?;
+            let found = self.entries.get(txn, key)?;
+            if found.is_some() {
+                self.entries.touch(txn, key, time)?;
             }
-            txn.insert(&self.deadlines, [&deadline, key.as_bytes()].concat(), [])
+            Ok(found)
         })
     }
-
-    /// The value of a key, if it is there and not over. What is over is not copied.
-    fn get(&self, key: &str, now: SystemTime) -> Result<Option<Vec<u8>>> {
-        self.entries.get_with(key, |entry| {
-            let (deadline, value) = entry?.split_first_chunk()?;
-            (u64::from_be_bytes(*deadline) > milliseconds(now)).then(|| value.to_vec())
-        })
-    }
-
-    /// Removes what is over; how many entries that were. To be called now and then.
-    fn expire(&self, now: SystemTime) -> Result<usize> {
-        let end = (milliseconds(now) + 1).to_be_bytes();
-        let mut removed = 0;
-        loop {
-            let count = self.env.write(|txn| {
-                let over =
-                    txn.range(&self.deadlines, ..end)?.take(REMOVED_AT_ONCE).collect::<Result<Vec<_>>>()?;
-                for (deadline, _) in &over {
-                    txn.remove(&self.entries, &deadline[end.len()..])?;
-                    txn.remove(&self.deadlines, deadline)?;
-                }
-                Ok(over.len())
-            })?;
-            removed += count;
-            if count < REMOVED_AT_ONCE {
-                return Ok(removed);
-            }
-        }
-    }
-}
-
-/// A time as a number. Its bytes, the highest first, sort as times do.
-fn milliseconds(time: SystemTime) -> u64 {
-    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX - 1)
 }
 
 fn main() -> std::result::Result<(), Box<dyn Error>> {
     let directory = env::args_os()
         .nth(1)
         .map_or_else(|| env::temp_dir().join("sablecat-cache-with-expiry"), PathBuf::from);
-    let (now, second) = (SystemTime::now(), Duration::from_secs(1));
-    let cache = Cache::open(directory.clone())?;
+    let clock = Arc::new(AtomicU64::new(Moment::from(SystemTime::now()).ms));
+    let second = Duration::from_secs(1);
+    let cache = Cache::open(directory.clone(), &clock)?;
     for page in 0..250 {
-        cache.put(&format!("page {page}"), b"soon over", now + second)?;
+        cache.put(&format!("page {page}"), b"soon over", second)?;
     }
-    cache.put("page 7", b"renewed", now + 60 * second)?;
-    assert_eq!(cache.get("page 8", now)?.as_deref(), Some(&b"soon over"[..]));
-    assert_eq!(cache.get("page 8", now + second)?, None, "it is over, although it is still there");
+    assert_eq!(cache.get_and_keep("page 7", 60 * second)?.as_deref(), Some(&b"soon over"[..]));
+    assert_eq!(cache.entries.len(&cache.env)?, 250);
 
-    let removed = cache.expire(now + 2 * second)?;
-    println!("{removed} entries were over");
-    assert_eq!((removed, cache.entries.len()?, cache.deadlines.len()?), (249, 1, 1));
+    clock.fetch_add(1000, Ordering::Relaxed);
+    assert_eq!(cache.get_and_keep("page 8", second)?, None, "it is over, although it is still there");
+    assert_eq!((cache.entries.len(&cache.env)?, cache.entries.unswept(&cache.env)?), (1, 249));
+    println!("{} entries were over", cache.env.sweep()?);
+    assert_eq!(cache.entries.unswept(&cache.env)?, 0);
 
     // Closing writes a checkpoint: what was only in memory is there the next time.
-    let Cache { env, entries, deadlines } = cache;
-    drop((entries, deadlines));
+    let Cache { env, entries } = cache;
+    drop(entries);
     env.close()?;
-    let cache = Cache::open(directory)?;
-    assert_eq!(cache.get("page 7", now)?.as_deref(), Some(&b"renewed"[..]));
+    let cache = Cache::open(directory, &clock)?;
+    assert_eq!(cache.entries.remaining(&cache.env, "page 7")?, Some(Lifetime::For(59 * second)));
     println!("page 7 is there after a restart");
-    cache.expire(now + 60 * second)?;
-    assert!(cache.entries.is_empty()? && cache.deadlines.is_empty()?);
+    clock.fetch_add(59_000, Ordering::Relaxed);
+    assert!(cache.entries.is_empty(&cache.env)?);
+    assert_eq!(cache.env.sweep()?, 1);
     Ok(())
 }

@@ -4,12 +4,13 @@
 
 use std::env;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use sablecat::globals::Globals;
 use sablecat::typed::Typed;
 use sablecat::{
-    Duplicates, Env, IndexOptions, Isolation, Method, MultiMap, Numbered, Queue, Result, SequenceOptions,
-    TextFile, TxnOptions, tuple,
+    Duplicates, Env, Expiring, IndexOptions, Isolation, Method, MultiMap, Numbered, Queue, Result,
+    SequenceOptions, TextFile, TxnOptions, tuple,
 };
 
 fn main() -> Result<()> {
@@ -30,6 +31,11 @@ fn main() -> Result<()> {
     let scores = env.database_as("scores", Method::Counted)?;
     scores.insert("ada", "70")?;
     assert_eq!(scores.nth(0)?.map(|(name, _)| name).as_deref(), Some(&b"ada"[..]));
+
+    // Records that are gone from a time on.
+    let logins = Expiring::open(&env, "logins")?;
+    env.write(|txn| logins.insert(txn, "4f1c", "ada", Duration::from_secs(3600)))?;
+    assert!(logins.contains_key(&env, "4f1c")?);
 
     // Queues, records by number, files of lines.
     let jobs = Queue::open(&env, "jobs", 32)?;

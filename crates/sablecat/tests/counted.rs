@@ -367,6 +367,185 @@ fn snapshots_count_right_beside_writers() {
     assert_sound(&env);
 }
 
+/// What a transaction asked, and what it was told.
+#[derive(Debug)]
+enum Told {
+    Rank(Bytes, u64),
+    Nth(u64, Option<Bytes>),
+    Count(Bounds, u64),
+}
+
+impl Told {
+    fn ask(
+        txn: &sablecat::Txn<'_>,
+        db: &Database,
+        dice: &mut impl FnMut(u64) -> u64,
+    ) -> sablecat::Result<Told> {
+        Ok(match dice(4) {
+            0 => {
+                let key = some_key(dice);
+                let rank = txn.rank(db, &key)?;
+                Told::Rank(key, rank)
+            }
+            1 => {
+                let (from, len) = (dice(2100) as u32, dice(400) as u32);
+                let range = (Bound::Included(key(from).to_vec()), Bound::Excluded(key(from + len).to_vec()));
+                let count = txn.count(db, &range)?;
+                Told::Count(range, count)
+            }
+            _ => {
+                let n = dice(900);
+                Told::Nth(n, txn.nth(db, n)?.map(|(key, _)| key))
+            }
+        })
+    }
+
+    fn is_true(&self, model: &Model) -> bool {
+        match self {
+            Told::Rank(key, rank) => {
+                within(model, &(Bound::Unbounded, Bound::Excluded(key.clone()))) == *rank
+            }
+            Told::Nth(n, found) => model.keys().nth(*n as usize) == found.as_ref(),
+            Told::Count(range, count) => within(model, range) == *count,
+        }
+    }
+}
+
+/// Some are nested.
+fn some_key(dice: &mut impl FnMut(u64) -> u64) -> Bytes {
+    if dice(6) > 0 {
+        return key(dice(2100) as u32).to_vec();
+    }
+    let mut key = vec![0, 0, dice(6) as u8, 200];
+    key.resize(90 + 80 * dice(4) as usize, b'n');
+    key.push(dice(8) as u8);
+    key
+}
+
+/// A change that a transaction makes, in the order of which they are committed.
+#[derive(Clone, Debug)]
+enum Made {
+    Set(Bytes, Bytes),
+    Gone(Bytes),
+    RangeGone(Bounds),
+}
+
+/// Whatever they do at once, it is as if one had come after the other, as they committed: trees that are
+/// built anew beside the old ones, ranges, subtrees, pages split and joined.
+#[test]
+fn what_transactions_were_told_is_so_when_they_commit() {
+    for on_disk in [false, true] {
+        let disk = SimDisk::new(3);
+        let builder = Env::builder().page_size(512).durability(Durability::NoSync);
+        let env = match on_disk {
+            true => builder.disk(Arc::new(disk)).cache_size(256 << 10).open(DIRECTORY).expect("created"),
+            false => builder.in_memory().expect("memory"),
+        };
+        let db = counted(&env);
+        let mut model = fill(&env, &db, true);
+        let mut all: Vec<(sablecat::Lsn, Vec<Told>, Vec<Made>)> = std::thread::scope(|threads| {
+            let work = |thread: u64| {
+                let (env, db) = (&env, &db);
+                move || {
+                    let mut seed = 0x9e37_79b9 + thread;
+                    let mut dice = move |below: u64| {
+                        seed = seed
+                            .wrapping_mul(6_364_136_223_846_793_005)
+                            .wrapping_add(1_442_695_040_888_963_407);
+                        (seed >> 33) % below
+                    };
+                    let mut done = Vec::new();
+                    while done.len() < 400 {
+                        let isolation =
+                            if dice(3) == 0 { Isolation::ReadCommitted } else { Isolation::Serializable };
+                        let mut txn = env.begin_with(TxnOptions::new().isolation(isolation)).expect("a seat");
+                        match step(&mut txn, db, isolation, &mut dice) {
+                            Ok((told, made)) => match txn.commit() {
+                                Ok(lsn) => done.push((lsn, told, made)),
+                                Err(error) => assert_again(&error),
+                            },
+                            Err(error) => assert_again(&error),
+                        }
+                    }
+                    done
+                }
+            };
+            let threads: Vec<_> = (0..3).map(|thread| threads.spawn(work(thread))).collect();
+            threads.into_iter().flat_map(|thread| thread.join().expect("it ended well")).collect()
+        });
+        all.sort_by_key(|(lsn, ..)| *lsn);
+        for (lsn, told, made) in &all {
+            for told in told {
+                assert!(told.is_true(&model), "at {lsn}, on disk {on_disk}: {told:?}, and then {made:?}");
+            }
+            for made in made {
+                match made {
+                    Made::Set(key, value) => _ = model.insert(key.clone(), value.clone()),
+                    Made::Gone(key) => _ = model.remove(key),
+                    Made::RangeGone(range) => {
+                        model.retain(|key, _| {
+                            within(&BTreeMap::from([(key.clone(), Vec::new())]), range) == 0
+                        });
+                    }
+                }
+            }
+        }
+        assert_counts(&env, &db, &model);
+        assert_sound(&env);
+    }
+}
+
+/// The cache is so small that three transactions at once may be too much for it.
+fn assert_again(error: &sablecat::Error) {
+    let kinds = [ErrorKind::Conflict, ErrorKind::SnapshotTooOld, ErrorKind::CacheFull];
+    assert!(kinds.contains(&error.kind()), "{error}");
+}
+
+fn step(
+    txn: &mut sablecat::Txn<'_>,
+    db: &Database,
+    isolation: Isolation,
+    dice: &mut impl FnMut(u64) -> u64,
+) -> sablecat::Result<(Vec<Told>, Vec<Made>)> {
+    let mut told = Vec::new();
+    // Read committed, nothing is said of when it commits.
+    if isolation == Isolation::Serializable {
+        let questions = if dice(8) == 0 { 60 } else { 1 + dice(4) };
+        for _ in 0..questions {
+            told.push(Told::ask(txn, db, dice)?);
+        }
+    }
+    let mut made = Vec::new();
+    let changes = if dice(20) == 0 { 300 } else { 1 + dice(5) };
+    let validates = isolation == Isolation::Serializable;
+    for n in 0..changes {
+        match dice(12) {
+            // The last one is a change for sure.
+            0 if changes < 10 && n + 1 < changes && (validates || n == 0) => {
+                let (from, len) = (dice(2100) as u32, dice(60) as u32);
+                let range = (Bound::Included(key(from).to_vec()), Bound::Excluded(key(from + len).to_vec()));
+                // Read committed, what goes is what is there when it commits, if there was anything.
+                if txn.remove_range(db, &range)? > 0 || validates {
+                    made.push(Made::RangeGone(range));
+                }
+            }
+            1..=4 if n + 1 < changes => {
+                let key = some_key(dice);
+                if txn.remove(db, &key)? || validates {
+                    made.push(Made::Gone(key));
+                }
+            }
+            _ => {
+                let (key, len) = (some_key(dice), if dice(30) == 0 { 1300 } else { dice(60) });
+                let value = vec![len as u8; len as usize];
+                txn.insert(db, &key, &value)?;
+                made.push(Made::Set(key, value));
+            }
+        }
+    }
+    Ok((told, made))
+}
+
 #[test]
 fn what_does_not_count_says_so() {
     let env = Env::in_memory().expect("memory");

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use sablecat::{
     Builder, Cipher, DataStore, Database, Durability, EncryptionKey, Env, ErrorKind, Journal, Place, Target,
 };
-use sablecat_os::sim::{SimDisk, Survival};
+use sablecat_os::sim::{Fault, SimDisk, Survival};
 
 /// What names, keys and values begin with, and no file of an encrypted environment has anywhere.
 const MARKER: &[u8] = b"plain-as-day";
@@ -306,6 +306,32 @@ fn keys_are_changed_beside_readers_and_writers() {
     assert_sound(&env);
 }
 
+/// A process that has written nothing since another added a key.
+#[test]
+fn who_enciphers_anew_does_so_with_the_newest_key_whoever_added_it() {
+    let directory = Directory::new("told");
+    let env = directory.shared(&key(1)).open(directory.env()).expect("created");
+    let other = directory.shared(&key(1)).open(directory.env()).expect("joined");
+    put(&env.database("plain-as-day records").expect("created"), 0..3000);
+    env.checkpoint().expect("written");
+    env.rotate_key().expect("rotated");
+    assert_eq!(other.stats().expect("read").encryption.expect("it is").key, 2);
+    env.rotate_key().expect("rotated");
+    let report = other.encipher_anew().expect("written");
+    assert!(report.pages > 20 && report.older == 0, "{report:?}");
+    // All of it is, and there is nothing left to be done.
+    assert_eq!(env.encipher_anew().expect("looked").pages, 0);
+
+    env.change_encryption_key(&key(2)).expect("changed");
+    env.rotate_key().expect("rotated");
+    assert_eq!(other.encipher_anew().expect_err("not told").kind(), ErrorKind::EncryptionKey);
+    other.change_encryption_key(&key(2)).expect("told");
+    let report = other.encipher_anew().expect("written");
+    assert!(report.pages > 20 && report.older == 0, "{report:?}");
+    assert_sound(&env);
+    [env, other].into_iter().for_each(|env| env.close().expect("closed"));
+}
+
 /// Killed, or without power, at any call to the disk while keys are changed.
 #[test]
 fn a_change_of_keys_that_is_cut_short_loses_nothing() {
@@ -361,6 +387,44 @@ fn a_change_of_keys_that_is_cut_short_loses_nothing() {
         env.encipher_anew().expect("written");
         assert_sound(&env);
     }
+}
+
+/// The process is killed, or a flush fails, and what it wrote is read, though it is not durable.
+#[test]
+fn a_key_that_has_opened_an_environment_opens_it_after_the_next_power_failure() {
+    let on = |disk: &SimDisk, by: u8| {
+        let builder = Env::builder().disk(Arc::new(disk.clone())).background(false).page_size(1024);
+        builder.encryption_key(key(by)).open("/env")
+    };
+    let whole = SimDisk::new(1);
+    let env = on(&whole, 1).expect("created");
+    put(&env.database("plain-as-day records").expect("created"), 0..20);
+    env.close().expect("closed");
+    let mut opened_by = [0; 3];
+    for (killed, fails) in (0..20).flat_map(|killed| [(killed, false), (killed, true)]) {
+        for seed in 0..8 {
+            let disk = whole.crash_as(Survival::Everything, seed);
+            let env = on(&disk, 1).expect("opened");
+            if fails {
+                disk.fail_at(disk.calls() + killed, Fault::SyncFails);
+            } else {
+                disk.crash_at(disk.calls() + killed);
+            }
+            let _ = env.change_encryption_key(&key(2));
+            drop(env);
+            disk.clear_faults();
+            let (by, env) = match on(&disk, 1) {
+                Err(error) if error.kind() == ErrorKind::EncryptionKey => (2, on(&disk, 2).expect("opened")),
+                opened => (1, opened.expect("opened")),
+            };
+            opened_by[by as usize] += 1;
+            let left = disk.crash_as(Survival::Nothing, seed);
+            drop(env);
+            let env = on(&left, by).unwrap_or_else(|e| panic!("killed at {killed}, fails {fails}: {e}"));
+            assert_has(&env, 0..20);
+        }
+    }
+    assert!(opened_by[1] > 10 && opened_by[2] > 10, "{opened_by:?}");
 }
 
 /// Says so when it is dropped, in a panic too.

@@ -2,6 +2,7 @@
 
 mod support;
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -198,5 +199,87 @@ fn locks_end_with_the_process_that_is_killed() {
     child.0.kill().expect("killed");
     assert!(locker.lock_within(["a", "b"], PATIENCE).expect("waited"));
     drop((locker, held));
+    env.close().expect("closed");
+}
+
+/// Locks paths one after the other, and makes a file of each while it has it, until it is killed.
+#[test]
+#[ignore = "started by the test below"]
+fn owner() {
+    let Some(path) = std::env::var_os(DIRECTORY) else { return };
+    let env = open(Path::new(&path));
+    let files = Path::new(&path).parent().expect("a part").join("held");
+    let mut locker = env.locker().expect("made");
+    let mut seed = u64::from(std::process::id());
+    let mut dice = move |below: u64| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (seed >> 33) % below
+    };
+    loop {
+        let path: Vec<String> = (0..1 + dice(3)).map(|_| dice(3).to_string()).collect();
+        let locked = match dice(3) {
+            0 => locker.lock_within(&path, NOW).expect("tried"),
+            _ => match locker.lock(&path) {
+                Ok(()) => true,
+                // Nothing else is locked.
+                Err(error) => panic!("{error}"),
+            },
+        };
+        if !locked {
+            continue;
+        }
+        let file = files.join(path.join("-"));
+        // Left by who was killed, or there while another has it, whom this would meet.
+        let meets = |other: &str| {
+            let (one, other): (Vec<&str>, Vec<&str>) =
+                (path.iter().map(|name| &name[..]).collect(), other.split('-').collect());
+            one.starts_with(&other) || other.starts_with(&one)
+        };
+        for there in std::fs::read_dir(&files).expect("there") {
+            let there = there.expect("read");
+            if !meets(&there.file_name().to_string_lossy()) {
+                continue;
+            }
+            let Ok(pid) = std::fs::read_to_string(there.path()) else { continue };
+            let stands = std::fs::read_to_string(format!("/proc/{pid}/stat"))
+                .is_ok_and(|stat| !stat.contains(") Z ") && !stat.contains(") X "));
+            assert!(pid.is_empty() || !stands, "{pid} has {:?} beside {path:?}", there.file_name());
+            let _ = std::fs::remove_file(there.path());
+        }
+        let new = files.join(format!(".{}", std::process::id()));
+        std::fs::write(&new, std::process::id().to_string()).expect("written");
+        std::fs::rename(&new, &file).expect("named");
+        if dice(50) == 0 {
+            std::thread::yield_now();
+        }
+        std::fs::remove_file(&file).expect("it is there still");
+        assert!(locker.unlock(&path));
+        if dice(1000) == 0 {
+            println!("again");
+        }
+    }
+}
+
+#[test]
+fn locks_exclude_beside_processes_that_are_killed() {
+    let place = Place::new("excluding");
+    let path = place.env();
+    std::fs::create_dir_all(place.base.join("held")).expect("made");
+    let env = open(&path);
+    let start = || {
+        let mut command = Command::new(std::env::current_exe().expect("this"));
+        command.args(["--exact", "owner", "--ignored", "--nocapture"]).env(DIRECTORY, &path);
+        Holder(command.stdout(Stdio::piped()).spawn().expect("started"))
+    };
+    let mut owners: Vec<_> = (0..4).map(|_| start()).collect();
+    for n in 0..40 {
+        let owner = &mut owners[n % 4];
+        // It works: it says so, or ends.
+        let mut lines = BufReader::new(owner.0.stdout.take().expect("piped")).lines();
+        let line = lines.find(|line| line.as_ref().is_ok_and(|line| line.contains("again")));
+        assert!(line.is_some(), "{:?}", owner.0.wait());
+        *owner = start();
+    }
+    drop(owners);
     env.close().expect("closed");
 }

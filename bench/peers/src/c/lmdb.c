@@ -1,4 +1,8 @@
-/* LMDB 0.9, through lmdb.h. `lmdb` and `lmdb-writemap` differ in two modes only:
+/* LMDB 0.9, through lmdb.h. `lmdb-dups` keeps a hundred values for each key, sorted (MDB_DUPSORT) and of one length
+ * (MDB_DUPFIXED), and scans them a page at a time (MDB_GET_MULTIPLE); each value is the number of a record, as that is
+ * in its key, and the record's value. It has no updates. Else it is as `lmdb`.
+ *
+ * `lmdb` and `lmdb-writemap` differ in two modes only:
  *
  *                 lmdb                                  lmdb-writemap
  *   WriteNoSync   MDB_NOSYNC: a commit pwrites its      MDB_NOSYNC|MDB_WRITEMAP: a commit leaves its pages in the
@@ -21,6 +25,7 @@ struct store {
     MDB_env *env;
     MDB_dbi dbi;
     int mode;
+    int dups;
 };
 
 struct session {
@@ -33,6 +38,8 @@ struct session {
 };
 
 #include "loops.h"
+
+enum { VALUES_A_KEY = 100, PAIR_BYTES = KEY_BYTES + VALUE_BYTES };
 
 static const char *why(int code) { return code == 0 ? NULL : mdb_strerror(code); }
 
@@ -84,6 +91,14 @@ static const char *peer_end(struct session *session, const struct peer_job *job)
 static const char *peer_put(struct session *session, const uint8_t *key, const uint8_t *value, int exists) {
     (void)exists;
     MDB_val k = {KEY_BYTES, (void *)key}, v = {VALUE_BYTES, (void *)value};
+    uint8_t group[KEY_BYTES], pair[PAIR_BYTES];
+    if (session->store->dups) {
+        workload_key_bytes(workload_key_number(key) / VALUES_A_KEY, group);
+        memcpy(pair, key, KEY_BYTES);
+        memcpy(pair + KEY_BYTES, value, VALUE_BYTES);
+        k.mv_data = group;
+        v = (MDB_val){PAIR_BYTES, pair};
+    }
     if (session->writer != NULL) {
         if (session->cursor) return why(mdb_cursor_put(session->writing, &k, &v, 0));
         return why(mdb_put(session->writer, session->store->dbi, &k, &v, 0));
@@ -117,11 +132,31 @@ static void peer_release(struct session *session) {
     if (session->store->mode != MODE_DS) mdb_txn_reset(session->reader);
 }
 
+/* All values of a key are on one page, or on several of a tree of their own. */
+static int scan_dups(struct session *session, struct scan *scan) {
+    MDB_val k, v;
+    int code = mdb_cursor_get(session->reading, &k, &v, MDB_FIRST);
+    for (; code == 0; code = mdb_cursor_get(session->reading, &k, &v, MDB_NEXT_NODUP)) {
+        code = mdb_cursor_get(session->reading, &k, &v, MDB_GET_MULTIPLE);
+        for (; code == 0; code = mdb_cursor_get(session->reading, &k, &v, MDB_NEXT_MULTIPLE)) {
+            const uint8_t *pair = v.mv_data, *end = pair + v.mv_size;
+            for (; pair < end; pair += PAIR_BYTES) scan_visit(scan, pair, KEY_BYTES, pair + KEY_BYTES, VALUE_BYTES);
+        }
+        if (code != MDB_NOTFOUND) break;
+    }
+    return code;
+}
+
 static const char *peer_scan(struct session *session, struct scan *scan) {
     const char *failed = renew_reader(session);
     if (failed != NULL) return failed;
     MDB_val k, v;
     int code;
+    if (session->store->dups) {
+        code = scan_dups(session, scan);
+        mdb_txn_reset(session->reader);
+        return code == MDB_NOTFOUND ? NULL : why(code);
+    }
     while ((code = mdb_cursor_get(session->reading, &k, &v, MDB_NEXT)) == 0)
         scan_visit(scan, k.mv_data, k.mv_size, v.mv_data, v.mv_size);
     mdb_txn_reset(session->reader);
@@ -151,8 +186,9 @@ static const char *meaning_but(int mode, int writemap) {
 static const char *meaning(int mode) { return meaning_but(mode, 0); }
 static const char *meaning_writemap(int mode) { return meaning_but(mode, 1); }
 
-static void *open_as(const struct peer_options *options, char *error, int writemap) {
+static void *open_as(const struct peer_options *options, char *error, int writemap, int dups) {
     struct store *store = calloc(1, sizeof *store);
+    store->dups = dups;
     int mode = store->mode = options->mode;
     unsigned flags = MDB_NORDAHEAD;
     if (mode != MODE_SYNC) flags |= MDB_NOSYNC;
@@ -163,7 +199,7 @@ static void *open_as(const struct peer_options *options, char *error, int writem
     if (code == 0) code = mdb_env_set_maxreaders(store->env, options->threads + 8);
     if (code == 0) code = mdb_env_open(store->env, options->dir, flags | MDB_NOTLS, 0644);
     if (code == 0 && (code = mdb_txn_begin(store->env, NULL, 0, &txn)) == 0) {
-        code = mdb_dbi_open(txn, NULL, 0, &store->dbi);
+        code = mdb_dbi_open(txn, NULL, dups ? MDB_DUPSORT | MDB_DUPFIXED : 0, &store->dbi);
         if (code == 0) code = mdb_txn_commit(txn);
         else mdb_txn_abort(txn);
     }
@@ -174,8 +210,9 @@ static void *open_as(const struct peer_options *options, char *error, int writem
     return NULL;
 }
 
-static void *open_store(const struct peer_options *options, char *error) { return open_as(options, error, 0); }
-static void *open_writemap(const struct peer_options *options, char *error) { return open_as(options, error, 1); }
+static void *open_store(const struct peer_options *options, char *error) { return open_as(options, error, 0, 0); }
+static void *open_writemap(const struct peer_options *options, char *error) { return open_as(options, error, 1, 0); }
+static void *open_dups(const struct peer_options *options, char *error) { return open_as(options, error, 0, 1); }
 
 static void *new_session(void *of, char *error) {
     struct session *session = calloc(1, sizeof *session);
@@ -214,6 +251,9 @@ static int close_store(void *of, char *error) {
 }
 
 const struct peer peer_lmdb = {version, meaning, open_store, new_session, loops_run, end_session, settle, close_store};
+
+const struct peer peer_lmdb_dups = {version,   meaning,     open_dups, new_session,
+                                    loops_run, end_session, settle,    close_store};
 
 const struct peer peer_lmdb_writemap = {version,   meaning_writemap, open_writemap, new_session,
                                         loops_run, end_session,      settle,        close_store};

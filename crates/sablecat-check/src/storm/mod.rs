@@ -40,7 +40,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sablecat::{Durability, Env, Error, ErrorKind, Journal, Place, Target};
+use sablecat::{Builder, Durability, EncryptionKey, Env, Error, ErrorKind, Journal, Place, Target};
 use sablecat_os::check::between::Between;
 
 use crate::dice::Dice;
@@ -92,11 +92,8 @@ impl Storm {
 
     /// Opens it: on a disk of which calls fail for who works, on the machine's for who looks on.
     fn open(&self, disk: Option<Between>) -> sablecat::Result<Env> {
-        let builder = if self.keeps_journal() {
-            method::builder().journal(Journal::new().epochs(3))
-        } else {
-            method::builder()
-        };
+        let builder = self.encrypted(method::builder());
+        let builder = if self.keeps_journal() { builder.journal(Journal::new().epochs(3)) } else { builder };
         let builder = if self.has_volume() {
             builder.volume("one", "one.db").place(Place::database("accounts"), "one")
         } else {
@@ -151,6 +148,19 @@ impl Storm {
         self.seed.is_multiple_of(3)
     }
 
+    /// Two of four storms go over an environment that is encrypted, of which keys are added.
+    fn is_encrypted(&self) -> bool {
+        self.seed % 4 >= 2
+    }
+
+    fn encrypted(&self, builder: Builder) -> Builder {
+        if self.is_encrypted() {
+            builder.encryption_key(EncryptionKey::from_bytes(&[self.seed as u8; 32]))
+        } else {
+            builder
+        }
+    }
+
     /// Every other storm goes over an environment with a journal.
     fn keeps_journal(&self) -> bool {
         self.seed % 2 == 1
@@ -158,9 +168,10 @@ impl Storm {
 
     /// That the journal has all of the log since the oldest epoch, and that it can be gone back to.
     fn check_journal(&self) -> Result<(), String> {
-        let history = Env::builder().history(&self.directory).map_err(text)?;
+        let history = self.encrypted(Env::builder()).history(&self.directory).map_err(text)?;
         let oldest = history.epochs.first().ok_or("no epoch, not even the last checkpoint")?.number;
-        let plan = Env::builder()
+        let plan = self
+            .encrypted(Env::builder())
             .recovery(&self.directory, Target::Epoch(oldest))
             .and_then(|recovery| recovery.apply())
             .map_err(text)?;

@@ -223,6 +223,7 @@ impl Work<'_> {
             // What the killed had in hand is given back, and may be taken again, while others work.
             5 => self.env.compact().map(drop),
             6..25 => self.read(),
+            25 if self.storm.is_encrypted() => self.change_keys(),
             _ => Ok(()),
         };
         match done {
@@ -230,6 +231,20 @@ impl Work<'_> {
             Err(error) if error.kind() == ErrorKind::SnapshotTooOld => Ok(()),
             Err(error) => self.storm.excused("reading, or writing a checkpoint", &error),
             Ok(()) => Ok(()),
+        }
+    }
+
+    /// Adds a data key, as long as there can be more, or writes again what has older ones.
+    fn change_keys(&mut self) -> Result<(), Error> {
+        if self.dice.percent(30) {
+            return match self.env.rotate_key() {
+                Err(error) if error.kind() == ErrorKind::Exhausted => Ok(()),
+                done => done.map(drop),
+            };
+        }
+        match self.env.encipher_anew() {
+            Err(error) if error.kind() == ErrorKind::NotAllowed && self.storm.keeps_journal() => Ok(()),
+            done => done.map(drop),
         }
     }
 

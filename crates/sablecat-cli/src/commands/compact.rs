@@ -6,7 +6,8 @@ use serde_json::json;
 use crate::arguments::Existing;
 use crate::{Failure, Outcome, output};
 
-/// Free what nothing leads to, move all pages to the beginning of the volume, and cut off what is free
+/// Remove what has expired, free what nothing leads to, move all pages to the beginning of the volume, and
+/// cut off what is free
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -15,6 +16,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(Arguments { place }: &Arguments) -> Result<Outcome, Failure> {
     let env = place.open()?;
+    let swept = env.sweep()?;
     let report = env.compact()?;
     env.close()?;
     let found =
@@ -28,6 +30,7 @@ pub(crate) fn run(Arguments { place }: &Arguments) -> Result<Outcome, Failure> {
             "page_numbers_freed": report.page_numbers_freed,
             "blocks_freed": report.blocks_freed,
             "undecided": report.undecided,
+            "records_swept": swept,
         }))?;
     } else {
         output::pairs([
@@ -37,6 +40,7 @@ pub(crate) fn run(Arguments { place }: &Arguments) -> Result<Outcome, Failure> {
             ("pages freed that nothing led to", thousands(report.pages_freed as f64)),
             ("page numbers freed that the dead had", found(report.page_numbers_freed)),
             ("blocks freed that the dead had", found(report.blocks_freed)),
+            ("records removed that had expired", thousands(swept as f64)),
         ])?;
     }
     Ok(Outcome::Done)

@@ -1,5 +1,6 @@
 //! `del`: remove a record.
 
+use sablecat::{Expiring, Holds};
 use serde_json::Value;
 
 use crate::arguments::InDatabase;
@@ -19,7 +20,12 @@ pub(crate) struct Arguments {
 pub(crate) fn run(Arguments { place, key }: &Arguments) -> Result<Outcome, Failure> {
     let key = place.bytes(key)?;
     let (env, database) = place.open()?;
-    let removed = database.remove(&key)?;
+    let removed = if database.holds() == Holds::Expiring {
+        let expiring = Expiring::of(&env, &database)?;
+        env.write(|txn| expiring.remove(txn, &key))?
+    } else {
+        database.remove(&key)?
+    };
     drop(database);
     env.close()?;
     if place.environment.json {

@@ -2,8 +2,8 @@
 
 use std::io::{self, BufWriter, Write};
 
-use sablecat::ReadTxn;
 use sablecat::globals::Globals;
+use sablecat::{Expiring, ReadTxn};
 
 use crate::arguments::{Existing, Reading};
 use crate::portable::kinds::{Held, Made, written};
@@ -12,9 +12,10 @@ use crate::{Failure, Outcome, interrupt};
 
 /// Print databases as text that `load` and other programs read
 ///
-/// All in one state, while others write. Berkeley DB's db_load reads the formats db and db-print (numbers of
-/// records in db alone); a single database that was asked for is printed without its name, so that it becomes
-/// the one in db_load's file.
+/// All in one state, while others write. Records that have expired are left out; the times of others are in
+/// JSON alone, so that what is loaded from Berkeley DB's text is there for good, which is said on standard
+/// error. Berkeley DB's db_load reads the formats db and db-print (numbers of records in db alone); a single
+/// database that was asked for is printed without its name, so that it becomes the one in db_load's file.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -32,7 +33,15 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let env = arguments.place.open_to_read(&arguments.reading)?;
     let state = env.snapshot()?;
-    let names = if arguments.databases.is_empty() { state.databases()? } else { arguments.databases.clone() };
+    let mut names = arguments.databases.clone();
+    if names.is_empty() {
+        for name in state.databases()? {
+            // It is made with what it is the index of.
+            if !Expiring::is_index(&state, &name)? {
+                names.push(name);
+            }
+        }
+    }
     arguments.print(&state, &names)?;
     drop(state);
     env.close()?;
@@ -76,6 +85,11 @@ impl Arguments {
         let alone = self.databases.len() == 1;
         for name in names {
             let held = Held::existing(state, name)?;
+            if matches!(held, Held::Expiring(_)) {
+                eprintln!(
+                    "sablecat: the records of {name} expire, which this format does not say: loaded, they are there for good; --json keeps their times"
+                );
+            }
             writer.begin((!alone).then_some(name), Made::of(held.database()))?;
             held.each(state, |which, value| writer.record(which, value))?;
             writer.end()?;

@@ -1,9 +1,9 @@
 //! `get`: the value of a key.
 
-use sablecat::{Database, Env};
 use serde_json::Value;
 
 use crate::arguments::{InDatabase, Reading};
+use crate::shown::Shown;
 use crate::{Failure, Outcome, output};
 
 /// Bytes of a value in memory at once.
@@ -26,36 +26,39 @@ pub(crate) struct Arguments {
 pub(crate) fn run(Arguments { place, reading, key }: &Arguments) -> Result<Outcome, Failure> {
     let key = place.bytes(key)?;
     let (env, database) = place.open_to_read(reading)?;
+    let shown = Shown::new(database)?;
     let found = if place.environment.json {
-        as_json(&database, &key, place.hex)
+        as_json(&shown, &key, place.hex)
     } else {
-        as_bytes(&env, &database, &key, place.hex)
+        as_bytes(&shown, &key, place.hex)
     };
-    drop(database);
+    drop(shown);
     env.close()?;
     Ok(if found? { Outcome::Done } else { Outcome::No })
 }
 
-fn as_json(database: &Database, key: &[u8], hex: bool) -> Result<bool, Failure> {
+fn as_json(database: &Shown, key: &[u8], hex: bool) -> Result<bool, Failure> {
     let value = database.get(key)?;
     let mut document = output::members(key, value.as_deref(), hex);
     document.insert("found".to_owned(), Value::from(value.is_some()));
+    if let Some(ms) = database.expires(key)? {
+        document.insert("expires".to_owned(), Value::from(ms));
+    }
     output::json(&document)?;
     Ok(value.is_some())
 }
 
 /// A part at a time, of one state, so that a value need not fit in memory.
-fn as_bytes(env: &Env, database: &Database, key: &[u8], hex: bool) -> Result<bool, Failure> {
-    let snapshot = env.snapshot()?;
-    let Some(len) = snapshot.value_len(database, key)? else { return Ok(false) };
+fn as_bytes(database: &Shown, key: &[u8], hex: bool) -> Result<bool, Failure> {
+    let Some(len) = database.value_len(key)? else { return Ok(false) };
     if output::is_line(hex) {
-        output::value_line(&snapshot.get(database, key)?.unwrap_or_default(), hex)?;
+        output::value_line(&database.get(key)?.unwrap_or_default(), hex)?;
         return Ok(true);
     }
     let mut part = vec![0; PART_BYTES.min(len as usize)];
     let mut offset = 0;
     while offset < len {
-        let read = snapshot.read_at(database, key, offset, &mut part)?.unwrap_or_default();
+        let read = database.read_at(key, offset, &mut part)?.unwrap_or_default();
         output::value_part(&part[..read])?;
         offset += read as u64;
     }

@@ -107,6 +107,9 @@ enum CaseName {
     Spill,
     Methods,
     Queue,
+    Hash,
+    Duplicates,
+    Secondary,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
@@ -187,6 +190,9 @@ impl From<CaseName> for Case {
             CaseName::Spill => Case::Spill,
             CaseName::Methods => Case::Methods,
             CaseName::Queue => Case::Queue,
+            CaseName::Hash => Case::Hash,
+            CaseName::Duplicates => Case::Duplicates,
+            CaseName::Secondary => Case::Secondary,
         }
     }
 }

@@ -1,12 +1,13 @@
 //! `put`: set the value of a key.
 
 use std::io::{self, Read};
+use std::time::Duration;
 
-use sablecat::Method;
+use sablecat::{Database, Expiring, Holds, Lifetime, Method};
 use serde_json::Value;
 
 use crate::arguments::InDatabase;
-use crate::{Failure, Outcome, output};
+use crate::{Failure, Outcome, lifetime, output};
 
 /// Set the value of a key
 ///
@@ -18,6 +19,10 @@ pub(crate) struct Arguments {
     /// How the database is arranged if it is created: one that exists stays as it is
     #[arg(long, value_enum, default_value_t)]
     method: Arrangement,
+    /// How long the record is there: seconds, or a number with ms, s, m, h or d. A database that is created
+    /// is one whose records expire; in such a one a record without this is there for good
+    #[arg(long, value_name = "TIME", value_parser = lifetime::ttl)]
+    ttl: Option<Duration>,
     /// The key
     key: String,
     /// The value; without it, everything on standard input, as it is
@@ -36,7 +41,7 @@ enum Arrangement {
     Counted,
 }
 
-pub(crate) fn run(Arguments { place, method, key, value }: &Arguments) -> Result<Outcome, Failure> {
+pub(crate) fn run(Arguments { place, method, ttl, key, value }: &Arguments) -> Result<Outcome, Failure> {
     let key = place.bytes(key)?;
     let value = match value {
         Some(value) => place.bytes(value)?,
@@ -52,12 +57,12 @@ pub(crate) fn run(Arguments { place, method, key, value }: &Arguments) -> Result
         Arrangement::Hash => Method::Hash,
         Arrangement::Counted => Method::Counted,
     };
-    let database = match env.existing_database(&place.db)? {
-        Some(database) => database,
-        None => env.database_as(&place.db, method)?,
+    let database = match (env.existing_database(&place.db)?, ttl) {
+        (Some(database), _) => database,
+        (None, None) => env.database_as(&place.db, method)?,
+        (None, Some(_)) => Expiring::open_as(&env, &place.db, method)?.database().clone(),
     };
-    database.insert(&key, &value)?;
-    drop(database);
+    put(database, (&key, &value), *ttl)?;
     env.close()?;
     if place.environment.json {
         let mut document = output::members(&key, None, place.hex);
@@ -65,4 +70,22 @@ pub(crate) fn run(Arguments { place, method, key, value }: &Arguments) -> Result
         output::json(&document)?;
     }
     Ok(Outcome::Done)
+}
+
+fn put(database: Database, (key, value): (&[u8], &[u8]), ttl: Option<Duration>) -> Result<(), Failure> {
+    if database.holds() != Holds::Expiring {
+        if ttl.is_some() {
+            return Err(format!(
+                "the database {} holds {}, and --ttl is for one of records that expire: a new one, or one that was made with it",
+                database.name(),
+                database.holds()
+            )
+            .into());
+        }
+        return Ok(database.insert(key, value)?);
+    }
+    let env = database.env();
+    let expiring = Expiring::of(env, &database)?;
+    let lifetime = ttl.map_or(Lifetime::Unlimited, Lifetime::For);
+    Ok(env.write(|txn| expiring.insert(txn, key, value, lifetime))?)
 }

@@ -2,10 +2,11 @@
 
 use std::ops::Bound;
 
-use sablecat::{Database, Error, ErrorKind, Prefix, Range, ReadTxn};
+use sablecat::{Database, Error, ErrorKind, Prefix};
 
 use crate::arguments::{InDatabase, Reading};
 use crate::output::Records;
+use crate::shown::{Ordered, Shown};
 use crate::{Failure, Outcome, interrupt};
 
 /// Print records in key order
@@ -39,24 +40,22 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let (env, database) = arguments.place.open_to_read(&arguments.reading)?;
-    arguments.print(&database).map_err(|failure| match failure.downcast_ref::<Error>() {
+    arguments.print(database).map_err(|failure| match failure.downcast_ref::<Error>() {
         Some(error) if error.kind() == ErrorKind::SnapshotTooOld => {
             format!("{error}; others write to the environment: without --read-only the command joins them")
                 .into()
         }
         _ => failure,
     })?;
-    drop(database);
     env.close()?;
     Ok(Outcome::Done)
 }
 
 impl Arguments {
-    fn print(&self, database: &Database) -> Result<(), Failure> {
+    fn print(&self, database: Database) -> Result<(), Failure> {
         let mut records = Records::new(self.place.environment.json, self.place.hex);
-        let range = self.range(database)?;
-        let ordered: Box<dyn Iterator<Item = _>> =
-            if self.reverse { Box::new(range.rev()) } else { Box::new(range) };
+        let range = self.range(&Shown::new(database)?)?;
+        let ordered: Box<dyn Iterator<Item = _>> = if self.reverse { Box::new(range.rev()) } else { range };
         for record in ordered.take(self.limit.unwrap_or(usize::MAX)) {
             interrupt::check()?;
             let (key, value) = record?;
@@ -65,7 +64,7 @@ impl Arguments {
         records.finish()
     }
 
-    fn range(&self, database: &Database) -> Result<Range<ReadTxn>, Failure> {
+    fn range(&self, database: &Shown) -> Result<Ordered, Failure> {
         let bytes =
             |argument: &Option<String>| argument.as_deref().map(|text| self.place.bytes(text)).transpose();
         if let Some(prefix) = bytes(&self.prefix)? {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-use sablecat::{Counters, DatabaseStats, Env, ErrorKind, Holds, IndexInfo, Method};
+use sablecat::{Counters, DatabaseStats, Env, ErrorKind, Expiring, Holds, IndexInfo, Method};
 use sablecat_papers::{Grid, thousands};
 use serde_json::{Map, Value, json};
 
@@ -74,7 +74,8 @@ fn show(Arguments { place, reading, databases, .. }: &Arguments) -> Result<Outco
         if databases.is_empty() || databases.contains(name) {
             interrupt::check()?;
             let (name, method, size) = (name.clone(), method.clone(), size_of(&env, name));
-            sizes.push(Shown { name, method, holds: *holds, size });
+            let unswept = (*holds == Holds::Expiring).then(|| unswept(&env, &name)).flatten();
+            sizes.push(Shown { name, method, holds: *holds, size, unswept });
         }
     }
     env.close()?;
@@ -86,6 +87,7 @@ fn show(Arguments { place, reading, databases, .. }: &Arguments) -> Result<Outco
             "methods": sizes.iter().map(|one| &*one.method).collect::<Vec<_>>(),
             "holds": sizes.iter().map(|one| one.holds.to_string()).collect::<Vec<_>>(),
             "indices": indices.iter().map(|(name, index)| (name.clone(), output::index(index))).collect::<Map<_, _>>(),
+            "unswept": sizes.iter().filter_map(|one| Some((one.name.clone(), one.unswept?.into()))).collect::<Map<_, _>>(),
             "sizes": sizes.iter().map(|one| (one.name.clone(), one.size.map_or(Value::Null, |size| json_of(&size)))).collect::<Map<_, _>>(),
             "page_size": stats.page_size,
             "cache_bytes": stats.cache_bytes,
@@ -160,6 +162,16 @@ struct Shown {
     method: String,
     holds: Holds,
     size: Option<DatabaseStats>,
+    /// Records that have expired and are not swept, if they do.
+    unswept: Option<u64>,
+}
+
+/// How many records have expired and are not swept.
+fn unswept(env: &Env, name: &str) -> Option<u64> {
+    let counted = env
+        .existing_database(name)
+        .and_then(|found| found.map(|database| Expiring::of(env, &database)?.unswept(env)).transpose());
+    counted.inspect_err(|error| eprintln!("sablecat: what has expired in {name:?}: {error}")).ok().flatten()
 }
 
 /// How large a database is; none if that cannot be told: it needs a comparator, is arranged in a way that is
@@ -178,10 +190,13 @@ fn of_databases(sizes: &[Shown], indices: &BTreeMap<String, IndexInfo>) -> Grid 
     let usual = Method::default().to_string();
     let mut grid =
         Grid::new("\nDatabases", ["name", "records", "depth", "pages", "bytes used", "fill, %"], 1);
-    for Shown { name, method, holds, size } in sizes {
+    for Shown { name, method, holds, size, unswept } in sizes {
         let kind = [
             (*method != usual).then(|| method.clone()),
             (*holds != Holds::Records).then(|| holds.to_string()),
+            unswept
+                .filter(|&unswept| unswept > 0)
+                .map(|unswept| format!("{} to be swept", thousands(unswept as f64))),
             indices.get(name).map(|index| format!("index of {}", index.primary)),
         ];
         let kind: Vec<_> = kind.into_iter().flatten().collect();

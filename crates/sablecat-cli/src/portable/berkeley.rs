@@ -107,7 +107,7 @@ impl<W: Write> Writer<W> {
 
     pub(crate) fn record(&mut self, which: Which<'_>, value: &[u8]) -> Result<(), Failure> {
         match which {
-            Which::Key(key) => self.line(key)?,
+            Which::Key(key) | Which::Expiring(key, _) => self.line(key)?,
             Which::Number(number) if number <= u64::from(u32::MAX) => {
                 self.line(number.to_string().as_bytes())?;
             }

@@ -12,7 +12,8 @@
 //! the last must be there, and count right. A line with a database alone says that there is one, perhaps
 //! without records, and, with `"method":"hash"` or `"counted"`, that it is a hash table or a counted B+tree
 //! if it is made; with `"holds"`, which kind of records it has: `"values"` (with `"sorted"`), `"queue"`,
-//! `"numbers"` and `"renumbered"` (with `"record_bytes"` and `"pad"`), `"globals"`.
+//! `"numbers"` and `"renumbered"` (with `"record_bytes"` and `"pad"`), `"globals"`, `"expiring"`. Records of
+//! such a one may have `"expires"`: from when on they are gone, in milliseconds since 1970.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, Write};
@@ -35,6 +36,7 @@ const QUEUE: &str = "queue";
 const NUMBERS: &str = "numbers";
 const RENUMBERED: &str = "renumbered";
 const GLOBALS: &str = "globals";
+const EXPIRING: &str = "expiring";
 
 /// Writes the text.
 pub(crate) struct Writer<W> {
@@ -80,6 +82,7 @@ impl<W: Write> Writer<W> {
                 }
             }
             Holds::Globals => object["holds"] = GLOBALS.into(),
+            Holds::Expiring => object["holds"] = EXPIRING.into(),
             _ => {}
         }
         writeln!(self.out, "{object}")
@@ -90,6 +93,10 @@ impl<W: Write> Writer<W> {
         object.insert("database".to_owned(), self.database.clone());
         match which {
             Which::Key(key) => object.append(&mut output::members(key, Some(value), false)),
+            Which::Expiring(key, expires) => {
+                object.append(&mut output::members(key, Some(value), false));
+                object.insert("expires".to_owned(), expires.into());
+            }
             Which::Number(number) => {
                 object.insert("number".to_owned(), number.into());
                 let members = output::members(b"", Some(value), false);
@@ -210,13 +217,25 @@ impl<R: BufRead> Reader<R> {
                 _ => return Err(self.lines.wrong("\"number\" is a whole number above 0")),
             },
         };
+        let expires = match object.remove("expires") {
+            None => None,
+            Some(expires) => match expires.as_u64() {
+                Some(expires) if expires > 0 => Some(expires),
+                _ => return Err(self.lines.wrong("\"expires\" is a number of milliseconds since 1970")),
+            },
+        };
         if let Some(member) = object.keys().next() {
             return Err(self.lines.wrong(format!("{member:?} is not known")));
         }
         let record = match (key, number, value) {
-            (Some(key), None, Some(value)) => Some(Part::Record(key, value)),
-            (None, Some(number), Some(value)) => Some(Part::Numbered(Some(number), value)),
-            (None, None, None) if name.is_some() => None,
+            (Some(key), None, Some(value)) => Some(match expires {
+                Some(expires) => Part::Expiring(key, value, expires),
+                None => Part::Record(key, value),
+            }),
+            (None, Some(number), Some(value)) if expires.is_none() => {
+                Some(Part::Numbered(Some(number), value))
+            }
+            (None, None, None) if name.is_some() && expires.is_none() => None,
             _ => return Err(self.lines.wrong("a key and a value expected, or a database alone")),
         };
         self.records += u64::from(record.is_some());
@@ -267,6 +286,7 @@ impl<R: BufRead> Reader<R> {
                 Ok(Holds::Renumbered { record_bytes, pad: byte(object.remove("pad"))? })
             }
             (Some(GLOBALS), None) => Ok(Holds::Globals),
+            (Some(EXPIRING), None) => Ok(Holds::Expiring),
             _ => Err(self.lines.wrong(format!("it cannot be that \"holds\" is {kind}"))),
         }
     }

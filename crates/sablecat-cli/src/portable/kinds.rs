@@ -3,9 +3,11 @@
 use std::cell::RefCell;
 use std::io;
 
-use sablecat::{Appender, Database, Env, Holds, Method, MultiMap, Numbered, Queue, Read, Result, Txn};
+use sablecat::{
+    Appender, Database, Env, Expiring, Holds, Method, MultiMap, Numbered, Queue, Read, Result, Txn,
+};
 
-use crate::{Failure, interrupt};
+use crate::{Failure, interrupt, lifetime};
 
 /// What a text says of a database, for who makes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,6 +28,7 @@ pub(crate) enum Held {
     /// Records as they are.
     Records(Database),
     Values(MultiMap),
+    Expiring(Expiring),
     Queue(Queue),
     Numbers(Numbered),
     /// And what appends to them, once anything was set.
@@ -36,12 +39,15 @@ pub(crate) enum Held {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Which<'k> {
     Key(&'k [u8]),
+    /// With what tells from when on it is gone, in milliseconds since 1970.
+    Expiring(&'k [u8], u64),
     Number(u64),
 }
 
 impl Held {
-    fn of(database: Database) -> Result<Held> {
+    fn of(from: &impl Read<Of = Env>, database: Database) -> Result<Held> {
         Ok(match database.holds() {
+            Holds::Expiring => Held::Expiring(Expiring::of(from, &database)?),
             Holds::Values(order) => Held::Values(MultiMap::of(database, order)?),
             Holds::Queue { .. } => Held::Queue(Queue::of(database)?),
             Holds::Numbers { .. } => Held::Numbers(Numbered::of(database)?),
@@ -53,7 +59,7 @@ impl Held {
     /// A database that is there.
     pub(crate) fn existing(from: &impl Read<Of = Env>, name: &str) -> std::result::Result<Held, Failure> {
         let database = from.existing_database(name)?;
-        Ok(Held::of(database.ok_or_else(|| format!("there is no database {name:?}"))?)?)
+        Ok(Held::of(from, database.ok_or_else(|| format!("there is no database {name:?}"))?)?)
     }
 
     /// A database that is opened, or created as a text says.
@@ -68,11 +74,16 @@ impl Held {
                 Some(_) => txn.database(name)?,
                 None => txn.database_as(name, made.method)?,
             },
+            // With its index by time.
+            Holds::Expiring => match txn.existing_database(name)? {
+                Some(_) => Expiring::open_in(txn, name, None)?.database().clone(),
+                None => Expiring::open_in(txn, name, Some(made.method))?.database().clone(),
+            },
             holds => txn.database_holding(name, holds)?,
         };
         match made.holds {
             Holds::Values(order) => MultiMap::of(database, order).map(Held::Values),
-            _ => Held::of(database),
+            _ => Held::of(txn, database),
         }
     }
 
@@ -80,6 +91,7 @@ impl Held {
         match self {
             Held::Records(database) => database,
             Held::Values(values) => values.database(),
+            Held::Expiring(expiring) => expiring.database(),
             Held::Queue(queue) => queue.database(),
             Held::Numbers(numbers) | Held::Renumbered(numbers, _) => numbers.database(),
         }
@@ -98,6 +110,13 @@ impl Held {
             Held::Values(values) => {
                 show(values.range(state, ..)?, |(key, value)| each(Which::Key(key), value))
             }
+            Held::Expiring(expiring) => show(expiring.range(state, ..)?, |(key, value)| {
+                let lifetime = expiring.lifetime(state, key)?;
+                match lifetime.and_then(lifetime::expires) {
+                    Some(expires) => each(Which::Expiring(key, expires), value),
+                    None => each(Which::Key(key), value),
+                }
+            }),
             Held::Queue(queue) => {
                 show(queue.iter(state)?, |(number, record)| each(Which::Number(*number), record))
             }
@@ -131,6 +150,20 @@ impl Held {
                 } else {
                     Ok(!values.contains(txn, key, value)? && values.insert(txn, key, value)?)
                 };
+            }
+            (Held::Expiring(expiring), Some(Which::Key(key) | Which::Expiring(key, _))) => {
+                let expires = match which {
+                    Some(Which::Expiring(_, expires)) => Some(expires),
+                    _ => None,
+                };
+                if overwrite {
+                    expiring.insert(txn, key, value, lifetime::until(expires))?;
+                } else {
+                    return Ok(expiring.insert_new(txn, key, value, lifetime::until(expires))?);
+                }
+            }
+            (_, Some(Which::Expiring(..))) => {
+                return Err("a record that expires in a database whose records do not".into());
             }
             (Held::Queue(queue), Some(Which::Number(number))) => {
                 if !overwrite && queue.get(txn, number)?.is_some() {

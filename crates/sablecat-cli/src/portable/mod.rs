@@ -40,6 +40,8 @@ pub(crate) enum Part {
     Database(Option<String>, Made),
     /// A record of the last to begin.
     Record(Vec<u8>, Vec<u8>),
+    /// The same, and from when on it is gone, in milliseconds since 1970.
+    Expiring(Vec<u8>, Vec<u8>, u64),
     /// A record of the last to begin, with its number, if the text says it.
     Numbered(Option<u64>, Vec<u8>),
 }
@@ -50,6 +52,7 @@ impl Part {
         match self {
             Part::Database(..) => None,
             Part::Record(key, value) => Some((Some(Which::Key(key)), value)),
+            Part::Expiring(key, value, expires) => Some((Some(Which::Expiring(key, *expires)), value)),
             Part::Numbered(number, value) => Some((number.map(Which::Number), value)),
         }
     }

@@ -16,15 +16,23 @@
 //! - *Methods* (`methods.rs`): hash tables beside B+trees.
 //! - *Queue* (`queue.rs`): records that are appended to a queue, and consumed, each in a transaction of its
 //!   own; ours and Berkeley DB's.
+//! - *Hash* (`hash.rs`): the random operations of the first paper, in hash tables.
+//! - *Duplicates* (`duplicates.rs`): a hundred sorted values a key; ours, LMDB's and Berkeley DB's.
+//! - *Secondary* (`secondary.rs`): an index, beside two records set in one transaction.
 
 mod attach;
+mod duplicates;
+mod hash;
 mod methods;
 mod queue;
+mod secondary;
+
+pub(crate) use duplicates::VALUES as VALUES_A_KEY;
 
 use std::fs;
 use std::path::Path;
 
-use crate::contestant::{Contestant, OURS, Refusal, SHARED, is_ours, is_queue};
+use crate::contestant::{Contestant, Keeps, OURS, Refusal, SHARED, is_ours, keeps};
 use crate::grid::{Grid, ratio, thousands};
 use crate::machine::{self, Machine};
 use crate::protocol::{Figures, Kind, Mode, Open, Request, Run};
@@ -50,48 +58,69 @@ fn maps_files(system: &str) -> bool {
 
 /// Whether any case that was asked for compares with peers.
 pub(crate) fn has_peers(options: &Options) -> bool {
-    cases(options).iter().any(|case| matches!(case, Case::Large | Case::Spill | Case::Queue))
+    let with_peers =
+        |case: &Case| matches!(case, Case::Large | Case::Spill | Case::Queue | Case::Hash | Case::Duplicates);
+    cases(options).iter().any(with_peers)
 }
 
 fn cases(options: &Options) -> &[Case] {
     match &options.cases {
         Some(cases) => cases,
-        None if options.quick => &[Case::Replay, Case::Open, Case::Attach, Case::Methods, Case::Queue],
-        None => {
-            &[Case::Replay, Case::Open, Case::Attach, Case::Large, Case::Spill, Case::Methods, Case::Queue]
-        }
+        None if options.quick => &[
+            Case::Replay,
+            Case::Open,
+            Case::Attach,
+            Case::Methods,
+            Case::Queue,
+            Case::Hash,
+            Case::Duplicates,
+            Case::Secondary,
+        ],
+        None => &[
+            Case::Replay,
+            Case::Open,
+            Case::Attach,
+            Case::Large,
+            Case::Spill,
+            Case::Methods,
+            Case::Queue,
+            Case::Hash,
+            Case::Duplicates,
+            Case::Secondary,
+        ],
     }
 }
 
 /// Runs the cases that were asked for.
 pub(crate) fn run(options: &Options, mut field: Field<'_>) -> Report {
-    // A shared environment is attached to; in the other cases it would be one more system. So would queues.
-    let (shared, queues): (Vec<&dyn Contestant>, Vec<&dyn Contestant>);
-    (shared, field.contestants) =
-        field.contestants.iter().partition(|contestant| contestant.name() == SHARED);
-    (queues, field.contestants) =
-        field.contestants.iter().partition(|contestant| is_queue(contestant.name()));
+    // A shared environment is attached to; in the other cases it would be one more system. So would those
+    // that are asked for something else.
+    let all_contestants = std::mem::take(&mut field.contestants);
+    let those = |takes_part: &dyn Fn(&str) -> bool| -> Vec<&dyn Contestant> {
+        all_contestants.iter().copied().filter(|contestant| takes_part(contestant.name())).collect()
+    };
+    let as_usual = |name: &str| name != SHARED && keeps(name) == Keeps::Records;
     let mut all = Outcome::default();
     let mut grids = Vec::new();
     for case in cases(options) {
+        field.contestants = match case {
+            Case::Attach => those(&|name| name == SHARED),
+            Case::Queue => those(&|name| keeps(name) == Keeps::Queue),
+            Case::Duplicates => those(&|name| keeps(name) == Keeps::Duplicates),
+            Case::Hash => those(&|name| keeps(name) == Keeps::OwnTable || as_usual(name)),
+            _ => those(&as_usual),
+        };
         let (grid, mut outcome) = match case {
             Case::Replay => replay(options, &mut field),
             Case::Open => open(options, &mut field),
-            Case::Attach => {
-                let (contestants, progress) = (shared.clone(), &mut *field.progress);
-                attach::attach(
-                    options,
-                    &mut Field { contestants, progress, dir: field.dir, rounds: field.rounds },
-                )
-            }
+            Case::Attach => attach::attach(options, &mut field),
             Case::Large => large(options, &mut field),
             Case::Spill => spill(options, &mut field),
             Case::Methods => methods::methods(options, &mut field),
-            Case::Queue => {
-                let (contestants, progress) = (queues.clone(), &mut *field.progress);
-                let mut field = Field { contestants, progress, dir: field.dir, rounds: field.rounds };
-                queue::queue(options, &mut field)
-            }
+            Case::Queue => queue::queue(options, &mut field),
+            Case::Hash => hash::hash(options, &mut field),
+            Case::Duplicates => duplicates::duplicates(options, &mut field),
+            Case::Secondary => secondary::secondary(options, &mut field),
         };
         grids.push(grid);
         all.rows.append(&mut outcome.rows);
@@ -222,7 +251,7 @@ fn large(options: &Options, field: &mut Field<'_>) -> (Grid, Outcome) {
     };
     let outcome = field.run(&[session]);
     let title = format!("{} records, all in cache: random reads a second", thousands(records as f64));
-    (beside_peers(title, &outcome.rows, |_| true), outcome)
+    (beside_peers(title, &outcome.rows, OURS, |_| true), outcome)
 }
 
 fn spill(options: &Options, field: &mut Field<'_>) -> (Grid, Outcome) {
@@ -249,13 +278,12 @@ fn spill(options: &Options, field: &mut Field<'_>) -> (Grid, Outcome) {
         thousands(records as f64),
         data_bytes >> 20
     );
-    (beside_peers(title, &outcome.rows, |peer| !maps_files(peer)), outcome)
+    (beside_peers(title, &outcome.rows, OURS, |peer| !maps_files(peer)), outcome)
 }
 
 /// One line per operation: ours, every peer's, and how ours compares with the best of those that `counts`
 /// lets count.
-fn beside_peers(title: String, rows: &[Row], counts: impl Fn(&str) -> bool) -> Grid {
-    let ours = rows.iter().map(|row| row.system.as_str()).find(|system| is_ours(system)).unwrap_or(OURS);
+fn beside_peers(title: String, rows: &[Row], ours: &str, counts: impl Fn(&str) -> bool) -> Grid {
     let mut systems: Vec<&str> = Vec::new();
     let mut lines: Vec<(Mode, &str)> = Vec::new();
     for row in rows {
@@ -275,7 +303,7 @@ fn beside_peers(title: String, rows: &[Row], counts: impl Fn(&str) -> bool) -> G
         let rate = |system: &str| of(system).map(|row| row.ops_per_s);
         let best = systems
             .iter()
-            .filter(|&&system| system != ours && counts(system))
+            .filter(|&&system| !is_ours(system) && counts(system))
             .filter_map(|system| rate(system))
             .max_by(f64::total_cmp);
         let mut cells = vec![format!("{} {op}", mode.name())];

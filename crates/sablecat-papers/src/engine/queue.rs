@@ -3,6 +3,7 @@
 
 use super::{beside_peers, own_session};
 use crate::Options;
+use crate::contestant::QUEUE;
 use crate::grid::{Grid, thousands};
 use crate::protocol::{Kind, Mode};
 use crate::session::{Field, Outcome, Session, Step};
@@ -28,5 +29,5 @@ pub(super) fn queue(options: &Options, field: &mut Field<'_>) -> (Grid, Outcome)
         "queues: {} records of {VALUE_BYTES} bytes, appended and then consumed one by one; transactions a second",
         thousands(records as f64)
     );
-    (beside_peers(title, &outcome.rows, |_| true), outcome)
+    (beside_peers(title, &outcome.rows, QUEUE, |_| true), outcome)
 }

@@ -13,7 +13,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
 
-use sablecat::{Builder, DataStore, Database, Durability, Env};
+use sablecat::{Builder, DataStore, Database, Durability, Env, Method};
 
 use super::loops::{self, Job, Table, Tally};
 use crate::protocol::{Mode, Open};
@@ -30,16 +30,16 @@ pub(super) enum Engine {
 
 impl Engine {
     /// Opens what is asked for; `shared`: as processes do that share it, which a data store cannot be.
-    pub(super) fn open(open: &Open, shared: bool) -> Result<Engine, String> {
+    pub(super) fn open(open: &Open, shared: bool, method: Method) -> Result<Engine, String> {
         let builder = configure(open).shared(shared);
         let dir = Path::new(&open.dir);
         if open.mode == Mode::Ds {
             let mut store = builder.open_data_store(dir).map_err(say)?;
-            let table = store.database(DATABASE).map_err(say)?;
+            let table = store.database_as(DATABASE, method).map_err(say)?;
             return Ok(Engine::Data { store: Box::new(store), table });
         }
         let env = builder.open(dir).map_err(say)?;
-        let database = env.database(DATABASE).map_err(say)?;
+        let database = env.database_as(DATABASE, method).map_err(say)?;
         Ok(Engine::Transactional { env, database, is_sync: open.mode == Mode::Sync })
     }
 

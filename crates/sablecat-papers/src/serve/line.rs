@@ -19,11 +19,11 @@ pub(super) struct Line {
 }
 
 impl Line {
-    pub(super) fn open(open: &Open) -> Result<Line, String> {
+    pub(super) fn open(open: &Open, shared: bool) -> Result<Line, String> {
         if open.mode == Mode::Ds {
             return Err("a data store has no queues".to_owned());
         }
-        let env = configure(open).open(Path::new(&open.dir)).map_err(say)?;
+        let env = configure(open).shared(shared).open(Path::new(&open.dir)).map_err(say)?;
         let queue = Queue::open(&env, "queue", VALUE_BYTES as u32).map_err(say)?;
         Ok(Line { queue, env, check_every: if open.mode == Mode::Sync { 1 } else { 64 } })
     }

@@ -1,8 +1,10 @@
 //! The serving end of the line protocol: one process, one system, one open store at a time.
 //!
-//! It serves `sablecat`, `sablecat-shared`, which opens its environments as processes do that share them,
-//! `sablecat-queue`, which can be written to and its records be taken, and `device`: the disk itself, whose
-//! only operation is to make 4 KB durable, as a bound for every synchronous commit. What a run means, how it
+//! It serves `sablecat`, `sablecat-hash`, whose database is a hash table, `sablecat-queue`, which can be
+//! written to and its records be taken, and `sablecat-dups`, which has many values for each key; each of them
+//! also with `-shared` behind it, which opens its environments as processes do that share them; and `device`:
+//! the disk itself, whose only operation is to make 4 KB durable, as a bound for every synchronous commit.
+//! What a run means, how it
 //! is warmed, timed and checked, is kept the same here as in `sablecat-peers`, so that one driver can ask
 //! both in turn. Unlike there, it is the driver who has to know what a directory holds: a wrong belief shows
 //! as errors, since every value is checked.
@@ -12,6 +14,7 @@ mod engine;
 mod fill;
 mod line;
 mod loops;
+mod pairs;
 
 use std::io::{self, BufRead, Write};
 use std::path::{Path, PathBuf};
@@ -19,9 +22,10 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::Instant;
 
+use sablecat::Method;
 use sablecat_os::interrupt;
 
-use crate::contestant::{DEVICE, OURS, QUEUE, SHARED};
+use crate::contestant::{DEVICE, DUPS, DUPS_SHARED, HASH, HASH_SHARED, OURS, QUEUE, QUEUE_SHARED, SHARED};
 use crate::machine;
 use crate::protocol::{Answer, Figures, Kind, Open, Request, Run};
 use crate::workload::{self, Order, Stage};
@@ -31,9 +35,11 @@ use device::Device;
 use engine::Engine;
 use line::Line;
 use loops::{Job, Tally};
+use pairs::Pairs;
 
 /// The systems that can be served.
-pub const SYSTEMS: [&str; 4] = [OURS, SHARED, QUEUE, DEVICE];
+pub const SYSTEMS: [&str; 9] =
+    [OURS, SHARED, HASH, HASH_SHARED, QUEUE, QUEUE_SHARED, DUPS, DUPS_SHARED, DEVICE];
 
 /// Answers the requests on standard input until it ends; a store that is still open then is dropped.
 ///
@@ -41,7 +47,7 @@ pub const SYSTEMS: [&str; 4] = [OURS, SHARED, QUEUE, DEVICE];
 /// When standard input or output fails, or there is no such system.
 pub fn serve(system: &str) -> io::Result<()> {
     let mut server = Server::new(system).map_err(io::Error::other)?;
-    if system == SHARED {
+    if system.ends_with("-shared") {
         // Shared memory outlives a process that is killed. Ctrl-C ends the driver, and that the input, after
         // which the store is closed.
         interrupt::watch()?;
@@ -63,8 +69,9 @@ pub(crate) struct Server {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum System {
-    Engine { shared: bool },
-    Queue,
+    Engine { shared: bool, method: Method },
+    Queue { shared: bool },
+    Pairs { shared: bool },
     Device,
 }
 
@@ -79,15 +86,17 @@ struct Opened {
 enum Store {
     Engine(Engine),
     Queue(Line),
+    Pairs(Pairs),
     Device(Device),
 }
 
 impl Server {
     pub(crate) fn new(system: &str) -> Result<Server, String> {
         let system = match system {
-            OURS => System::Engine { shared: false },
-            SHARED => System::Engine { shared: true },
-            QUEUE => System::Queue,
+            OURS | SHARED => System::Engine { shared: system == SHARED, method: Method::Btree },
+            HASH | HASH_SHARED => System::Engine { shared: system == HASH_SHARED, method: Method::Hash },
+            QUEUE | QUEUE_SHARED => System::Queue { shared: system == QUEUE_SHARED },
+            DUPS | DUPS_SHARED => System::Pairs { shared: system == DUPS_SHARED },
             DEVICE => System::Device,
             other => return Err(format!("there is no system {other} to serve, only {}", SYSTEMS.join(", "))),
         };
@@ -129,8 +138,9 @@ impl Server {
         let started = Instant::now();
         let store = match self.system {
             System::Device => Store::Device(Device::open(&dir)?),
-            System::Engine { shared } => Store::Engine(Engine::open(open, shared)?),
-            System::Queue => Store::Queue(Line::open(open)?),
+            System::Engine { shared, method } => Store::Engine(Engine::open(open, shared, method)?),
+            System::Queue { shared } => Store::Queue(Line::open(open, shared)?),
+            System::Pairs { shared } => Store::Pairs(Pairs::open(open, shared)?),
         };
         let figures = Figures { replayed: store.replayed(), ..figures(&dir, started) };
         self.opened = Some(Opened { store, dir, threads: open.threads, version: 0 });
@@ -143,6 +153,7 @@ impl Server {
         match store {
             Store::Engine(engine) => engine.close()?,
             Store::Queue(line) => line.close()?,
+            Store::Pairs(pairs) => pairs.close()?,
             Store::Device(_) => {}
         }
         Ok(figures(&dir, started))
@@ -153,14 +164,14 @@ impl Store {
     fn replayed(&self) -> u64 {
         match self {
             Store::Engine(engine) => engine.replayed(),
-            Store::Queue(_) | Store::Device(_) => 0,
+            Store::Queue(_) | Store::Pairs(_) | Store::Device(_) => 0,
         }
     }
 
     fn engine(&mut self) -> Result<&mut Engine, String> {
         match self {
             Store::Engine(engine) => Ok(engine),
-            Store::Queue(_) => Err("this is not asked of a queue".to_owned()),
+            Store::Queue(_) | Store::Pairs(_) => Err("this is asked of a table of records".to_owned()),
             Store::Device(_) => Err("the device keeps no records".to_owned()),
         }
     }
@@ -202,6 +213,7 @@ impl Opened {
         let tally = match &mut self.store {
             Store::Device(device) => device.run(&job(run, version))?,
             Store::Queue(line) => line.run(&job(run, version))?,
+            Store::Pairs(pairs) => pairs.run(&job(run, version))?,
             Store::Engine(engine) => {
                 if run.warm && matches!(run.kind, Kind::Read | Kind::Bulk | Kind::Update) {
                     let stored = Run { kind: Kind::Bulk, passes: 1, seconds_max: 0.0, ..run.clone() };

@@ -17,7 +17,7 @@ impl Tree<'_> {
     ) -> Result<Tried> {
         match self.method {
             Method::Btree => btree::remove_here(writer, self, page, key),
-            _ => self.try_change(writer, page, (key, None)),
+            _ => self.try_change(writer, page, (self.sought(key), None)),
         }
     }
 

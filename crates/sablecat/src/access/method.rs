@@ -23,8 +23,8 @@ use std::ops::{Bound, ControlFlow};
 #[cfg(feature = "seam")]
 use super::flat;
 use super::one_by_one;
-use super::scan::{self, Bounds, Part, ReadBound, Source, State, Wanted};
-use super::{CopyWrite, Estimate, Home, PageCopy, PageRead, PageWrite, Records, btree, hash};
+use super::scan::{self, Bounds, MayGo, Part, ReadBound, Source, State, Wanted};
+use super::{CopyWrite, Estimate, Home, PageCopy, PageRead, PageWrite, Records, Sought, btree, hash};
 use crate::error::Result;
 #[cfg(feature = "fuzzing")]
 use crate::pages::header;
@@ -248,36 +248,36 @@ impl<'a> Tree<'a> {
 
     /// The page that covers a key that is not nested.
     #[inline(always)]
-    pub(crate) fn find<R: PageRead>(&self, reader: &R, key: &[u8]) -> Result<PageId> {
+    pub(crate) fn find<R: PageRead>(&self, reader: &R, sought: Sought<'_>) -> Result<PageId> {
         match self.method {
             Method::Btree | Method::Counted => {
-                btree::find_leaf(reader, self, key, btree::Toward::Key, |_| {})
+                btree::find_leaf(reader, self, sought.key, btree::Toward::Key, |_| {})
             }
-            Method::Hash => hash::find(reader, self, key),
+            Method::Hash => hash::find(reader, self, sought.hash),
             #[cfg(feature = "seam")]
-            Method::Flat => flat::find(reader, self, key),
+            Method::Flat => flat::find(reader, self, sought.key),
         }
     }
 
     /// Whether a page of any kind is the page of this tree that covers a key.
     #[inline(always)]
-    pub(crate) fn covers(&self, bytes: &[u8], key: &[u8]) -> bool {
+    pub(crate) fn covers(&self, bytes: &[u8], sought: Sought<'_>) -> bool {
         match self.method {
-            Method::Btree | Method::Counted => btree::is_leaf_for(bytes, self, key),
-            Method::Hash => hash::covers(bytes, self, key),
+            Method::Btree | Method::Counted => btree::is_leaf_for(bytes, self, sought.key),
+            Method::Hash => hash::is_bucket_for(bytes, self, sought.hash),
             #[cfg(feature = "seam")]
-            Method::Flat => flat::covers(bytes, self, key),
+            Method::Flat => flat::covers(bytes, self, sought.key),
         }
     }
 
     /// The value of a record in the page that covers its key.
     #[inline(always)]
-    pub(crate) fn get<'p>(&self, bytes: &'p [u8], key: &[u8]) -> Option<Value<'p>> {
+    pub(crate) fn get<'p>(&self, bytes: &'p [u8], sought: Sought<'_>) -> Option<Value<'p>> {
         match self.method {
-            Method::Btree | Method::Counted => btree::get(bytes, key, self.order),
-            Method::Hash => hash::get(bytes, self, key),
+            Method::Btree | Method::Counted => btree::get(bytes, sought.key, self.order),
+            Method::Hash => hash::get(bytes, (sought.key, sought.hash)),
             #[cfg(feature = "seam")]
-            Method::Flat => flat::get(bytes, key, self.order),
+            Method::Flat => flat::get(bytes, sought.key, self.order),
         }
     }
 
@@ -288,11 +288,12 @@ impl<'a> Tree<'a> {
         &self,
         writer: &mut W,
         page: PageId,
-        change: Change<'_>,
+        (sought, value): (Sought<'_>, Option<&[u8]>),
     ) -> Result<Tried> {
+        let change = (sought.key, value);
         match self.method {
             Method::Btree | Method::Counted => btree::try_change(writer, self, page, change),
-            Method::Hash => hash::try_change(writer, self, page, change),
+            Method::Hash => hash::try_change(writer, page, (sought.hash, change)),
             #[cfg(feature = "seam")]
             Method::Flat => flat::try_change(writer, self, page, change),
         }
@@ -304,13 +305,14 @@ impl<'a> Tree<'a> {
     pub(crate) fn change<W: PageWrite>(
         &self,
         writer: &mut W,
-        change: Change<'_>,
+        (sought, value): (Sought<'_>, Option<&[u8]>),
         last: &mut PageId,
         store: impl FnOnce(&mut W, TreeId, &[u8]) -> Result<PageId>,
     ) -> Result<bool> {
+        let change = (sought.key, value);
         match self.method {
             Method::Btree | Method::Counted => btree::change(writer, self, change, last, store),
-            Method::Hash => hash::change(writer, self, change, last, store),
+            Method::Hash => hash::change(writer, self, (sought.hash, change), last, store),
             #[cfg(feature = "seam")]
             Method::Flat => flat::change(writer, self, change, last, store),
         }
@@ -470,19 +472,20 @@ impl<'a> Tree<'a> {
     }
 
     /// Whether what lies between two bounds, as they are kept of what was read, reads the same in two states:
-    /// in the tree that `stems` lead to,
-    /// without what is nested in that.
+    /// in the tree that `stems` lead to, without what is nested in that. A record of the first state that is
+    /// not found in the second may be missing there if `may_go` says so, which is asked of none else.
     pub(crate) fn reads_same<S: Source + PageRead>(
         &self,
         stems: &[u8],
         bounds: (Bound<&[u8]>, Bound<&[u8]>),
         states: (&mut S, &mut S),
+        may_go: &MayGo<'_>,
     ) -> Result<bool> {
         match self.method {
-            Method::Btree | Method::Counted => btree::reads_same(self, stems, bounds, states),
-            Method::Hash => hash::reads_same(self, stems, bounds, states),
+            Method::Btree | Method::Counted => btree::reads_same(self, stems, bounds, states, may_go),
+            Method::Hash => hash::reads_same(self, stems, bounds, states, may_go),
             #[cfg(feature = "seam")]
-            Method::Flat => scan::reads_same((self, self), bounds, states),
+            Method::Flat => scan::reads_same((self, self), bounds, states, may_go),
         }
     }
 

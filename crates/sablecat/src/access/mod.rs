@@ -17,6 +17,7 @@ mod method;
 mod numbers;
 mod one_by_one;
 mod scan;
+mod sought;
 mod wrong;
 
 pub(crate) use btree::RecordsOnPage;
@@ -32,6 +33,7 @@ pub(crate) use method::{Change, Load, Order, Place, Tree, Tried, Value, form_bla
 pub(crate) use scan::{
     Bounds, Found, PageCopy, Part, PendingRecord, Scan, Scanned, Source, State, StateId, Wanted,
 };
+pub(crate) use sought::Sought;
 
 use crate::error::{Error, Result};
 use crate::pages::{Snapshot, header};

@@ -41,7 +41,7 @@ pub(super) fn remove_some<W: PageWrite>(
     bounds: Bounds<'_>,
 ) -> Result<Removed> {
     remove_first(writer, tree, bounds, |writer, key| {
-        tree.change(writer, (key, None), &mut { PageId::NONE }, |_, _, _| Err(no_value()))
+        tree.change(writer, (tree.sought(key), None), &mut { PageId::NONE }, |_, _, _| Err(no_value()))
     })
 }
 

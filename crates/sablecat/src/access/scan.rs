@@ -10,7 +10,7 @@ use std::ops::{Bound, ControlFlow};
 
 #[cfg(feature = "seam")]
 use super::flat;
-use super::method::{Method, Tree};
+use super::method::{Method, Tree, Value};
 use super::{PageRead, btree, hash};
 use crate::error::Result;
 use crate::pages::Snapshot;
@@ -288,19 +288,34 @@ impl Scan {
     }
 }
 
+/// Whether a record that is there in one state may be missing in a later one that is to read the same. Keys
+/// of subtrees come as what is left of them there; what leads to a subtree comes as a record, too.
+pub(crate) type MayGo<'g> = dyn Fn(&[u8], Value<'_>) -> Result<bool> + 'g;
+
 /// Whether what lies between two bounds is the same in two states of a tree, without what is nested in that.
 /// Its root may not be the same in both.
 pub(super) fn reads_same<S: Source>(
     (then_tree, now_tree): (&Tree<'_>, &Tree<'_>),
     (lower, upper): (Bound<&[u8]>, Bound<&[u8]>),
     (then, now): (&mut S, &mut S),
+    may_go: &MayGo<'_>,
 ) -> Result<bool> {
     let scan = || Scan::shallow(lower.map(<[u8]>::to_vec), upper.map(<[u8]>::to_vec));
     let (mut before, mut after) = (scan(), scan());
     loop {
-        let (one, other) = (before.next(then_tree, then, true)?, after.next(now_tree, now, true)?);
-        if one != other {
-            return Ok(false);
+        let (mut one, other) = (before.next(then_tree, then, true)?, after.next(now_tree, now, true)?);
+        while one != other {
+            let goes = match &one {
+                Some((key, Found::Bytes(value))) => may_go(key, Value::Inline(value))?,
+                Some((key, Found::Long(first_page, len))) => {
+                    may_go(key, Value::Long { first_page: *first_page, len: *len })?
+                }
+                None => false,
+            };
+            if !goes {
+                return Ok(false);
+            }
+            one = before.next(then_tree, then, true)?;
         }
         if one.is_none() {
             return Ok(true);

@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use sablecat_os::calendar::Moment;
 use sablecat_os::disk::Disk;
 
 use super::{DataStore, Env};
 use crate::env::{
     self, Activity, Config, Counters, Extractor, History, IndexKeys, Journaling, Mode, Nullifier, Recovery,
-    Target,
+    Target, WallClock,
 };
 use crate::error::Result;
 use crate::pages::volume::{Journal, MAIN_NAME, Place};
@@ -123,6 +124,42 @@ impl Builder {
     /// Default: 60 s.
     pub fn checkpoint_interval(mut self, interval: Duration) -> Self {
         self.config.checkpoint_interval = interval;
+        self
+    }
+
+    /// How often housekeeping looks for records that have expired ([`Expiring`](super::Expiring)), to remove
+    /// them; [`Duration::MAX`]: never, and [`Env::sweep`](super::Env::sweep) does when it is called. Default:
+    /// 1 s.
+    pub fn sweep_interval(mut self, interval: Duration) -> Self {
+        self.config.sweep_interval = interval;
+        self
+    }
+
+    /// What tells the time by which records expire ([`Expiring`](super::Expiring)), in place of the system's
+    /// time of day: for tests, which set it. It is asked once in each transaction that looks at such records,
+    /// by the thread that does, and by housekeeping. All who use an environment should have the same.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    /// use std::time::Duration;
+    ///
+    /// use sablecat::{Env, Expiring, Moment};
+    ///
+    /// # fn main() -> sablecat::Result<()> {
+    /// let now = Arc::new(AtomicU64::new(1_000_000));
+    /// let told = Arc::clone(&now);
+    /// let env = Env::builder().clock(move || Moment { ms: told.load(Ordering::Relaxed) }).in_memory()?;
+    /// let sessions = Expiring::open(&env, "sessions")?;
+    /// env.write(|txn| sessions.insert(txn, "4f1c", "ada", Duration::from_secs(60)))?;
+    /// assert!(sessions.contains_key(&env, "4f1c")?);
+    /// now.fetch_add(60_000, Ordering::Relaxed);
+    /// assert!(!sessions.contains_key(&env, "4f1c")?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn clock(mut self, tell: impl Fn() -> Moment + Send + Sync + 'static) -> Self {
+        self.config.clock = WallClock::of(tell);
         self
     }
 

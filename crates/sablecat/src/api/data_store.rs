@@ -380,11 +380,14 @@ impl DataStore {
     #[inline]
     fn change_one(&mut self, tree: &TreeRef, (key, value): Change<'_>) -> Result<bool> {
         let kernel = &self.core.kernel;
+        let view = tree.tree();
+        let sought = view.sought(key);
+        kernel.foresee_change(&view, sought);
         let seat = kernel.pages.participants.sit()?;
         // SAFETY: this handle is the only one and is borrowed exclusively: no read is in progress, and a Data
         // Store has no snapshots.
         let mut direct = unsafe { Direct::new(&kernel.pages, &seat) };
-        direct.change(&tree.tree(), key, value)
+        direct.change_sought(&view, (sought, value))
     }
 
     /// Writes a checkpoint: what is there now survives any crash. Durable when it returns.

@@ -77,8 +77,9 @@ impl Env {
     /// does old log in a journal.
     ///
     /// # Errors
-    /// As [`Env::checkpoint`]; `EncryptionKey` if the environment is not encrypted; `NotAllowed` while a
-    /// journal retains epochs.
+    /// As [`Env::checkpoint`]; `EncryptionKey` if the environment is not encrypted, or its key was changed by
+    /// another process and this one was not [told](Env::change_encryption_key); `NotAllowed` while a journal
+    /// retains epochs.
     pub fn encipher_anew(&self) -> Result<EncipherReport> {
         self.core().to_write()?.encipher_anew()
     }

@@ -53,6 +53,8 @@ struct Shared {
     /// Its slot and its snapshot.
     beside: (u16, Lsn),
     options: Options,
+    /// The time by which records have expired in it.
+    time: u64,
 }
 
 impl fmt::Debug for ReadTxn {
@@ -68,7 +70,10 @@ impl State for ReadTxn {
             // What was shown to a closure that panicked was shown, and nothing is left of it.
             Err(TryLockError::Poisoned(txn)) => look(Seen(&txn.into_inner())),
             Err(TryLockError::WouldBlock) => {
-                look(Seen(&EnvTxn::begin_beside(self.env().core(), self.shared.options, self.shared.beside)?))
+                let Shared { options, beside, time, .. } = &*self.shared;
+                let txn = EnvTxn::begin_beside(self.env().core(), *options, *beside)?;
+                txn.records.set_time(*time);
+                look(Seen(&txn))
             }
         }
     }
@@ -102,11 +107,11 @@ impl ReadTxn {
             patience,
         };
         let txn = Kept::owned(env.clone(), |core| EnvTxn::begin(core, options).map(Mutex::new))?;
-        let beside = {
+        let (beside, time) = {
             let txn = txn.lock().unwrap_or_else(PoisonError::into_inner);
-            (txn.records.number(), txn.records.at())
+            ((txn.records.number(), txn.records.at()), txn.time())
         };
-        Ok(ReadTxn { shared: Arc::new(Shared { txn, beside, options }) })
+        Ok(ReadTxn { shared: Arc::new(Shared { txn, beside, options, time }) })
     }
 
     /// The environment that it reads.

@@ -98,6 +98,18 @@ impl Write for Txn<'_> {
         noted(&self.lost, self.inner.records.set(&tree, key.as_ref(), Some(value.as_ref())))
     }
 
+    fn insert_found(
+        &mut self,
+        db: &Database,
+        key: impl AsRef<[u8]>,
+        found: &[u8],
+        value: impl AsRef<[u8]>,
+    ) -> Result<()> {
+        let tree = self.tree_to_write(db)?;
+        self.inner.records.claim_found(&tree, key.as_ref(), Some(found));
+        noted(&self.lost, self.inner.records.set(&tree, key.as_ref(), Some(value.as_ref())))
+    }
+
     fn remove(&mut self, db: &Database, key: impl AsRef<[u8]>) -> Result<bool> {
         self.remove(db, key)
     }

@@ -56,6 +56,20 @@ pub trait Write: Read {
         self.insert(db, key, value)
     }
 
+    /// As [`Write::insert`], of a record that was found to be this: at any isolation it is that still when
+    /// the transaction commits, or that is a conflict.
+    #[doc(hidden)]
+    fn insert_found(
+        &mut self,
+        db: &Database<Self::Of>,
+        key: impl AsRef<[u8]>,
+        found: &[u8],
+        value: impl AsRef<[u8]>,
+    ) -> Result<()> {
+        let _ = found;
+        self.insert(db, key, value)
+    }
+
     /// Removes a record; false if there is none.
     ///
     /// # Errors

@@ -76,11 +76,19 @@ impl Keyring {
         0
     }
 
+    pub(crate) fn write_again(&self) -> Result<()> {
+        match self.0 {}
+    }
+
     pub(crate) fn mend(&self) -> Result<()> {
         match self.0 {}
     }
 
-    pub(crate) fn watch(&self, _: impl Fn() -> u64 + Send + Sync + 'static) {
+    pub(crate) fn watch(
+        &self,
+        _: impl Fn() -> u64 + Send + Sync + 'static,
+        _: impl Fn() -> Result<()> + Send + Sync + 'static,
+    ) {
         match self.0 {}
     }
 }

@@ -19,6 +19,10 @@
 //! *Two writes for a new key.* First it is there, and the old one is still used; when that is durable, it is
 //! used. So who sees that a key is used, in whatever process, knows that no crash takes it away. Both berths
 //! have it then, and after the user's key was changed none has anything that the old one opens.
+//!
+//! *What is read need not be durable*: who wrote it may have been killed before its flush, or that failed. So
+//! it is written once more to its berth before the other one is written over: else a crash could leave
+//! neither. Who opens the environment alone does so too, lest the key that opened it opens it no more.
 
 use std::path::Path;
 
@@ -162,16 +166,24 @@ impl KeyBlock {
         Ok(found)
     }
 
+    /// Writes it to its berth. Durable when the file is flushed.
+    ///
+    /// # Errors
+    /// Those of the file.
+    pub(super) fn write_unflushed(&self, file: &dyn File, path: &Path) -> Result<()> {
+        let block = self.encode();
+        COPIES_AT[(self.number % 2) as usize]
+            .iter()
+            .try_for_each(|&at| file.write_at(&block, at))
+            .map_err(|e| Error::io("writing the keys of", path, e))
+    }
+
     /// Writes it to its berth. Durable when it returns.
     ///
     /// # Errors
     /// `Poisoned`, [in doubt](Error::is_volume_in_doubt), if the flush fails; those of the file.
     pub(super) fn write(&self, file: &dyn File, path: &Path) -> Result<()> {
-        let block = self.encode();
-        COPIES_AT[(self.number % 2) as usize]
-            .iter()
-            .try_for_each(|&at| file.write_at(&block, at))
-            .map_err(|e| Error::io("writing the keys of", path, e))?;
+        self.write_unflushed(file, path)?;
         // What others wrote to the file may be lost with it, and they will not hear of it.
         file.sync().map_err(|e| {
             Error::volume_in_doubt(format!(

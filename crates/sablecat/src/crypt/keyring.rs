@@ -14,6 +14,8 @@
 //! written with them. Other processes learn of it by a word that they share ([`Keyring::watch`]), which is
 //! looked at whenever something is enciphered; or when they meet it.
 
+mod changing;
+
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
@@ -23,7 +25,7 @@ use sablecat_os::disk::File;
 use zeroize::Zeroizing;
 
 use super::aead::{self, Aead, KeyBytes, NONCE_BYTES, TAG_BYTES};
-use super::key_block::{KEYS_MAX, KeyBlock, Wrapped};
+use super::key_block::{KeyBlock, Wrapped};
 use super::{BLOCK_BYTES, Cipher, Encryption, EncryptionKey, RECORD_BYTES, Refused};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -50,13 +52,18 @@ pub(crate) struct Keyring {
     opened: Mutex<Vec<(Salt, Arc<Aead>)>>,
     /// Held by who changes the keys.
     changing: Mutex<()>,
-    /// What says the number of the newest key block, and up to which number it was looked for.
-    newest_block: OnceLock<Watch>,
+    /// What others tell; and up to which number the newest key block was looked for.
+    watch: OnceLock<Watch>,
     looked: AtomicU64,
 }
 
-/// Says the number of the newest key block that any process has written.
-type Watch = Box<dyn Fn() -> u64 + Send + Sync>;
+/// What those tell who share an environment.
+struct Watch {
+    /// The number of the newest key block that any process has written.
+    newest: Box<dyn Fn() -> u64 + Send + Sync>,
+    /// Whether this process was taken for dead: then another may be changing the keys.
+    fence: Box<dyn Fn() -> Result<()> + Send + Sync>,
+}
 
 /// What opening records of one salt are of.
 type Salt = (u32, [u8; SALT_BYTES]);
@@ -87,7 +94,7 @@ impl fmt::Debug for Keyring {
         f.debug_struct("Keyring")
             .field("path", &self.path)
             .field("cipher", &self.cipher)
-            .field("newest", &self.newest())
+            .field("newest", &self.known().newest.number)
             .finish_non_exhaustive()
     }
 }
@@ -178,7 +185,7 @@ impl Keyring {
             known: RwLock::new(Arc::new(known)),
             opened: Mutex::default(),
             changing: Mutex::new(()),
-            newest_block: OnceLock::new(),
+            watch: OnceLock::new(),
             looked: AtomicU64::new(0),
         };
         Ok((keyring, complaints))
@@ -189,9 +196,10 @@ impl Keyring {
         self.cipher
     }
 
-    /// The number of the key that is used for what is written, as far as this process knows.
+    /// The number of the key that is used for what this process writes from now on: the newest, if it can
+    /// have that.
     pub(crate) fn newest(&self) -> u32 {
-        self.known().newest.number
+        self.known_now().newest.number
     }
 
     /// How many keys there are.
@@ -211,10 +219,14 @@ impl Keyring {
     }
 
     /// Has this process look at the file when another has written a key block with a higher number than it
-    /// knows: `newest` says so.
-    pub(crate) fn watch(&self, newest: impl Fn() -> u64 + Send + Sync + 'static) {
+    /// knows: `newest` says so. It writes none if `fence` fails.
+    pub(crate) fn watch(
+        &self,
+        newest: impl Fn() -> u64 + Send + Sync + 'static,
+        fence: impl Fn() -> Result<()> + Send + Sync + 'static,
+    ) {
         // Only the first of a volume's regions is its own.
-        let _ = self.newest_block.set(Box::new(newest));
+        let _ = self.watch.set(Watch { newest: Box::new(newest), fence: Box::new(fence) });
     }
 
     /// The number of the newest key block that this process has seen.
@@ -225,7 +237,7 @@ impl Keyring {
     /// What there is to encipher with now.
     fn known_now(&self) -> Arc<Known> {
         let known = self.known();
-        let newest = self.newest_block.get().map_or(0, |newest| newest());
+        let newest = self.watch.get().map_or(0, |watch| (watch.newest)());
         // Once for each: it may be that it cannot be opened.
         if newest <= known.number || self.looked.fetch_max(newest, Ordering::Relaxed) >= newest {
             return known;
@@ -365,97 +377,6 @@ impl Keyring {
         opened.push(((key.number, salt), Arc::clone(&aead)));
         aead
     }
-
-    /// Adds a data key, and uses it for what is written from now on; its number. Durable when it returns.
-    /// Nobody else changes the keys meanwhile.
-    ///
-    /// # Errors
-    /// `Exhausted` if there are as many as there can be; `EncryptionKey` if the user's key was changed by
-    /// another process; those of the file: it is there then, or not, and not used.
-    pub(crate) fn rotate(&self) -> Result<u32> {
-        let _alone = lock(&self.changing);
-        let by = lock(&self.by).clone();
-        let block = self.current(&by)?;
-        let number = block.keys.last().map_or(1, |last| last.number.saturating_add(1));
-        if block.keys.len() == KEYS_MAX {
-            return Err(Error::exhausted(format!(
-                "{}: there are {KEYS_MAX} data keys, as many as an environment can have; copy it into a new one",
-                self.path.display()
-            )));
-        }
-        let mut next = KeyBlock { number: block.number + 1, ..block };
-        let wrapped = Wrapped::new(&next, number, &Zeroizing::new(aead::random()), &by);
-        next.keys.push(wrapped);
-        self.write(&next, &by)?;
-        (next.number, next.newest) = (next.number + 1, number);
-        self.write(&next, &by)?;
-        Ok(number)
-    }
-
-    /// Writes all copies of the key block again, of which some could not be read. Durable when it returns.
-    /// The caller is alone.
-    ///
-    /// # Errors
-    /// Those of the file.
-    pub(crate) fn mend(&self) -> Result<()> {
-        let (mut block, _) = KeyBlock::read(&*self.file, &self.path, self.uuid, self.cipher)?;
-        for _ in 0..2 {
-            block.number += 1;
-            block.write(&*self.file, &self.path)?;
-        }
-        Ok(())
-    }
-
-    /// Changes the user's key; or learns it, if another process has changed it to this one. Durable when it
-    /// returns, and the old one opens nothing any more. Nobody else changes the keys meanwhile.
-    ///
-    /// # Errors
-    /// `EncryptionKey` if another process has changed it to another one; those of the file: either key may be
-    /// the right one then.
-    pub(crate) fn change(&self, to: &EncryptionKey) -> Result<()> {
-        let _alone = lock(&self.changing);
-        let (block, _) = KeyBlock::read(&*self.file, &self.path, self.uuid, self.cipher)?;
-        let before = self.known();
-        if let Some(known) = open_all(&block, to, &before.keys) {
-            *lock(&self.by) = to.clone();
-            self.adopt(known);
-            // In case who changed it came no further than the first write.
-            return self.write(&KeyBlock { number: block.number + 1, ..block }, to);
-        }
-        let by = lock(&self.by).clone();
-        let block = self.current(&by)?;
-        let mut next = KeyBlock { number: block.number + 1, ..block };
-        let known = open_all(&next, &by, &before.keys).ok_or_else(|| self.changed())?;
-        next.keys = known.keys.iter().map(|key| Wrapped::new(&next, key.number, &key.bytes, to)).collect();
-        self.write(&next, to)?;
-        *lock(&self.by) = to.clone();
-        next.number += 1;
-        self.write(&next, to)
-    }
-
-    fn changed(&self) -> Error {
-        refuse(
-            &self.path,
-            self.cipher,
-            "its key was changed by another process; tell this one the new key first (Env::change_encryption_key)",
-        )
-    }
-
-    /// The key block as it is now, if the user's key opens it.
-    fn current(&self, by: &EncryptionKey) -> Result<KeyBlock> {
-        let (block, _) = KeyBlock::read(&*self.file, &self.path, self.uuid, self.cipher)?;
-        let known = open_all(&block, by, &self.known().keys).ok_or_else(|| self.changed())?;
-        self.adopt(known);
-        Ok(block)
-    }
-
-    fn write(&self, block: &KeyBlock, by: &EncryptionKey) -> Result<()> {
-        block.write(&*self.file, &self.path)?;
-        if let Some(known) = open_all(block, by, &self.known().keys) {
-            self.adopt(known);
-        }
-        Ok(())
-    }
 }
 
 fn nonce(count: u64) -> [u8; NONCE_BYTES] {
@@ -467,8 +388,9 @@ fn nonce(count: u64) -> [u8; NONCE_BYTES] {
 #[cfg(test)]
 mod tests {
     use sablecat_os::disk::{Disk, How};
-    use sablecat_os::sim::SimDisk;
+    use sablecat_os::sim::{SimDisk, Survival};
 
+    use super::super::key_block::KEYS_MAX;
     use super::*;
 
     const CIPHERS: [Cipher; 2] = [Cipher::Aes256Gcm, Cipher::ChaCha20Poly1305];
@@ -600,6 +522,59 @@ mod tests {
             let (block, _) = KeyBlock::read(&*file(&blank), Path::new("v"), [3; 16], cipher).unwrap();
             assert!(block.keys.iter().all(|key| key.open(&block, &old).is_none()));
         }
+    }
+
+    /// What it wrote is read by the others, and not durable.
+    #[test]
+    fn who_is_killed_as_it_changes_the_keys_takes_none_away_with_the_next_power_failure() {
+        let cipher = Cipher::default();
+        let sealed = |keys: &Keyring| {
+            let (mut page, mut trailer) = ([9; 10], [0; BLOCK_BYTES]);
+            keys.seal_block(1, &mut page, &mut trailer);
+            (page, trailer)
+        };
+        // So many that they are in several sectors, of which each is written or not.
+        let whole = SimDisk::new(1);
+        let one = made(&whole, cipher);
+        (0..8).for_each(|_| _ = one.rotate().unwrap());
+        whole.sync_dir(Path::new("")).unwrap();
+        // As many calls as a rotation has, and more.
+        for (killed, cut) in (0..12).flat_map(|killed| (0..12).map(move |cut| (killed, cut))) {
+            for seed in 0..64 {
+                let disk = whole.crash_as(Survival::Everything, seed);
+                let one = again(&disk, cipher, 1).unwrap();
+                disk.crash_at(disk.calls() + killed);
+                let _ = one.rotate();
+                disk.clear_faults();
+                let other = again(&disk, cipher, 1).unwrap();
+                let before = sealed(&other);
+                disk.crash_at(disk.calls() + cut);
+                let _ = other.rotate();
+                let left = disk.crash(seed);
+                let found = again(&left, cipher, 1);
+                let found =
+                    found.unwrap_or_else(|e| panic!("killed at {killed}, cut at {cut}, seed {seed}: {e}"));
+                for (mut page, trailer) in [before, sealed(&other)] {
+                    let opened = found.open_block(1, &mut page, &trailer);
+                    assert!(opened.is_ok(), "killed at {killed}, cut at {cut}, seed {seed}: {opened:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn who_is_taken_for_dead_as_it_changes_the_keys_writes_none_any_more() {
+        let disk = SimDisk::new(1);
+        let keys = made(&disk, Cipher::default());
+        let looks = AtomicU64::new(0);
+        keys.watch(
+            || 0,
+            move || if looks.fetch_add(1, Ordering::Relaxed) == 2 { Err(Error::fenced()) } else { Ok(()) },
+        );
+        assert_eq!(keys.rotate().unwrap_err().kind(), ErrorKind::Poisoned);
+        // The key is there, and not in use.
+        let found = again(&disk, Cipher::default(), 1).unwrap();
+        assert_eq!((found.newest(), found.count()), (1, 2));
     }
 
     #[test]

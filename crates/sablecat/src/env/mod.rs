@@ -30,7 +30,7 @@ mod tests;
 mod upkeep;
 
 pub use config::IndexKeys;
-pub(crate) use config::{Config, Extractor, Journaling, Mode, Nullifier};
+pub(crate) use config::{Config, Extractor, Journaling, Mode, Nullifier, WallClock};
 pub(crate) use databases::{
     Asked, Databases, EnvTxn, Named, Written, arranged, check_holds, entries_of, key_of, leads_nowhere,
 };

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`keys`] | how keys are ordered; how to write numbers and tuples so that they sort; long keys |
 //! | [`isolation`] | which level for what, what each allows, what runs again, locks on records |
+//! | [`expiry`] | records that are gone from a time on: touching, sweeping, clocks |
 //! | [`processes`] | sharing an environment: what may be killed, permissions, builds |
 //! | [`durability`] | what is safe when a commit returns, and how to pay less for it |
 //! | [`errors`] | the kinds of errors, which to retry, what to do about the others |
@@ -19,6 +20,7 @@ pub mod berkeley_db;
 pub mod containers;
 pub mod durability;
 pub mod errors;
+pub mod expiry;
 pub mod isolation;
 pub mod keys;
 pub mod processes;

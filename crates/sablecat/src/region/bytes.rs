@@ -8,9 +8,9 @@ use sablecat_os::prefetch::Ahead;
 use super::{BORN_AT, Region};
 use crate::types::FrameId;
 
-/// Cache lines at the start of a page that a search looks at: 128 bytes of header and hints, and six bytes a
-/// record for some 85 records.
-const SEARCH_LINES: usize = 10;
+/// Cache lines at the start of a page that a search looks at, as a rule: 128 bytes of header and hints, and
+/// six bytes a record for some 85 records.
+pub(crate) const SEARCH_LINES: usize = 10;
 
 /// More than this of a page is not fetched ahead: the processor follows by itself.
 const AHEAD_BYTES_MAX: usize = 8192;
@@ -78,13 +78,13 @@ impl Region {
         unsafe { &*self.frame_pointer(frame).as_ptr().cast::<AtomicU32>().add(index) }
     }
 
-    /// Asks the processor to fetch what a search in a frame will look at: header, hints, heads and offsets of
-    /// a page of up to 4 KiB. They come together, instead of one after the other as the search finds out
-    /// where to look.
-    #[inline]
-    pub(crate) fn prefetch(&self, frame: FrameId) {
+    /// Asks the processor to fetch what a search in a frame will look at, so many cache lines: of a B+tree's,
+    /// header, hints, heads and offsets of a page of up to 4 KiB. They come together, instead of one after
+    /// the other as the search finds out where to look.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, frame: FrameId, lines: usize) {
         let start = self.frame_pointer(frame).as_ptr();
-        for line in 0..SEARCH_LINES {
+        for line in 0..lines {
             sablecat_os::prefetch::read(start.wrapping_add(64 * line));
         }
     }

@@ -41,6 +41,7 @@ mod wait;
 
 pub(crate) use berth::{BerthWords, DRAFT_BYTES, Moored, Stage};
 pub(crate) use bitmap::{LEVELS_MAX, Level, divide};
+pub(crate) use bytes::SEARCH_LINES;
 pub(crate) use entry::{BlockWord, EntryWord, PageEntry};
 pub(crate) use frame::{FrameDesc, FrameState};
 pub(crate) use geometry::{

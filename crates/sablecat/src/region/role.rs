@@ -262,11 +262,12 @@ impl Held<'_> {
 impl Drop for Held<'_> {
     #[inline]
     fn drop(&mut self) {
-        // In a child made by fork it is the parent's; of who was taken for dead it is another's.
-        if self.role.queue.region.is_fenced() {
+        // In a child made by fork it is the parent's.
+        if self.role.queue.region.is_inherited() {
             return;
         }
-        // A helper may have ended it.
+        // A helper may have ended it, or who took this process for dead. If not it is let go of in that case
+        // too: who has got it since is known to nobody who would end it.
         self.role.word.release(self.holding);
         self.role.wake();
     }

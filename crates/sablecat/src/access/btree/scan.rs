@@ -11,7 +11,7 @@ use std::ops::Bound;
 
 use super::node::{Leaf, Order, Value};
 use super::{Toward, Tree, damaged, find_edge, find_leaf, find_place, nest};
-use crate::access::scan::{self, Found, Part, Source, Wanted};
+use crate::access::scan::{self, Found, MayGo, Part, Source, Wanted};
 use crate::access::{PageCopy, PageRead};
 use crate::error::Result;
 use crate::pages::header;
@@ -46,13 +46,14 @@ pub(crate) fn reads_same<S: Source + PageRead>(
     stems: &[u8],
     bounds: (Bound<&[u8]>, Bound<&[u8]>),
     (then, now): (&mut S, &mut S),
+    may_go: &MayGo<'_>,
 ) -> Result<bool> {
     let then_tree = find_place(then, tree, stems, |_| {})?.tree;
     let now_tree = find_place(now, tree, stems, |_| {})?.tree;
     if then_tree.root != now_tree.root {
         return Ok(false);
     }
-    scan::reads_same((&then_tree, &now_tree), bounds, (then, now))
+    scan::reads_same((&then_tree, &now_tree), bounds, (then, now), may_go)
 }
 
 /// A leaf and the slots of it not yet handed out from one end.

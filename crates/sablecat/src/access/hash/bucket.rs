@@ -132,6 +132,21 @@ fn cell_bytes(key: &[u8], value: Value<'_>) -> usize {
     CELL_HEADER_BYTES + key.len() + value
 }
 
+/// Whether two keys are the same.
+#[inline(always)]
+fn is_same(one: &[u8], other: &[u8]) -> bool {
+    if one.len() != other.len() || one.len() > 16 {
+        return one == other;
+    }
+    // Most keys are that short: calling what compares any number of bytes would take longer.
+    match (one.first_chunk::<8>(), other.first_chunk::<8>(), one.last_chunk::<8>(), other.last_chunk::<8>()) {
+        (Some(first), Some(other_first), Some(last), Some(other_last)) => {
+            first == other_first && last == other_last
+        }
+        _ => one == other,
+    }
+}
+
 /// A record as a bucket has it.
 pub(super) type Record<'p> = (&'p [u8], Value<'p>);
 
@@ -216,7 +231,7 @@ impl<'p> Bucket<'p> {
             while found != 0 {
                 let slot = lane * LANE + found.trailing_zeros() as usize;
                 // Behind the tags of all records there may be more.
-                if slot < count && self.key(slot) == key {
+                if slot < count && is_same(self.key(slot), key) {
                     return Some(slot);
                 }
                 found &= found - 1;
@@ -311,6 +326,15 @@ impl<'p> BucketMut<'p> {
         value: Value<'_>,
     ) -> std::result::Result<(), BucketFull> {
         let look = self.look();
+        if let (Value::Inline(before), Value::Inline(value)) = (look.value(slot), value)
+            && before.len() == value.len()
+        {
+            let at = look.half(slots_at(look.count()) + SLOT_BYTES * slot)
+                + CELL_HEADER_BYTES
+                + look.key(slot).len();
+            self.bytes[at..at + value.len()].copy_from_slice(value);
+            return Ok(());
+        }
         let (key_len, before) = (look.key(slot).len(), look.bytes_of_cell(slot));
         let place = slots_at(look.count()) + SLOT_BYTES * slot;
         let (cell, gaps) = (look.half(place), look.word(GAPS_AT));

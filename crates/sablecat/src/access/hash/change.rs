@@ -40,11 +40,9 @@ fn joined_bytes_max(bucket: Bucket<'_>) -> usize {
 #[inline(always)]
 pub(crate) fn try_change<W: PageWrite>(
     writer: &mut W,
-    tree: &Tree<'_>,
     page: PageId,
-    (key, value): Change<'_>,
+    (hash, (key, value)): (u64, Change<'_>),
 ) -> Result<Tried> {
-    let hash = hash_of(tree, key);
     let bytes = writer.latched(page)?;
     let bucket = Bucket::new(bytes);
     let place = bucket.find(hash, key);
@@ -82,7 +80,7 @@ fn set(bytes: &mut [u8], hash: u64, (key, value): (&[u8], Value<'_>), place: Opt
 pub(crate) fn change<W: PageWrite>(
     writer: &mut W,
     tree: &Tree<'_>,
-    change: Change<'_>,
+    (hash, change): (u64, Change<'_>),
     last: &mut PageId,
     store: impl FnOnce(&mut W, TreeId, &[u8]) -> Result<PageId>,
 ) -> Result<bool> {
@@ -90,7 +88,6 @@ pub(crate) fn change<W: PageWrite>(
     if nest::is_nested(tree, key, writer.page_size()) {
         return nest::change(writer, tree, key, value, store);
     }
-    let hash = hash_of(tree, key);
     if *last == PageId::NONE || !is_bucket_for(writer.latched(*last)?, tree, hash) {
         *last = find_bucket(writer, tree, hash, |_| {})?;
     }

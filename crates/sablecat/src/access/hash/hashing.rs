@@ -1,8 +1,9 @@
-//! How a database hashes its keys, and orders them by that.
+//! How a database hashes its keys, and orders them by that; and what else a process knows of a table.
 
 use std::cmp::Ordering;
 
 use super::siphash::Seed;
+use super::ways::Ways;
 use crate::access::btree::node::key_bytes_max;
 
 /// How keys are hashed.
@@ -28,6 +29,22 @@ impl Hashing {
     /// How two whole keys are ordered: by their hashes, then by their bytes.
     pub(crate) fn compare(&self, one: &[u8], other: &[u8]) -> Ordering {
         self.hash(one).cmp(&self.hash(other)).then_with(|| one.cmp(other))
+    }
+}
+
+/// A hash table as a process knows it.
+#[derive(Debug)]
+pub(crate) struct Table {
+    /// How its keys are hashed.
+    pub(crate) hashing: Hashing,
+    /// Where they were.
+    pub(super) ways: Ways,
+}
+
+impl Table {
+    /// One of which nothing is remembered yet.
+    pub(crate) fn new(hashing: Hashing) -> Table {
+        Table { hashing, ways: Ways::default() }
     }
 }
 

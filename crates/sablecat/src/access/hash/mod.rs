@@ -44,14 +44,15 @@ mod tags;
 #[cfg(test)]
 mod tests;
 mod verify;
+mod ways;
 mod whole;
 
 pub(super) use beside::change_beside;
 pub(super) use change::{change, try_change};
 pub(super) use estimate::{estimate, estimate_range};
-pub(crate) use hashing::Hashing;
 #[cfg(feature = "seam")]
 pub use hashing::hash_order;
+pub(crate) use hashing::{Hashing, Table};
 pub(super) use scan::{Ends, bound_read, covered, reads_same, wanted};
 pub(crate) use siphash::{SEED_BYTES, Seed};
 pub(super) use verify::verify;
@@ -66,7 +67,7 @@ use super::method::{Order, Tree, Value};
 use super::wrong::{damaged, misplaced, unborn};
 use crate::error::Result;
 use crate::pages::header;
-use crate::types::{PageId, TreeId};
+use crate::types::{Lsn, PageId, TreeId};
 
 /// Makes an empty root.
 pub(super) fn format(bytes: &mut [u8], tree: TreeId, root: PageId) {
@@ -100,9 +101,9 @@ fn is_directory(bytes: &[u8]) -> bool {
 
 /// The hash of a key of a tree.
 #[inline(always)]
-fn hash_of(tree: &Tree<'_>, key: &[u8]) -> u64 {
+pub(super) fn hash_of(tree: &Tree<'_>, key: &[u8]) -> u64 {
     match tree.order {
-        Order::Hashed(hashing) => hashing.hash(key),
+        Order::Hashed(table) => table.hashing.hash(key),
         // A tree whose keys nobody asks for: one that is being freed, or looked through for its pages.
         Order::Bytes | Order::Custom(_) => 0,
     }
@@ -174,33 +175,46 @@ fn find_bucket<R: PageRead>(
     }
 }
 
-/// The page that covers a key.
+/// The page that covers the keys with a hash.
 #[inline(always)]
-pub(super) fn find<R: PageRead>(reader: &R, tree: &Tree<'_>, key: &[u8]) -> Result<PageId> {
-    find_bucket(reader, tree, hash_of(tree, key), |_| {})
+pub(super) fn find<R: PageRead>(reader: &R, tree: &Tree<'_>, hash: u64) -> Result<PageId> {
+    find_bucket(reader, tree, hash, |_| {})
+}
+
+/// The page that covered a hash when it was looked for last, trees having been built anew last at `since`; or
+/// no page. It may be anything by now.
+#[inline(always)]
+pub(super) fn remembered(tree: &Tree<'_>, hash: u64, since: Lsn) -> PageId {
+    match tree.order {
+        Order::Hashed(table) => table.ways.page(hash, since),
+        Order::Bytes | Order::Custom(_) => PageId::NONE,
+    }
+}
+
+/// Remembers a page that was found to cover a hash, and looks so, in a state at or above `since`.
+pub(super) fn remember(tree: &Tree<'_>, hash: u64, (page, bytes): (PageId, &[u8]), since: Lsn) {
+    if let Order::Hashed(table) = tree.order
+        && is_bucket_for(bytes, tree, hash)
+    {
+        table.ways.remember(hash, (page, Bucket::new(bytes).stretch().level), since);
+    }
 }
 
 /// Whether a page of any kind is the bucket of this tree for a hash.
 #[inline(always)]
-fn is_bucket_for(bytes: &[u8], tree: &Tree<'_>, hash: u64) -> bool {
+pub(super) fn is_bucket_for(bytes: &[u8], tree: &Tree<'_>, hash: u64) -> bool {
     header::tree_id(bytes) == tree.id && is_bucket(bytes) && Bucket::new(bytes).stretch().covers(hash)
-}
-
-/// Whether a page of any kind is the bucket of this tree that covers a key.
-#[inline(always)]
-pub(super) fn covers(bytes: &[u8], tree: &Tree<'_>, key: &[u8]) -> bool {
-    is_bucket_for(bytes, tree, hash_of(tree, key))
 }
 
 /// The value of a record in the page that covers its key. A page that does not say that it is a bucket has no
 /// records: nobody but damage leads there.
 #[inline(always)]
-pub(super) fn get<'p>(bytes: &'p [u8], tree: &Tree<'_>, key: &[u8]) -> Option<Value<'p>> {
+pub(super) fn get<'p>(bytes: &'p [u8], (key, hash): (&[u8], u64)) -> Option<Value<'p>> {
     if !is_bucket(bytes) {
         return None;
     }
     let bucket = Bucket::new(bytes);
-    bucket.find(hash_of(tree, key), key).map(|slot| bucket.value(slot))
+    bucket.find(hash, key).map(|slot| bucket.value(slot))
 }
 
 /// Does everything to a page that passed the check, with this key.

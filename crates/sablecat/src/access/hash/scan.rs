@@ -16,7 +16,7 @@ use super::{find_bucket, hash_of, is_bucket_for, nesting};
 use crate::access::PageRead;
 use crate::access::btree::{self, nest, node};
 use crate::access::method::{Tree, Value};
-use crate::access::scan::{Found, PageCopy, Part, ReadBound, Source, Wanted};
+use crate::access::scan::{Found, MayGo, PageCopy, Part, ReadBound, Source, Wanted};
 use crate::access::wrong::damaged;
 use crate::error::Result;
 use crate::pages::header;
@@ -87,20 +87,27 @@ pub(crate) fn reads_same<S: Source + PageRead>(
     stems: &[u8],
     (lower, upper): (Bound<&[u8]>, Bound<&[u8]>),
     (then, now): (&mut S, &mut S),
+    may_go: &MayGo<'_>,
 ) -> Result<bool> {
     if !stems.is_empty() {
-        return btree::reads_same(tree, stems, (lower, upper), (then, now));
+        return btree::reads_same(tree, stems, (lower, upper), (then, now), may_go);
     }
     let bounds = (lower.map(place_of), upper.map(place_of));
     let (mut before, mut after) = (End::default(), End::default());
     loop {
-        let is_more =
-            (before.next_here(tree, bounds, then, true)?, after.next_here(tree, bounds, now, true)?);
-        if is_more == (false, false) {
-            return Ok(true);
-        }
-        if is_more != (true, true) || before.record(true) != after.record(true) {
-            return Ok(false);
+        let is_there = after.next_here(tree, bounds, now, true)?;
+        loop {
+            match (before.next_here(tree, bounds, then, true)?, is_there) {
+                (false, false) => return Ok(true),
+                (false, true) => return Ok(false),
+                (true, true) if before.record(true) == after.record(true) => break,
+                _ => {}
+            }
+            let (key, value) = before.record(true);
+            if !may_go(key, value)? {
+                return Ok(false);
+            }
+            before.pass(true);
         }
         before.pass(true);
         after.pass(true);

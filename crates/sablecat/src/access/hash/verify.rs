@@ -144,8 +144,8 @@ impl<R: PageRead> Walk<'_, R> {
         (self.progress)(1);
         let mut keys = HashSet::new();
         for (slot, (key, value)) in bucket.records().enumerate() {
-            if let Order::Hashed(hashing) = self.tree.order {
-                let hash = hashing.hash(key);
+            if let Order::Hashed(table) = self.tree.order {
+                let hash = table.hashing.hash(key);
                 if !stretch.covers(hash) {
                     self.wrong(page, format!("record {slot} has a hash that the bucket is not for"));
                 } else if bucket.find(hash, key) != Some(slot) {

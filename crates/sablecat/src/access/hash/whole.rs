@@ -3,7 +3,7 @@
 use super::bucket::{Bucket, BucketMut};
 use super::change;
 use super::directory::{Directory, DirectoryMut};
-use super::{is_bucket, is_directory, nesting};
+use super::{hash_of, is_bucket, is_directory, nesting};
 use crate::access::btree::{self, node};
 use crate::access::method::{Tree, Value};
 use crate::access::wrong::damaged;
@@ -42,11 +42,13 @@ impl<'t> Load<'t> {
         let place = tree.place(writer, key)?;
         // What is as long as a stem has no subtree: it is not there.
         let is_there = !place.tree.is_nested(place.rest, writer.page_size()) && {
-            let page = place.tree.find(writer, place.rest)?;
-            writer.read(page, |bytes| place.tree.get(bytes, place.rest).is_some())?
+            let sought = place.sought();
+            let page = place.tree.find(writer, sought)?;
+            writer.read(page, |bytes| place.tree.get(bytes, sought).is_some())?
         };
         self.taken.next_of_any(is_there)?;
-        change::change(writer, &tree, (key, Some(value)), &mut self.last, store).map(drop)
+        let hash = hash_of(&tree, key);
+        change::change(writer, &tree, (hash, (key, Some(value))), &mut self.last, store).map(drop)
     }
 
     pub(crate) fn finish<W: PageWrite>(self, writer: &mut W) -> Result<u64> {

@@ -4,11 +4,11 @@ mod cursor;
 
 pub use cursor::MultiCursor;
 
-use std::ops::Bound;
+use std::ops::{Bound, ControlFlow};
 
 use super::{Bounds, Database, Env, KeyRange, Kind, Range, Read, Record, Write, label};
 use crate::error::{Error, Result};
-use crate::txn::pairs::{BEYOND, END, bounds_of, bounds_of_one, parts, with_end};
+use crate::txn::pairs::{BEYOND, END, bounds_of, bounds_of_one, pair, parts, with_end};
 use crate::txn::{Duplicates, Holds};
 
 /// A database in which a key may have several values: what Berkeley DB calls duplicates.
@@ -57,6 +57,20 @@ impl MultiMap {
     /// As [`Env::database`]; `Invalid` for one that holds something else, or values in the other order.
     pub fn open(env: &Env, name: &str, order: Duplicates) -> Result<MultiMap> {
         MultiMap::of(env.database_holding(name, Holds::Values(order))?, order)
+    }
+
+    /// Adds a value to a key, in a transaction of its own: in its place, if they are sorted, else after all
+    /// others. Nothing is done if they are sorted and the key has it already. Costs less than
+    /// [`MultiMap::insert`] in a transaction, since it need not be known whether that is so.
+    ///
+    /// # Errors
+    /// As [`Database::insert`].
+    pub fn insert_one(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        let (key, value) = (key.as_ref(), value.as_ref());
+        match self.order {
+            Duplicates::Sorted => self.database.insert(pair(key, value), ""),
+            _ => self.database.env().write(|txn| self.insert(txn, key, value).map(drop)),
+        }
     }
 }
 
@@ -163,6 +177,56 @@ impl<O: Kind> MultiMap<O> {
         keys: impl KeyRange,
     ) -> Result<Pairs<S::Lasting<'s>>> {
         self.pairs(from, self.database.bounds(&keys)?)
+    }
+
+    /// Folds some keys, each with each of its values, in order: the fastest way to read many, as
+    /// [`Read::fold`] is. `each` is shown both in place.
+    ///
+    /// ```
+    /// # use std::ops::ControlFlow;
+    /// # use sablecat::{Duplicates, Env, MultiMap};
+    /// # fn main() -> sablecat::Result<()> {
+    /// # let env = Env::in_memory()?;
+    /// let tags = MultiMap::open(&env, "tags", Duplicates::Sorted)?;
+    /// tags.insert_one("beach.jpg", "sea")?;
+    /// tags.insert_one("beach.jpg", "2026")?;
+    /// let bytes = tags.fold(&env, .., 0, |sum, _, tag| ControlFlow::Continue(sum + tag.len()))?;
+    /// assert_eq!(bytes, 7);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Read::fold`]; `Invalid` for a record that is none of such a database.
+    pub fn fold<B>(
+        &self,
+        from: &impl Read<Of = O>,
+        keys: impl KeyRange,
+        initial: B,
+        mut each: impl FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>,
+    ) -> Result<B> {
+        let bounds = bounds_of(self.database.bounds(&keys)?);
+        // The key of the record before, and as it stands there: with most records it goes on.
+        let (mut key, mut begin, mut wrong) = (Vec::new(), Vec::new(), None);
+        let folded = from.fold(&self.database, bounds, initial, |so_far, record, value| {
+            if begin.is_empty() || !record.starts_with(&begin) {
+                let rest_bytes = match parts(record) {
+                    Ok((next, rest)) => {
+                        key = next;
+                        rest.len()
+                    }
+                    Err(error) => {
+                        wrong = Some(error);
+                        return ControlFlow::Break(so_far);
+                    }
+                };
+                begin.clear();
+                begin.extend_from_slice(&record[..record.len() - rest_bytes]);
+            }
+            let value = if self.order == Duplicates::Sorted { &record[begin.len()..] } else { value };
+            each(so_far, &key, value)
+        })?;
+        wrong.map_or(Ok(folded), Err)
     }
 
     fn pairs<'s, S: Read<Of = O>>(&self, from: &'s S, keys: Bounds) -> Result<Pairs<S::Lasting<'s>>> {

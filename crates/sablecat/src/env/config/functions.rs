@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
+use crate::txn::lapse::{self, BY_EXPIRY};
 
 /// Takes the index keys that an extractor finds in a record.
 ///
@@ -75,16 +76,36 @@ impl fmt::Debug for Nullifier {
 }
 
 /// What a program has given for the indices of an environment, by name.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Functions {
+    /// The one that the index of records that expire is kept by.
+    by_expiry: Arc<Extractor>,
     pub(crate) extractors: HashMap<String, Arc<Extractor>>,
     pub(crate) nullifiers: HashMap<String, Arc<Nullifier>>,
+}
+
+impl Default for Functions {
+    fn default() -> Functions {
+        let by_expiry = |_: &[u8], value: &[u8], keys: &mut IndexKeys| {
+            if let Some(expires) = lapse::expires(value).filter(|&expires| expires != 0) {
+                keys.push(lapse::index_key(expires));
+            }
+        };
+        Functions {
+            by_expiry: Arc::new(Extractor(Box::new(by_expiry))),
+            extractors: HashMap::new(),
+            nullifiers: HashMap::new(),
+        }
+    }
 }
 
 impl Functions {
     /// # Errors
     /// `Invalid`, and what to do.
     pub(crate) fn extractor(&self, name: &str, index: &str) -> Result<&Arc<Extractor>> {
+        if name == BY_EXPIRY {
+            return Ok(&self.by_expiry);
+        }
         self.extractors.get(name).ok_or_else(|| missing("extractor", name, index))
     }
 

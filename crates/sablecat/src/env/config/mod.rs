@@ -1,9 +1,11 @@
 //! What an environment can be told when it is opened, and what it does when it is told nothing.
 
 pub(in crate::env) mod functions;
+mod wall_clock;
 
 pub use functions::IndexKeys;
 pub(crate) use functions::{Extractor, Functions, Nullifier};
+pub(crate) use wall_clock::WallClock;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -50,6 +52,10 @@ pub(crate) struct Config {
     pub(crate) flush_interval: Duration,
     pub(crate) checkpoint_interval: Duration,
     pub(crate) checkpoint_log_bytes: u64,
+    /// How often housekeeping sweeps what has expired.
+    pub(crate) sweep_interval: Duration,
+    /// By which records expire.
+    pub(crate) clock: WallClock,
     pub(crate) changes_lag_max: u64,
     pub(crate) lock_timeout: Duration,
     pub(crate) deadlock_policy: DeadlockPolicy,
@@ -115,6 +121,8 @@ impl Default for Config {
             flush_interval: Duration::from_millis(50),
             checkpoint_interval: Duration::from_secs(60),
             checkpoint_log_bytes: 128 << 20,
+            sweep_interval: Duration::from_secs(1),
+            clock: WallClock::default(),
             changes_lag_max: 1 << 30,
             lock_timeout: Duration::from_secs(10),
             deadlock_policy: DeadlockPolicy::default(),

@@ -20,8 +20,9 @@ use super::{Asked, Databases, Named, seen_as};
 use crate::access::Method;
 use crate::error::{Error, ErrorKind, Result};
 use crate::txn::catalog::{self, CatalogEntry, catalog_tree};
+use crate::txn::lapse::BY_EXPIRY;
 use crate::txn::relation::{FUNCTION_NAME_BYTES_MAX, Related as RelatedTo};
-use crate::txn::{IndexInfo, Known, OnRemove, TreeRef, View};
+use crate::txn::{Holds, IndexInfo, Known, OnRemove, TreeRef, View};
 use crate::types::TreeId;
 
 /// What a transaction does about which databases are indices of which.
@@ -189,6 +190,11 @@ impl EnvTxn<'_> {
                     "the index {name:?} {what} {database:?}, which is an index itself"
                 )));
             }
+            if entry.holds == Holds::Expiring && info.extractor != BY_EXPIRY {
+                return Err(Error::invalid(format!(
+                    "the index {name:?} {what} {database:?}, whose records expire: it would go on finding what has"
+                )));
+            }
             if entry.comparator.is_some() {
                 return Err(Error::invalid(format!(
                     "the index {name:?} {what} {database:?}, which is ordered by a comparator: that may take several keys for one, which an index \
@@ -198,6 +204,7 @@ impl EnvTxn<'_> {
             Ok(())
         };
         check(&info.primary, "is to be of")?;
+        self.check_by_expiry(name, info)?;
         let functions = &self.core.config.functions;
         functions.extractor(&info.extractor, name)?;
         let mut names = vec![&info.extractor];
@@ -215,6 +222,22 @@ impl EnvTxn<'_> {
             )));
         }
         Ok(())
+    }
+
+    /// Refuses an index by time that is none: of a database whose records do not expire, or that demands
+    /// something of them.
+    fn check_by_expiry(&self, name: &str, info: &IndexInfo) -> Result<()> {
+        let is_of_expiring = || {
+            Ok::<_, Error>(
+                self.records.entry(&info.primary)?.is_some_and(|entry| entry.holds == Holds::Expiring),
+            )
+        };
+        if info.extractor != BY_EXPIRY || !info.unique && info.references.is_none() && is_of_expiring()? {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "the index {name:?} by the extractor {BY_EXPIRY:?}, which is that of records that expire alone (Expiring::open makes it)"
+        )))
     }
 
     /// Makes the entries of an index for all records that there are.

@@ -6,10 +6,12 @@
 
 pub(in crate::env) mod indexing;
 pub(in crate::env) mod indices;
+mod sweeping;
 pub(in crate::env) mod transaction;
 
 pub(crate) use indexing::Written;
 pub(crate) use indices::{entries_of, key_of, leads_nowhere};
+pub(in crate::env) use sweeping::Upcoming;
 pub(crate) use transaction::EnvTxn;
 
 use std::cmp::Ordering;
@@ -85,7 +87,7 @@ impl Named {
 
     /// What its keys are ordered by; none: by bytes.
     pub(crate) fn comparator(&self) -> Option<&str> {
-        let comparator = self.tree.comparator.as_ref().filter(|comparator| comparator.hashing.is_none());
+        let comparator = self.tree.comparator.as_ref().filter(|comparator| comparator.table.is_none());
         comparator.map(|comparator| comparator.name.as_str())
     }
 

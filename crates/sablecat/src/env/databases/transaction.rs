@@ -30,7 +30,7 @@ use super::{Asked, Databases, Named, check_asked, seen_as};
 use crate::access::Scan;
 use crate::error::{Error, ErrorKind, Result};
 use crate::txn::catalog::{self, CatalogEntry, catalog_tree, former_key, note_key};
-use crate::txn::{Durability, Known, Options, Position, Presence, State, Transaction, TreeRef};
+use crate::txn::{Durability, Known, Options, Position, Presence, State, Transaction, TreeRef, View};
 use crate::types::{Lsn, TreeId};
 
 /// A database that a transaction has made and not committed.
@@ -103,6 +103,11 @@ impl<'e> EnvTxn<'e> {
         self.core
     }
 
+    /// Its time, by which records have expired or not.
+    pub(crate) fn time(&self) -> u64 {
+        self.records.time(|| self.core.config.clock.now())
+    }
+
     /// The tree of a database, if the transaction has that.
     ///
     /// # Errors
@@ -156,6 +161,18 @@ impl<'e> EnvTxn<'e> {
         catalog::check_name(name)?;
         let Some(value) = self.records.get_owned(&catalog_tree(), name.as_bytes())? else { return Ok(None) };
         self.found(name, &CatalogEntry::decode(name.as_bytes(), &value)?).map(Some)
+    }
+
+    /// The name of the index that a database has by an extractor, if it has one.
+    pub(crate) fn index_by(&self, name: &str, extractor: &str) -> Result<Option<String>> {
+        let Some(entry) = self.records.entry(name)? else { return Ok(None) };
+        for index in entry.relations.indices {
+            let info = self.records.entry(&index.name)?.and_then(|entry| entry.relations.index);
+            if info.is_some_and(|info| info.extractor == extractor) {
+                return Ok(Some(index.name));
+            }
+        }
+        Ok(None)
     }
 
     /// Opens a database, or creates it as it is asked for.

@@ -77,7 +77,8 @@ impl Core {
 
     /// Writes everything again that is enciphered with older keys, by checkpoints.
     pub(crate) fn encipher_anew(&self) -> Result<EncipherReport> {
-        self.keyring()?;
+        // What older keys are is told by the newest: another process may have added that just now.
+        self.keyring()?.learn()?;
         let pages = &self.kernel.pages;
         if pages.volume().is_some_and(|volume| volume.superblock().retains()) {
             return Err(Error::new(

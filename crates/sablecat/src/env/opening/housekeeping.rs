@@ -1,7 +1,8 @@
 //! The housekeeping thread: hands the log to the operating system and flushes it every interval, prepares the
 //! next log segment, and writes checkpoints when the interval has passed or the log has grown enough. When
 //! nothing was logged for an interval, it goes on with making the volume smaller, if there is something to
-//! gain, and gives back the log's spare segments.
+//! gain, and gives back the log's spare segments. Now and then it sweeps some of the records that have
+//! expired.
 //!
 //! Errors do not end it: what went wrong poisons the log or the volume, and the next commit reports it.
 //!
@@ -17,11 +18,13 @@
 //! dirty pages themselves.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, TryLockError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::Core;
+use crate::env::config::Mode;
+use crate::env::databases::Upcoming;
 use crate::env::mutex::lock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::pages::{Bell, Participant};
@@ -37,6 +40,7 @@ const CLEANER_SLEEP: Duration = Duration::from_secs(1);
 pub(in crate::env) struct Keeper {
     threads: Mutex<Vec<JoinHandle<()>>>,
     done: Mutex<Done>,
+    sweeping: Mutex<Sweeping>,
     /// Who had the role when this process last wanted it.
     other: Watch,
     /// When this process last made sure that others know that it lives, in milliseconds of the monotonic
@@ -56,11 +60,28 @@ struct Done {
     checkpoint: Duration,
 }
 
+/// What of records that expire was swept.
+#[derive(Debug)]
+struct Sweeping {
+    /// When, by the monotonic clock.
+    at: Duration,
+    /// Not all that there was.
+    is_more: bool,
+    upcoming: Upcoming,
+}
+
 impl Default for Keeper {
     fn default() -> Keeper {
         let now = sablecat_os::clock::monotonic();
         let done = Mutex::new(Done { flush: now, checkpoint: now });
-        Keeper { threads: Mutex::default(), done, other: Watch::default(), asked: AtomicU64::new(0) }
+        let sweeping = Mutex::new(Sweeping { at: now, is_more: false, upcoming: Upcoming::default() });
+        Keeper {
+            threads: Mutex::default(),
+            done,
+            sweeping,
+            other: Watch::default(),
+            asked: AtomicU64::new(0),
+        }
     }
 }
 
@@ -120,12 +141,13 @@ impl Core {
     /// Does what is due; nothing if another thread or process is at it.
     pub(crate) fn keep_house(&self) -> Result<()> {
         let done = self.do_what_is_due();
-        // Last: it commits, and nothing that is due waits for those whom a commit may wait for.
+        // Last: they commit, and nothing that is due waits for those whom a commit may wait for.
         self.kernel.free_pages_later();
-        done
+        if done? { self.sweep_if_due() } else { Ok(()) }
     }
 
-    fn do_what_is_due(&self) -> Result<()> {
+    /// Whether it was this process's to do.
+    fn do_what_is_due(&self) -> Result<bool> {
         let log = &self.kernel.log;
         let now = sablecat_os::clock::monotonic().as_millis() as u64;
         if now.saturating_sub(self.keeper.asked.load(Ordering::Relaxed)) >= ASK_EVERY {
@@ -135,7 +157,7 @@ impl Core {
         let seat = self.kernel.pages.participants.sit()?;
         // Before anything that might wait for the dead.
         self.kernel.reap_now_and_then(&seat);
-        let Some(_keeper) = self.take_house(&seat) else { return Ok(()) };
+        let Some(_keeper) = self.take_house(&seat) else { return Ok(false) };
         let mut done = lock(&self.keeper.done);
         let caller = caller(&self.kernel.pages, seat.number());
         // One failure does not keep the rest from being done: a checkpoint may be what makes room for the
@@ -159,7 +181,25 @@ impl Core {
         } else {
             Ok(())
         };
-        prepared.and(written).and(checkpointed)
+        prepared.and(written).and(checkpointed).map(|()| true)
+    }
+
+    /// Sweeps some of what has expired, unless another thread is at it.
+    fn sweep_if_due(&self) -> Result<()> {
+        let mut sweeping = match self.keeper.sweeping.try_lock() {
+            Ok(sweeping) => sweeping,
+            // A program's clock has panicked; there is nothing half done.
+            Err(TryLockError::Poisoned(sweeping)) => sweeping.into_inner(),
+            Err(TryLockError::WouldBlock) => return Ok(()),
+        };
+        let now = sablecat_os::clock::monotonic();
+        let is_due = sweeping.is_more || now.saturating_sub(sweeping.at) >= self.config.sweep_interval;
+        if !is_due || self.mode != Mode::Transactional {
+            return Ok(());
+        }
+        (sweeping.at, sweeping.is_more) = (now, false);
+        sweeping.is_more = self.sweep_some(&mut sweeping.upcoming)?;
+        Ok(())
     }
 
     /// The role of who keeps house, if nobody has it; or from another process that has had it for long: it is

@@ -3,7 +3,7 @@
 
 use super::Pool;
 use crate::error::Result;
-use crate::region::{BlockWord, EntryWord, FrameState};
+use crate::region::{BlockWord, EntryWord, FrameState, SEARCH_LINES};
 use crate::types::{BlockId, FrameId, PageId};
 
 impl Pool {
@@ -16,7 +16,7 @@ impl Pool {
     /// Asks the processor to fetch what a search in a frame will look at.
     #[inline]
     pub(in crate::pages) fn prefetch(&self, frame: FrameId) {
-        self.region.prefetch(frame);
+        self.region.prefetch(frame, SEARCH_LINES);
     }
 
     /// Takes the block from the version in a frame, which is to be changed.

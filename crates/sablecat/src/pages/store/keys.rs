@@ -13,8 +13,8 @@ impl Store {
     /// Has this process look for new keys when another says that there are some.
     pub(in crate::pages) fn watch_keys(&self) {
         let Some(keys) = self.volume.as_ref().and_then(|volume| volume.keyring()) else { return };
-        let region = Arc::clone(&self.region);
-        keys.watch(move || region.header().keys.0.load(Ordering::Acquire));
+        let (region, own) = (Arc::clone(&self.region), Arc::clone(&self.region));
+        keys.watch(move || region.header().keys.0.load(Ordering::Acquire), move || own.check_fence());
     }
 }
 

@@ -20,7 +20,7 @@ use super::Visibility;
 use crate::error::{Error, ErrorKind, Result};
 use crate::pages::participants::Participant;
 use crate::pages::pool::frames::FRAMES_WANTED;
-use crate::region::{ANY_FRAME, PageEntry, Slot};
+use crate::region::{ANY_FRAME, PageEntry, SEARCH_LINES, Slot};
 use crate::types::{FrameId, Lsn, PageId};
 
 /// It sweeps for them when it has fewer than this: not none, so that those which wait for operations in
@@ -71,7 +71,18 @@ impl Snapshot<'_> {
     /// is that page.
     #[inline]
     pub(crate) fn is_resident(&mut self, page: PageId, is_it: impl FnOnce(&[u8]) -> bool) -> bool {
-        page != PageId::NONE && self.look_at_current(page) && is_it(self.looked_at())
+        self.is_resident_with(page, SEARCH_LINES, is_it)
+    }
+
+    /// The same, where a search looks at so many cache lines at the page's start.
+    #[inline(always)]
+    pub(crate) fn is_resident_with(
+        &mut self,
+        page: PageId,
+        lines: usize,
+        is_it: impl FnOnce(&[u8]) -> bool,
+    ) -> bool {
+        page != PageId::NONE && self.look_at_current(page, lines) && is_it(self.looked_at())
     }
 
     /// The page that was looked at last.
@@ -105,7 +116,7 @@ impl Snapshot<'_> {
     /// Looks at the version of a page that the snapshot sees.
     #[inline]
     fn look_at(&self, page: PageId) -> Result<()> {
-        if self.look_at_current(page) { Ok(()) } else { self.look_back(page) }
+        if self.look_at_current(page, SEARCH_LINES) { Ok(()) } else { self.look_back(page) }
     }
 
     #[cold]
@@ -120,12 +131,12 @@ impl Snapshot<'_> {
     /// All addresses are known before the light fence, behind which nothing that was loaded before is known
     /// to the compiler any more.
     #[inline(always)]
-    fn look_at_current(&self, page: PageId) -> bool {
+    fn look_at_current(&self, page: PageId, lines: usize) -> bool {
         let Operation { pages, me } = self.operation;
         let (region, at) = (&*pages.region, self.at);
         let entry = region.entry(page);
         let frame = entry.word().frame();
-        region.prefetch(frame);
+        region.prefetch(frame, lines);
         let (bytes, born) = (region.frame_pointer(frame), region.born(frame));
         self.bytes.set(region.frame_pointer(FrameId::NONE));
         let slot = me.slot();
@@ -162,6 +173,26 @@ impl Snapshot<'_> {
 }
 
 impl Visibility {
+    /// Asks the processor to fetch what a search in a page will look at, so many cache lines at its start, if
+    /// the page is in memory: for who is about to begin an operation.
+    #[inline(always)]
+    pub(crate) fn foresee(&self, page: PageId, lines: usize) {
+        if page != PageId::NONE {
+            self.region.prefetch(self.region.entry(page).word().frame(), lines);
+        }
+    }
+
+    /// As [`Visibility::foresee`], and what is looked at of a page that is to be changed.
+    #[inline(always)]
+    pub(crate) fn foresee_change(&self, page: PageId, lines: usize) {
+        if page != PageId::NONE {
+            let frame = self.region.entry(page).word().frame();
+            self.region.prefetch(frame, lines);
+            let described: *const _ = self.region.frame(frame);
+            prefetch::read(described.cast());
+        }
+    }
+
     /// Begins an operation without a pin, which may look at anything.
     #[inline]
     pub(crate) fn enter<'a>(&'a self, me: &'a Participant) -> Operation<'a> {

@@ -125,6 +125,8 @@ impl Volume {
     ) -> Result<Volume> {
         let how = Opening { direct, read_only: false, alone: true, declared, encryption };
         let mut volume = Volume::begin(disk, path, how)?;
+        // Flushed with the superblock.
+        volume.keys.iter().try_for_each(|keys| keys.write_again())?;
         volume.make_sure()?;
         volume.mend_keys()?;
         volume.add(disk, direct, declared)?;

@@ -17,8 +17,9 @@
 
 use std::sync::Arc;
 
+use super::lapse::BY_EXPIRY;
 use super::relation::Relations;
-use super::{Comparator, Holds, Key, TreeRef, note_key};
+use super::{Comparator, Holds, Key, Lapse, TreeRef, note_key};
 use crate::access::hash::{Hashing, Seed};
 use crate::access::{KeyRule, Method};
 use crate::error::{Error, Result};
@@ -303,7 +304,17 @@ impl CatalogEntry {
             keys,
             presence: None,
             follower: None,
+            lapse: self.lapse(),
         })
+    }
+
+    /// Whether its records lapse.
+    fn lapse(&self) -> Lapse {
+        match &self.relations.index {
+            Some(index) if index.extractor == BY_EXPIRY => Lapse::Entries,
+            None if self.holds == Holds::Expiring => Lapse::Records,
+            _ => Lapse::Never,
+        }
     }
 
     /// The tree of a note. What is done with it looks at pages, not keys, so neither order nor placement
@@ -465,7 +476,7 @@ mod tests {
         let bytes = entry.encode();
         assert_eq!(CatalogEntry::decode(b"d", &bytes).unwrap(), entry);
         let order = entry.order(b"d", None, 512).unwrap().expect("it has one");
-        assert_eq!(order.hashing, Some(Hashing::new(seed, 512)));
+        assert_eq!(order.table.as_ref().map(|table| table.hashing), Some(Hashing::new(seed, 512)));
         assert!(
             CatalogEntry::new(TreeId(17), VolumeId::MAIN, Method::Btree)
                 .order(b"d", None, 512)

@@ -6,6 +6,7 @@
 //!         numbers   3 | flags u8: 1 of one length | record's bytes u32 | pad u8
 //!         globals   4
 //!         numbers that close up  5 | flags u8: 1 of one length | record's bytes u32 | pad u8
+//!         expiring  6
 //! ```
 //!
 //! Nothing is done by it: which records there are, and what they mean, the handles know (api/multi.rs,
@@ -50,6 +51,8 @@ pub enum Holds {
     },
     /// Globals: [`Globals`](crate::globals::Globals).
     Globals,
+    /// Records each of which may be gone from a time on: [`Expiring`](crate::Expiring).
+    Expiring,
 }
 
 /// In which order the values of a key are.
@@ -66,6 +69,7 @@ const QUEUE: u8 = 2;
 const NUMBERS: u8 = 3;
 const GLOBALS: u8 = 4;
 const RENUMBERED: u8 = 5;
+const EXPIRING: u8 = 6;
 
 const SORTED: u8 = 0;
 const INSERTED: u8 = 1;
@@ -85,6 +89,7 @@ impl Holds {
             Holds::Numbers { record_bytes, pad } => Some(encode_numbers(NUMBERS, record_bytes, pad)),
             Holds::Renumbered { record_bytes, pad } => Some(encode_numbers(RENUMBERED, record_bytes, pad)),
             Holds::Globals => Some(vec![GLOBALS]),
+            Holds::Expiring => Some(vec![EXPIRING]),
         }
     }
 
@@ -103,6 +108,7 @@ impl Holds {
                 }
             }
             [GLOBALS] => Holds::Globals,
+            [EXPIRING] => Holds::Expiring,
             _ => return None,
         })
     }
@@ -119,7 +125,7 @@ impl Holds {
 
     /// Whether its records must be in the order of their keys.
     pub(crate) fn needs_order(self) -> bool {
-        self != Holds::Records
+        !matches!(self, Holds::Records | Holds::Expiring)
     }
 }
 
@@ -147,6 +153,7 @@ impl fmt::Display for Holds {
             }
             Holds::Renumbered { record_bytes: None, .. } => f.write_str("records whose numbers close up"),
             Holds::Globals => f.write_str("globals"),
+            Holds::Expiring => f.write_str("records that expire"),
         }
     }
 }
@@ -166,6 +173,7 @@ mod tests {
             Holds::Renumbered { record_bytes: Some(7), pad: b'.' },
             Holds::Renumbered { record_bytes: None, pad: 0 },
             Holds::Globals,
+            Holds::Expiring,
         ];
         assert_eq!(Holds::Records.encode(), None);
         assert_eq!(all[2].encode().as_deref(), Some(&[2, 4, 3, 2, 1, 7][..]));

@@ -30,6 +30,7 @@
 pub(in crate::txn) mod entry;
 pub(crate) mod follow;
 mod holds;
+pub(crate) mod lapse;
 pub(crate) mod meaning;
 pub(crate) mod presence;
 pub(crate) mod relation;
@@ -37,6 +38,7 @@ pub(in crate::txn) mod tree;
 
 pub(crate) use entry::{CatalogEntry, Listed, OPTION_BYTES_MAX};
 pub use holds::{Duplicates, Holds};
+pub(crate) use lapse::Lapse;
 pub(crate) use presence::{Known, Looked, Presence};
 pub use relation::{IndexInfo, OnRemove};
 pub(in crate::txn) use tree::check_record;
@@ -70,6 +72,7 @@ pub(crate) fn catalog_tree() -> TreeRef {
         keys,
         presence,
         follower,
+        lapse: Lapse::Never,
     }
 }
 

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::follow::Follow;
+use super::lapse::Lapse;
 use super::presence::{Presence, State};
-use crate::access::hash::Hashing;
+use crate::access::hash::{Hashing, Table};
 use crate::access::{Home, KeyRule, Method, Order, Tree};
 use crate::error::{Error, Result};
 use crate::types::{PageId, TreeId, VolumeId};
@@ -25,6 +26,8 @@ pub(crate) struct TreeRef {
     pub(crate) presence: Option<Arc<Presence>>,
     /// Who follows its records; none: nobody.
     pub(crate) follower: Option<Arc<dyn Follow>>,
+    /// Whether its records lapse.
+    pub(crate) lapse: Lapse,
 }
 
 /// A user's order of keys, by the name that the catalog remembers it under; or that of a hash table.
@@ -32,7 +35,7 @@ pub(crate) struct Comparator {
     pub(crate) name: String,
     pub(crate) compare: CompareFn,
     /// It is none of a user's, but that of a hash table.
-    pub(crate) hashing: Option<Hashing>,
+    pub(crate) table: Option<Table>,
 }
 
 impl Comparator {
@@ -41,13 +44,13 @@ impl Comparator {
         name: &str,
         compare: impl Fn(&[u8], &[u8]) -> std::cmp::Ordering + Send + Sync + 'static,
     ) -> Comparator {
-        Comparator { name: name.to_owned(), compare: Box::new(compare), hashing: None }
+        Comparator { name: name.to_owned(), compare: Box::new(compare), table: None }
     }
 
     /// The order of a hash table.
     pub(crate) fn by_hash(hashing: Hashing) -> Comparator {
         let compare = move |one: &[u8], other: &[u8]| hashing.compare(one, other);
-        Comparator { hashing: Some(hashing), ..Comparator::new("", compare) }
+        Comparator { table: Some(Table::new(hashing)), ..Comparator::new("", compare) }
     }
 }
 
@@ -71,8 +74,8 @@ impl TreeRef {
     #[inline]
     pub(crate) fn tree(&self) -> Tree<'_> {
         let order = match &self.comparator {
-            Some(comparator) => match &comparator.hashing {
-                Some(hashing) => Order::Hashed(hashing),
+            Some(comparator) => match &comparator.table {
+                Some(table) => Order::Hashed(table),
                 None => Order::Custom(&*comparator.compare),
             },
             None => Order::Bytes,

@@ -7,7 +7,7 @@
 //! A page changed in place loses the block that held it (a checkpoint frees it, if a checkpoint has named it)
 //! and is written to another one when it is evicted or captured.
 
-use crate::access::{Bounds, Change, PageRead, PageWrite, Tree, Tried, check_different, form_blank, long};
+use crate::access::{Bounds, PageRead, PageWrite, Sought, Tree, Tried, check_different, form_blank, long};
 use crate::error::Result;
 use crate::pages::{Alone, InHand, Pages, Participant};
 use crate::txn::catalog::check_record;
@@ -65,47 +65,75 @@ impl<'a> Direct<'a> {
     /// Sets or removes a record. False if there was nothing to remove.
     #[inline]
     pub(crate) fn change(&mut self, tree: &Tree<'_>, key: &[u8], value: Option<&[u8]>) -> Result<bool> {
-        // What is in no frame may have been freed.
-        let hint = Some(self.me.hints.of(tree.id))
-            .filter(|&hint| hint != PageId::NONE && self.alone.is_resident(hint))
-            .unwrap_or(PageId::NONE);
-        // Setting is tried first in the page that covers the key; removing is not: what was tried may have been
-        // done. What counts its records nearly always changes more.
-        if value.is_some() && !tree.method.counts() && !tree.is_nested(key, self.page_size()) {
-            let page = self.covering(tree, key, hint)?;
-            if tree.try_change(self, page, (key, value))? == Tried::Done {
-                return Ok(true);
-            }
-            return self.change_with_structure(tree, (key, value), page);
-        }
-        self.change_with_structure(tree, (key, value), hint)
+        self.change_sought(tree, (tree.sought(key), value))
     }
 
-    /// The page that covers a key that is not nested: the hint, if it is a page and does.
+    /// As [`Direct::change`].
     #[inline]
-    fn covering(&mut self, tree: &Tree<'_>, key: &[u8], hint: PageId) -> Result<PageId> {
-        if hint != PageId::NONE && tree.covers(self.alone.bytes(hint)?, key) {
-            return Ok(hint);
+    pub(crate) fn change_sought(
+        &mut self,
+        tree: &Tree<'_>,
+        (sought, value): (Sought<'_>, Option<&[u8]>),
+    ) -> Result<bool> {
+        let remembered = match tree.remembers() {
+            true => tree.remembered(sought, self.pages.leaves_since()),
+            false => self.me.hints.of(tree.id),
+        };
+        // What is in no frame may have been freed.
+        let hint = Some(remembered)
+            .filter(|&hint| hint != PageId::NONE && self.alone.is_resident(hint))
+            .unwrap_or(PageId::NONE);
+        // Setting is tried first in the page that covers the key; removing is not: what was tried may have
+        // been done. What counts its records nearly always changes more.
+        if value.is_some() && !tree.method.counts() && !tree.is_nested(sought.key, self.page_size()) {
+            let Some(page) = self.covering(tree, sought, hint)? else {
+                // It is damaged, and what is wrong with it is found on the way.
+                return self.change_with_structure(tree, (sought, value), PageId::NONE);
+            };
+            if tree.try_change(self, page, (sought, value))? == Tried::Done {
+                return Ok(true);
+            }
+            return self.change_with_structure(tree, (sought, value), page);
         }
-        let page = tree.find(self, key)?;
-        self.me.hints.remember(tree.id, page);
-        Ok(page)
+        self.change_with_structure(tree, (sought, value), hint)
+    }
+
+    /// The page that covers a key that is not nested: the hint, if it is a page and does. None: the one that
+    /// should does not.
+    #[inline]
+    fn covering(&mut self, tree: &Tree<'_>, sought: Sought<'_>, hint: PageId) -> Result<Option<PageId>> {
+        if hint != PageId::NONE && tree.covers(self.alone.bytes(hint)?, sought) {
+            return Ok(Some(hint));
+        }
+        let page = tree.find(self, sought)?;
+        self.remember(tree, sought, page)?;
+        Ok((!tree.remembers() || tree.covers(self.alone.bytes(page)?, sought)).then_some(page))
+    }
+
+    /// Remembers the page that a key was in.
+    fn remember(&mut self, tree: &Tree<'_>, sought: Sought<'_>, page: PageId) -> Result<()> {
+        if tree.remembers() {
+            tree.remember(sought, (page, self.alone.bytes(page)?), self.pages.leaves_since());
+        } else {
+            self.me.hints.remember(tree.id, page);
+        }
+        Ok(())
     }
 
     /// Sets or removes a record, whatever has to change for it. The hint is a page, if it is any.
     fn change_with_structure(
         &mut self,
         tree: &Tree<'_>,
-        (key, value): Change<'_>,
+        (sought, value): (Sought<'_>, Option<&[u8]>),
         hint: PageId,
     ) -> Result<bool> {
-        let home = tree.home.of_key(key);
+        let home = tree.home.of_key(sought.key);
         let mut page = hint;
-        let done = tree.change(self, (key, value), &mut page, |direct, within, value| {
+        let done = tree.change(self, (sought, value), &mut page, |direct, within, value| {
             direct.store_long((within, home), value)
         })?;
         if page != PageId::NONE && page != hint {
-            self.me.hints.remember(tree.id, page);
+            self.remember(tree, sought, page)?;
         }
         Ok(done)
     }

@@ -89,7 +89,7 @@ impl Kernel {
         durability: Durability,
     ) -> Result<Option<u64>> {
         let find = |view: &Tree<'_>, at, me: &Participant| {
-            Ok(Some((self.locate(view, LAST, at, me)?, Cow::Borrowed(LAST))))
+            Ok(Some((self.locate(view, view.sought(LAST), at, me)?, Cow::Borrowed(LAST))))
         };
         self.change_end(tree, durability, find, |changes, view, page, log| {
             let me = changes.participant().number();
@@ -97,7 +97,9 @@ impl Kernel {
                 return Ok(None);
             };
             let key = number.to_be_bytes();
-            let Tried::Done = view.try_change(changes, page, (&key, Some(record)))? else { return Ok(None) };
+            let Tried::Done = view.try_change(changes, page, (view.sought(&key), Some(record)))? else {
+                return Ok(None);
+            };
             log.put(tree.id, &key, record);
             Ok(Some(Prepared::new(number, turn(tree.id, number / BATCH))))
         })
@@ -149,7 +151,7 @@ impl Kernel {
                 prepared.locks += 1;
             }
             if first.is_highest {
-                let mark = (&first.key[..], Some(&[][..]));
+                let mark = (view.sought(&first.key), Some(&[][..]));
                 let Tried::Done = view.try_change(changes, page, mark)? else { return Ok(None) };
                 log.put(tree.id, &first.key, &[]);
             } else {
@@ -169,10 +171,11 @@ impl Kernel {
         let mut least = Cow::Borrowed(FIRST);
         for _ in 0..LEAVES {
             // What is remembered is the first leaf, which stays that.
+            let sought = view.sought(&least);
             let page = if least.is_empty() {
-                self.locate(view, &least, at, me)?
+                self.locate(view, sought, at, me)?
             } else {
-                self.pages.operate(me, || view.find(&self.pages.at_pin(me, at)?, &least))?
+                self.pages.operate(me, || view.find(&self.pages.at_pin(me, at)?, sought))?
             };
             let next = self.pages.operate(me, || {
                 self.pages.at_pin(me, at)?.show(page, |leaf| {
@@ -284,7 +287,7 @@ impl Kernel {
         let view = tree.tree();
         let mut changes = Changes::new(&self.pages, me, at);
         let leaf = changes.latched(page)?;
-        if !view.covers(leaf, &key) {
+        if !view.covers(leaf, view.sought(&key)) {
             me.hints.forget(tree.id);
             return self.check_moved(tree.id, page, leaf, at).map(|()| Attempt::Moved);
         }

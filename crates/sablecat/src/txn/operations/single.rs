@@ -7,7 +7,7 @@
 //! 5, copy 46, change 30, record and checksum 20, commit step 30: 150 ns in order, 300 at random.
 
 use super::Kernel;
-use crate::access::{Change, PageRead, PageWrite, Tree, Tried, Value};
+use crate::access::{Change, PageRead, PageWrite, Sought, Tree, Tried, Value};
 use crate::error::{ErrorKind, Result};
 use crate::log::{Kind, RecordBuilder};
 use crate::pages::{Participant, header};
@@ -29,13 +29,19 @@ pub(crate) enum RecordChange<'a> {
 }
 
 impl<'a> RecordChange<'a> {
+    /// The value that is set.
+    #[inline]
+    fn value(self) -> Option<&'a [u8]> {
+        match self {
+            RecordChange::Put(value) => Some(value),
+            RecordChange::Remove => None,
+        }
+    }
+
     /// The change of the record with a key, as the access methods want it.
     #[inline]
     fn of(self, key: &'a [u8]) -> Change<'a> {
-        match self {
-            RecordChange::Put(value) => (key, Some(value)),
-            RecordChange::Remove => (key, None),
-        }
+        (key, self.value())
     }
 }
 
@@ -90,10 +96,12 @@ impl Kernel {
         if self.is_nested(&view, key) {
             return Ok(None);
         }
+        let sought = view.sought(key);
+        self.foresee(&view, sought);
         self.read_newest(|seat| {
             self.pages.operate(seat, || {
                 let mut snapshot = self.pages.snapshot(seat);
-                self.look_up(&mut snapshot, &view, key, |value| match value {
+                self.look_up(&mut snapshot, &view, sought, |value| match value {
                     Some(Value::Long { .. }) => None,
                     Some(Value::Inline(value)) => look.take().map(|look| look(Some(value))),
                     None => look.take().map(|look| look(None)),
@@ -122,10 +130,11 @@ impl Kernel {
         if self.is_nested(&view, key) {
             return self.value_len_nested(tree, key);
         }
+        let sought = view.sought(key);
         self.read_newest(|seat| {
             self.pages.operate(seat, || {
                 let mut snapshot = self.pages.snapshot(seat);
-                self.look_up(&mut snapshot, &view, key, |value| {
+                self.look_up(&mut snapshot, &view, sought, |value| {
                     value.map(|value| match value {
                         Value::Inline(value) => value.len() as u64,
                         Value::Long { len, .. } => len,
@@ -199,6 +208,8 @@ impl Kernel {
         if self.is_nested(&view, key) || self.needs_pages(&view, key, change) || tree.follower.is_some() {
             return self.change_by_transaction(tree, key, change, durability);
         }
+        let sought = view.sought(key);
+        self.foresee_change(&view, sought);
         let seat = self.pages.participants.sit()?;
         let me = &*seat;
         let mut record = Record::of(me);
@@ -215,7 +226,7 @@ impl Kernel {
             } else {
                 self.patiently(|| {
                     let pinned = self.pages.pinned(me);
-                    self.attempt(tree, key, change, &mut record, pinned.at(), me)
+                    self.attempt(tree, sought, change, &mut record, pinned.at(), me)
                 })
             };
             // A sweep may give up any snapshot that is not being read at the moment; nobody saw anything of
@@ -248,24 +259,24 @@ impl Kernel {
     fn attempt(
         &self,
         tree: &TreeRef,
-        key: &[u8],
+        sought: Sought<'_>,
         change: RecordChange<'_>,
         record: &mut RecordBuilder,
         at: Lsn,
         me: &Participant,
     ) -> Result<Attempt> {
         let view = tree.tree();
-        let page = self.locate(&view, key, at, me)?;
+        let page = self.locate(&view, sought, at, me)?;
         let mut changes = Changes::new(&self.pages, me, at);
         if matches!(change, RecordChange::Remove) {
             changes.only_remove();
         }
         let bytes = changes.latched(page)?;
-        if !view.covers(bytes, key) {
+        if !view.covers(bytes, sought) {
             me.hints.forget(tree.id);
             return self.check_moved(tree.id, page, bytes, at).map(|()| Attempt::Moved);
         }
-        match view.try_change(&mut changes, page, change.of(key))? {
+        match view.try_change(&mut changes, page, (sought, change.value()))? {
             Tried::Done => {}
             Tried::Structure => return Ok(Attempt::Structure),
             Tried::Missing => {

@@ -55,8 +55,8 @@ impl Recent {
     fn new(tree: &TreeRef) -> Recent {
         match &tree.comparator {
             None => Recent::Bytes(BTreeMap::new()),
-            Some(comparator) => match comparator.hashing {
-                Some(hashing) => Recent::Hashed(Arc::clone(comparator), hashing, BTreeMap::new()),
+            Some(comparator) => match &comparator.table {
+                Some(table) => Recent::Hashed(Arc::clone(comparator), table.hashing, BTreeMap::new()),
                 None => Recent::Custom(Arc::clone(comparator), Vec::new()),
             },
         }

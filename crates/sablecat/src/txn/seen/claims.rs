@@ -17,7 +17,8 @@ use std::ops::Bound;
 use crate::access::Scan;
 use crate::error::Result;
 use crate::pages::Participant;
-use crate::txn::catalog::{CATALOG, TreeRef};
+use crate::txn::catalog::lapse::{expires, is_gone};
+use crate::txn::catalog::{CATALOG, Lapse, TreeRef};
 use crate::txn::commit::Committer;
 use crate::txn::pending::write_set::WriteSet;
 use crate::txn::ranges::{self, Span};
@@ -81,11 +82,12 @@ impl Claims {
 impl Committer {
     /// In the commit step, as the last part of it that may fail: a conflict if a record that was claimed, and
     /// is to change, is not what it was found to be. If a name stood for a database, that loses it, for
-    /// another name or for good, and others are told.
+    /// another name or for good, and others are told. What had lapsed at `time` may have been swept.
     pub(in crate::txn) fn settle_claims(
         &self,
         claims: &Claims,
         writes: &WriteSet,
+        time: u64,
         me: &Participant,
     ) -> Result<()> {
         let newest = self.pages.newest();
@@ -100,7 +102,14 @@ impl Committer {
                 None => None,
             };
             let is_name = *tree == CATALOG;
-            if now != claim.found {
+            let is_swept = || {
+                let had_lapsed =
+                    |found: &Vec<u8>| expires(found).is_some_and(|expires| is_gone(expires, time));
+                claim.tree.lapse == Lapse::Records
+                    && now.is_none()
+                    && claim.found.as_ref().is_some_and(had_lapsed)
+            };
+            if now != claim.found && !is_swept() {
                 return Err(conflict(if is_name {
                     "another transaction created, renamed or removed a database of that name, and committed first; run it again"
                 } else {

@@ -15,7 +15,9 @@
 //! of these counts as well. What was read of one leaf is kept in one place, so that reading the same again
 //! and again takes no memory.
 //!
-//! What was counted in a counted tree is counted again, in the commit step: it takes some pages a number.
+//! What was counted in a counted tree is counted again: some pages for each number. No count changes without
+//! that of all records, which is in the root; so where that has not changed since nothing is counted, and who
+//! has counted much does it before it takes the commit role, as with leaves.
 //!
 //! (Kung and Robinson's backward validation; the leaf test is Silo's node set.)
 
@@ -23,7 +25,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeSet, HashSet};
 use std::ops::{Bound, Range};
 
-use crate::access::{Bounds, PageCopy, PageRead, Part, PendingRecord, Source, Tree, Wanted};
+use crate::access::{Bounds, PageCopy, PageRead, Part, PendingRecord, Source, Tree, Value, Wanted};
 use crate::error::{Error, Result};
 use crate::pages::{PageMap, Participant};
 use crate::txn::catalog::TreeRef;
@@ -38,8 +40,10 @@ use crate::types::{Lsn, PageId};
 const LINEAR_MAX: usize = 12;
 /// Parts of one leaf that are kept apart; one more, and all that lies between them counts as read.
 const SPANS_MAX: usize = 16;
-/// Who has read more leaves than this validates before it takes the commit role, too.
+/// Who has read more leaves than this, or counted more, validates before it takes the commit role, too.
 const AHEAD: usize = 32;
+/// So much is counted again at one state.
+const COUNTED_AT_ONCE: usize = 16;
 /// It goes on to a later state until no more pages than this were published meanwhile, or so often.
 const FEW: usize = 16;
 const ROUNDS: usize = 8;
@@ -161,6 +165,8 @@ pub(crate) struct ReadSet {
     absent: Vec<TreeRef>,
     /// Where what was read of a leaf is since that has changed, each with where in `reads` it is.
     homes: BTreeSet<(PageId, usize)>,
+    /// The time of the transaction, by which records have lapsed or not; 0: it was not asked for.
+    pub(in crate::txn) time: u64,
 }
 
 /// How far what was read has been validated before the commit step.
@@ -233,6 +239,7 @@ impl ReadSet {
             counted: Vec::new(),
             absent: Vec::new(),
             homes: BTreeSet::new(),
+            time: 0,
         }
     }
 
@@ -276,6 +283,7 @@ impl ReadSet {
 
     /// Notes what another has noted, of the same snapshot.
     pub(crate) fn absorb(&mut self, other: &ReadSet) {
+        self.time = self.time.max(other.time);
         for Counted { tree, span, records } in &other.counted {
             self.note_count(&other.trees[*tree], ranges::bounds(span), *records);
         }
@@ -364,6 +372,7 @@ impl ReadSet {
         self.counted.clear();
         self.absent.clear();
         self.homes.clear();
+        self.time = 0;
     }
 
     /// Validates before the commit step, if that would take long there: with many leaves, which may have to
@@ -375,19 +384,23 @@ impl ReadSet {
         me: &Participant,
     ) -> Result<Ahead<'k>> {
         self.homes.clear();
-        if self.reads.len() <= AHEAD {
+        if self.reads.len() <= AHEAD && self.counted.len() <= AHEAD {
             return Ok(Ahead { since: at, published: None });
         }
         let mut published = Published::since_now(kernel, me)?;
         let mut since = self.validate_all(kernel, at, &mut published, me)?;
         for _ in 0..ROUNDS {
             let Some((taken, pages)) = published.take(me)? else { break };
-            if pages.len() <= FEW && self.reads_on(pages.iter().copied()).next().is_none() {
+            let has_counts = self.counts_on(&pages);
+            if pages.len() <= FEW && !has_counts && self.reads_on(pages.iter().copied()).next().is_none() {
                 break;
             }
             since = if since < kernel.pages.rebuilt_since() {
                 self.validate_all(kernel, at, &mut published, me)?
             } else {
+                if has_counts {
+                    self.count_ahead(kernel, &mut published, me)?;
+                }
                 let concerned: BTreeSet<_> = self.reads_on(pages.into_iter()).collect();
                 for read in concerned {
                     self.compare_with_newest(kernel, read, at, me)?;
@@ -455,10 +468,7 @@ impl ReadSet {
         let since = kernel.pages.newest();
         // Behind that look: who has seen a state of after trees were built anew sees that.
         let is_in_place = at >= kernel.pages.rebuilt_since();
-        if !self.counted.is_empty() {
-            let newest = kernel.pages.guarded(me);
-            self.count_again(kernel, newest.at(), me)?;
-        }
+        self.count_ahead(kernel, published, me)?;
         for read in 0..self.reads.len() {
             let is_unchanged = is_in_place && {
                 let _newest = kernel.pages.guarded(me);
@@ -478,10 +488,28 @@ impl ReadSet {
         self.counted.iter().any(|counted| pages.contains(&self.trees[counted.tree].root))
     }
 
-    /// A conflict if anything that was counted comes to something else at `now`, which is pinned.
-    fn count_again(&self, kernel: &Committer, now: Lsn, me: &Participant) -> Result<()> {
+    /// A conflict if anything that was counted comes to something else in the newest state. That is pinned
+    /// for some of it at a time, as in [`ReadSet::compare_with_newest`].
+    fn count_ahead(&self, kernel: &Committer, published: &mut Published<'_>, me: &Participant) -> Result<()> {
+        for some in self.counted.chunks(COUNTED_AT_ONCE) {
+            let newest = kernel.pages.guarded(me);
+            self.count_again(some, kernel, newest.at(), me)?;
+            drop(newest);
+            published.look(me)?;
+        }
+        Ok(())
+    }
+
+    /// A conflict if any of what was counted comes to something else at `now`, which is pinned.
+    fn count_again<'c>(
+        &self,
+        counted: impl IntoIterator<Item = &'c Counted>,
+        kernel: &Committer,
+        now: Lsn,
+        me: &Participant,
+    ) -> Result<()> {
         let state = Committed { kernel, me, at: now };
-        for Counted { tree, span, records } in &self.counted {
+        for Counted { tree, span, records } in counted {
             if count_between(&state, &self.trees[*tree].tree(), ranges::bounds(span))? != *records {
                 return Err(changed());
             }
@@ -509,16 +537,23 @@ impl ReadSet {
     ) -> Result<()> {
         let since = ahead.since;
         let now = kernel.pages.newest();
-        if now != at {
-            self.count_again(kernel, now, me)?;
-        }
         if now == since {
             return Ok(());
         }
         // What was read before trees were built anew may be no page of its tree any more, and so never
         // change.
         let mut published = ahead.published.as_ref().map(RefCell::borrow_mut);
-        let concerned: BTreeSet<_> = if since < kernel.pages.rebuilt_since() {
+        let is_rebuilt = since < kernel.pages.rebuilt_since();
+        if !self.counted.is_empty() {
+            let may_differ: Vec<bool> = self
+                .trees
+                .iter()
+                .map(|tree| is_rebuilt || !kernel.pages.is_unchanged_since(tree.root, since))
+                .collect();
+            let counted = self.counted.iter().filter(|counted| may_differ[counted.tree]);
+            self.count_again(counted, kernel, now, me)?;
+        }
+        let concerned: BTreeSet<_> = if is_rebuilt {
             (0..self.reads.len()).collect()
         } else if let Some(pages) = published.as_mut().and_then(|published| published.rest()) {
             self.reads_on(pages.iter().copied()).collect()
@@ -567,10 +602,16 @@ impl ReadSet {
     ) -> Result<Vec<PageId>> {
         let compared = |at| Compared { state: Committed { kernel, me, at }, leaves: Vec::new() };
         let read = &self.reads[read];
-        let (tree, stems) = (self.trees[read.tree].tree(), &self.stems[read.stems.clone()]);
+        let (of, stems) = (&self.trees[read.tree], &self.stems[read.stems.clone()]);
+        let tree = of.tree();
+        let state = Committed { kernel, me, at };
+        // What leads to a subtree has no time.
+        let may_go = |key: &[u8], value: Value<'_>| {
+            Ok(!kernel.is_nested(&tree, key) && state.had_lapsed(of.lapse, (key, value), self.time)?)
+        };
         let (mut then, mut newest) = (compared(at), compared(now));
         for span in read.spans() {
-            if !tree.reads_same(stems, span.bounds(), (&mut then, &mut newest))? {
+            if !tree.reads_same(stems, span.bounds(), (&mut then, &mut newest), &may_go)? {
                 return Err(changed());
             }
         }

@@ -1,15 +1,19 @@
 //! Finding a record: the page that covers its key, and what that says.
 //!
 //! Often it is the page that was used last in the same tree, which is asked whether it covers the key; else
-//! it is found from the root. A key too long for a page is first taken to the innermost subtree that it leads
-//! to.
+//! it is found from the root. Of a hash table the process remembers where hashes were, and asks the page that
+//! the key's was in (access/hash/ways.rs). A key too long for a page is first taken to the innermost subtree
+//! that it leads to.
 
 use super::{Committed, States};
-use crate::access::{Place, Tree, Value};
+use crate::access::{Place, Sought, Tree, Value};
 use crate::error::Result;
 use crate::pages::{Participant, Snapshot};
-use crate::txn::catalog::TreeRef;
 use crate::types::{Lsn, PageId};
+
+/// Cache lines at the start of a remembered page that a search looks at: 48 bytes of header, and three bytes
+/// a record for some 85 records. The processor need not be asked for more.
+const REMEMBERED_LINES: usize = 5;
 
 impl States {
     /// Shows `look` the value in the snapshot of a key that is not nested, or none.
@@ -18,29 +22,49 @@ impl States {
         &self,
         snapshot: &mut Snapshot<'_>,
         tree: &Tree<'_>,
-        key: &[u8],
+        sought: Sought<'_>,
         look: impl FnOnce(Option<Value<'_>>) -> R,
     ) -> Result<R> {
-        Ok(look(tree.get(snapshot.covering(tree, key)?, key)))
+        Ok(look(tree.get(snapshot.covering(tree, sought)?, sought)))
     }
 
-    /// The page that covered `key` at `at`.
+    /// Has the processor begin to fetch what a search for a key will look at, if it is remembered where that
+    /// is: in the course of all that has to be done before.
+    #[inline(always)]
+    pub(crate) fn foresee(&self, tree: &Tree<'_>, sought: Sought<'_>) {
+        if tree.remembers() {
+            self.pages.foresee(tree.remembered(sought, self.pages.leaves_since()), REMEMBERED_LINES);
+        }
+    }
+
+    /// The same of a change.
+    #[inline(always)]
+    pub(crate) fn foresee_change(&self, tree: &Tree<'_>, sought: Sought<'_>) {
+        if tree.remembers() {
+            self.pages.foresee_change(tree.remembered(sought, self.pages.leaves_since()), REMEMBERED_LINES);
+        }
+    }
+
+    /// The page that covered a key at `at`.
     #[inline]
     pub(in crate::txn) fn locate(
         &self,
         tree: &Tree<'_>,
-        key: &[u8],
+        sought: Sought<'_>,
         at: Lsn,
         me: &Participant,
     ) -> Result<PageId> {
         self.pages.operate(me, || {
             let mut snapshot = self.pages.at_pin(me, at)?;
+            if tree.remembers() {
+                return snapshot.covering_remembered(tree, sought).map(|(page, _)| page);
+            }
             let are_good = me.hints.are_of(at, self.pages.leaves_since());
             let hint = if are_good { me.hints.of(tree.id) } else { PageId::NONE };
-            if snapshot.is_resident(hint, |bytes| tree.covers(bytes, key)) {
+            if snapshot.is_resident(hint, |bytes| tree.covers(bytes, sought)) {
                 return Ok(hint);
             }
-            let page = tree.find(&snapshot, key)?;
+            let page = tree.find(&snapshot, sought)?;
             if are_good {
                 me.hints.remember(tree.id, page);
             }
@@ -78,21 +102,8 @@ impl States {
         let place = self.place(tree, key, at, me)?;
         self.pages.operate(me, || {
             let mut snapshot = self.pages.at_pin(me, at)?;
-            self.look_up(&mut snapshot, &place.tree, place.rest, |value| value.map(OwnedValue::of))
+            self.look_up(&mut snapshot, &place.tree, place.sought(), |value| value.map(OwnedValue::of))
         })
-    }
-
-    /// Whether a record is the same at two moments.
-    pub(in crate::txn) fn record_is_same(
-        &self,
-        tree: &TreeRef,
-        key: &[u8],
-        at: Lsn,
-        now: Lsn,
-        me: &Participant,
-    ) -> Result<bool> {
-        let view = tree.tree();
-        Ok(self.value_at(&view, key, at, me)? == self.value_at(&view, key, now, me)?)
     }
 }
 
@@ -111,21 +122,54 @@ impl OwnedValue {
             Value::Long { first_page, len } => OwnedValue::Long(first_page, len),
         }
     }
+
+    pub(super) fn value(&self) -> Value<'_> {
+        match *self {
+            OwnedValue::Inline(ref bytes) => Value::Inline(bytes),
+            OwnedValue::Long(first_page, len) => Value::Long { first_page, len },
+        }
+    }
 }
 
 impl Snapshot<'_> {
-    /// The page of `tree` that covers `key`: the one used last if that is it, else by descent.
+    /// The page of `tree` that covers a key: the one used last if that is it, else by descent.
     #[inline(always)]
-    pub(crate) fn covering(&mut self, tree: &Tree<'_>, key: &[u8]) -> Result<&[u8]> {
+    pub(crate) fn covering(&mut self, tree: &Tree<'_>, sought: Sought<'_>) -> Result<&[u8]> {
+        if tree.remembers() {
+            return self.covering_remembered(tree, sought).map(|(_, bytes)| bytes);
+        }
         let hints = &self.operation.me.hints;
         let are_good = hints.are_of(self.at, self.operation.pages.leaves_since());
-        if are_good && self.is_resident(hints.of(tree.id), |bytes| tree.covers(bytes, key)) {
+        if are_good && self.is_resident(hints.of(tree.id), |bytes| tree.covers(bytes, sought)) {
             return Ok(self.looked_at());
         }
-        let page = tree.find(self, key)?;
+        let page = tree.find(self, sought)?;
         if are_good {
             hints.remember(tree.id, page);
         }
         self.page(page)
+    }
+
+    /// The same of a tree that remembers where keys were: the page in which this one was, if that is it.
+    #[inline(always)]
+    fn covering_remembered(&mut self, tree: &Tree<'_>, sought: Sought<'_>) -> Result<(PageId, &[u8])> {
+        let since = self.operation.pages.leaves_since();
+        // An older state may have that page's number for one that nothing leads to.
+        let page = if self.at >= since { tree.remembered(sought, since) } else { PageId::NONE };
+        if self.is_resident_with(page, REMEMBERED_LINES, |bytes| tree.covers(bytes, sought)) {
+            return Ok((page, self.looked_at()));
+        }
+        self.covering_anew(tree, sought, since)
+    }
+
+    #[cold]
+    fn covering_anew(&mut self, tree: &Tree<'_>, sought: Sought<'_>, since: Lsn) -> Result<(PageId, &[u8])> {
+        let page = tree.find(self, sought)?;
+        let at = self.at;
+        let bytes = self.page(page)?;
+        if at >= since {
+            tree.remember(sought, (page, bytes), since);
+        }
+        Ok((page, bytes))
     }
 }

@@ -1,10 +1,12 @@
 //! Committed states: what a record is at an LSN, and whether a database is there.
 //!
 //! A state is looked at a page an operation, so that a long walk holds up nobody (`committed`). In it a
-//! record is looked for (`finding`), or a database (`there`).
+//! record is looked for (`finding`), or a database (`there`). Two of them are compared, as far as that is of
+//! concern (`lapsed`).
 
 mod committed;
 mod finding;
+mod lapsed;
 mod there;
 
 pub(crate) use committed::Committed;

@@ -19,8 +19,8 @@ fn key(n: u32) -> Vec<u8> {
 fn covering(store: &Store, seat: &Seat<'_>, key: &[u8]) -> (PageId, Option<Vec<u8>>) {
     let mut snapshot = store.kernel.pages.snapshot(seat);
     let view = store.tree.tree();
-    let bytes = snapshot.covering(&view, key).unwrap();
-    let value = view.get(bytes, key).map(|value| match value {
+    let bytes = snapshot.covering(&view, view.sought(key)).unwrap();
+    let value = view.get(bytes, view.sought(key)).map(|value| match value {
         access::Value::Inline(value) => value.to_vec(),
         access::Value::Long { .. } => unreachable!("short"),
     });
@@ -49,7 +49,7 @@ fn a_leaf_remembered_from_when_others_had_filled_the_tree_is_no_page_of_the_load
             let looks_like = |page, n: u32| {
                 let view = store.tree.tree();
                 let snapshot = pages.snapshot(&seats[0]);
-                snapshot.show(page, |bytes| view.covers(bytes, &key(n))).unwrap_or(false)
+                snapshot.show(page, |bytes| view.covers(bytes, view.sought(&key(n)))).unwrap_or(false)
             };
             let mut met = 0;
             for (seat, &page) in seats.iter().zip(&remembered) {
@@ -138,7 +138,7 @@ fn a_load_whose_snapshot_is_given_up_at_any_moment_goes_on() {
     for records in [3, RECORDS] {
         let store = Store::new(2000, 8, None);
         let ordered = |compare: CompareFn| {
-            let comparator = Some(Arc::new(Comparator { name: "of a user".into(), compare, hashing: None }));
+            let comparator = Some(Arc::new(Comparator { name: "of a user".into(), compare, table: None }));
             TreeRef { comparator, ..store.tree.clone() }
         };
         let region = Arc::clone(&store.kernel.pages.region);

@@ -1,10 +1,15 @@
 //! Counted trees with counts that are wrong: found by who verifies, an error or a wrong number to who asks,
 //! and nothing worse.
 
+use std::cell::Cell;
+use std::ops::Bound;
+use std::rc::Rc;
+
 use super::*;
 use crate::access::Method;
 use crate::access::btree::node::{Inner, InnerMut};
 use crate::error::ErrorKind;
+use crate::txn::seen::reads::ReadSet;
 
 const RECORDS: u32 = 600;
 
@@ -105,4 +110,73 @@ fn what_is_left_of_everything_is_counted() {
     assert!(store.remove(&long(39)).unwrap());
     assert_eq!((store.nth(200).unwrap(), store.nth(199).unwrap()), (None, Some(key(597))));
     assert_eq!(store.problems(), [""; 0]);
+}
+
+/// What was counted is counted once more for as long as the commit role is held: with much of it nobody else
+/// would commit for seconds.
+#[test]
+fn what_was_counted_much_is_counted_again_before_the_commit_step() {
+    let store = store();
+    let kernel = &store.kernel;
+    let seat = store.seat();
+    let at = kernel.pages.pin(&seat);
+    let mut reads = ReadSet::new();
+    for n in (0..RECORDS).step_by(6) {
+        let bounds = key(n);
+        reads.note_count(&store.tree, (Bound::Unbounded, Bound::Excluded(&bounds)), n.into());
+    }
+    // No count changes.
+    store.put(&key(7), b"another").unwrap();
+    let ahead = reads.validate_ahead(kernel, at, &seat).unwrap();
+    store.put(&key(8), b"another").unwrap();
+    // Whoever counted now would see it.
+    let good = store.counts()[0];
+    let set = |records| {
+        store.in_place(|direct| {
+            InnerMut::new(direct.write(store.tree.root).unwrap()).set_records(0, records);
+        });
+    };
+    set(good + 1);
+    reads.validate(kernel, at, &ahead, &seat).unwrap();
+    set(good);
+    store.put(&[0], b"before all").unwrap();
+    assert_eq!(reads.validate(kernel, at, &ahead, &seat).unwrap_err().kind(), ErrorKind::Conflict);
+    seat.slot().unpin();
+}
+
+/// Others add records between any two looks of who validates, one of them before what was counted: it is
+/// found whenever that is.
+#[test]
+fn a_count_that_changes_while_much_is_validated_is_a_conflict_whenever_it_does() {
+    let mut looks_max = 0;
+    for late in 0..24 {
+        for conflicts in [false, true] {
+            let store = Rc::new(store());
+            let mut txn = store.begin(Isolation::Serializable, false);
+            for n in 0..100 {
+                txn.nth(&store.tree, 2 * n).unwrap().unwrap();
+            }
+            txn.set(&store.tree, &key(RECORDS - 1), Some(b"sum")).unwrap();
+            let looks = Rc::new(Cell::new(0));
+            let others = {
+                let (store, looks) = (Rc::clone(&store), Rc::clone(&looks));
+                move || {
+                    looks.set(looks.get() + 1);
+                    if looks.get() == 1 + late {
+                        // Behind all that was counted.
+                        (0..40).for_each(|n| store.put(&key(RECORDS + n), b"more").unwrap());
+                        if conflicts {
+                            store.put(&[0, 0, 0, 17, 1], b"more").unwrap();
+                        }
+                    }
+                }
+            };
+            crate::txn::commit::recent::beside(Rc::new(others), || match txn.commit(Durability::Memory) {
+                Ok(_) => assert!(!conflicts || looks.get() <= late, "after look {late}"),
+                Err(error) => assert!(conflicts && error.kind() == ErrorKind::Conflict, "{error}"),
+            });
+            looks_max = looks_max.max(looks.get());
+        }
+    }
+    assert!(looks_max > 8, "{looks_max}");
 }

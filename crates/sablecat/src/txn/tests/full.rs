@@ -101,8 +101,10 @@ fn a_page_that_was_freed_before_its_latch_was_had_is_no_damage() {
         records.clone().for_each(|n| store.put(&key(n), &[1; 40]).unwrap());
         let (pages, tree, me) = (&store.kernel.pages, store.tree.tree(), store.seat());
         let pinned = pages.pinned(&me);
-        let leaves: BTreeSet<_> =
-            records.clone().map(|n| store.kernel.locate(&tree, &key(n), pinned.at(), &me).unwrap()).collect();
+        let leaves: BTreeSet<_> = records
+            .clone()
+            .map(|n| store.kernel.locate(&tree, tree.sought(&key(n)), pinned.at(), &me).unwrap())
+            .collect();
         records.for_each(|n| assert!(store.remove(&key(n)).unwrap()));
         // Others want the room that its versions take.
         assert!(pages.give_up_oldest(&store.seat()), "it is older than the newest state");

@@ -21,7 +21,7 @@ fn who_holds_a_leaf_waits_for_none_before_it() {
     let (me, other) = (kernel.pages.participants.sit().unwrap(), kernel.pages.participants.sit().unwrap());
     let leaf = |key: &[u8]| {
         let snapshot = kernel.pages.snapshot(&other);
-        tree.find(&snapshot, key).unwrap()
+        tree.find(&snapshot, tree.sought(key)).unwrap()
     };
     let first = leaf(b"a");
     assert!(
@@ -37,7 +37,7 @@ fn who_holds_a_leaf_waits_for_none_before_it() {
 
     let mut changes = Changes::new(&kernel.pages, &me, snapshot);
     assert_eq!(
-        kernel.leaf_for(&mut changes, &tree, b"m", PageId::NONE, &mut snapshot.clone()).unwrap(),
+        kernel.leaf_for(&mut changes, &tree, tree.sought(b"m"), PageId::NONE, &mut snapshot.clone()).unwrap(),
         second
     );
     kernel.pages.latch(first, &other).unwrap();
@@ -52,6 +52,9 @@ fn who_holds_a_leaf_waits_for_none_before_it() {
             kernel.pages.unlatch(first, &other);
             assert!(!waits, "waits for a leaf while it holds one behind it");
         });
-        assert_eq!(kernel.leaf_for(&mut changes, &tree, b"y", second, &mut snapshot.clone()).unwrap(), third);
+        assert_eq!(
+            kernel.leaf_for(&mut changes, &tree, tree.sought(b"y"), second, &mut snapshot.clone()).unwrap(),
+            third
+        );
     });
 }

@@ -34,7 +34,8 @@ fn store_of(frames: usize, volume: Option<Volume>) -> Store {
 /// The leaf that a key belongs to in a state.
 fn leaf_of(store: &Store, key: &[u8], at: Lsn, me: &Participant) -> PageId {
     let pages = &store.kernel.pages;
-    pages.operate(me, || store.tree.tree().find(&pages.at_pin(me, at)?, key)).unwrap()
+    let tree = store.tree.tree();
+    pages.operate(me, || tree.find(&pages.at_pin(me, at)?, tree.sought(key))).unwrap()
 }
 
 /// What a transaction has read that has looked for these keys in a state.
@@ -299,7 +300,8 @@ fn what_is_published_right_after_what_was_published_has_been_taken_is_found() {
 fn a_leaf_that_was_read_into_the_frame_that_it_had_is_not_taken_for_the_page_that_was_there_in_between() {
     let store = store(Some(volume(5)));
     let (pages, seat, asker) = (&store.kernel.pages, store.seat(), store.seat());
-    let leaf = |n| store.tree.tree().find(&pages.snapshot(&seat), &key(n)).unwrap();
+    let tree = store.tree.tree();
+    let leaf = |n| tree.find(&pages.snapshot(&seat), tree.sought(&key(n))).unwrap();
     let (changed, other, same) = (leaf(0), leaf(1000), leaf(1998));
     let since = pages.pinned(&asker).at();
     store.put(&key(0), b"another").unwrap();

@@ -292,6 +292,28 @@ fn who_was_taken_for_dead_while_it_waited_gets_no_role() {
     }
 }
 
+/// It was stopped between its last look at the fence and the taking: it is mended by then, its slot is
+/// another's, and nobody knows of the role who would end it.
+#[test]
+fn a_role_that_is_got_by_who_was_taken_for_dead_is_let_go_of() {
+    for work in [Work::Structure(5), Work::Checkpoint, Work::Commit, Work::Serial] {
+        let [late, other] = processes(64);
+        let region = &other.kernel.pages.region;
+        let seat = late.seat();
+        region.member(1).fence(region.member(1).incarnation().load(Ordering::SeqCst)).unwrap();
+        let held = late.kernel.pages.region.role(work).try_take(seat.number()).unwrap();
+        drop(held);
+        assert_eq!(region.role(work).look().owner(), 0, "{work:?}");
+        // Nor does it end what another has by then.
+        let held = late.kernel.pages.region.role(work).try_take(seat.number()).unwrap();
+        region.role(work).end(held.holding());
+        let others = other.seat();
+        let its = region.role(work).try_take(others.number()).unwrap();
+        drop(held);
+        assert_eq!(region.role(work).look(), its.holding(), "{work:?}");
+    }
+}
+
 /// What a rebuilder that died had frozen is thawed by the next who has the structure latch, not by whoever
 /// mends: that one may come late.
 #[test]

@@ -423,7 +423,7 @@ fn nobody_takes_a_page_being_built_for_the_leaf_that_had_its_number() {
     let mut remembered = Vec::new();
     for (n, seat) in (0..).zip(&idle) {
         let pinned = kernel.pages.pinned(seat);
-        remembered.push(kernel.locate(&tree, &key(1000 + 8 * n), pinned.at(), seat).unwrap());
+        remembered.push(kernel.locate(&tree, tree.sought(&key(1000 + 8 * n)), pinned.at(), seat).unwrap());
     }
     (900..1200).for_each(|n| assert!(store.remove(&key(n)).unwrap()));
     // What is merged away leaves the cache, and its number is given to others.
@@ -450,7 +450,7 @@ fn nobody_takes_a_page_being_built_for_the_leaf_that_had_its_number() {
             let Ok(Some(first)) = first else { continue };
             let Ok(first) = <[u8; 8]>::try_from(&first[..]) else { continue };
             let read = || {
-                kernel.look_up(&mut kernel.pages.snapshot(idle), &tree, &first, |value| {
+                kernel.look_up(&mut kernel.pages.snapshot(idle), &tree, tree.sought(&first), |value| {
                     value.map(OwnedValue::of)
                 })
             };
@@ -463,7 +463,7 @@ fn nobody_takes_a_page_being_built_for_the_leaf_that_had_its_number() {
         }
         Ok(())
     };
-    let check = WriteCheck::of(Isolation::ReadCommitted, Lsn(0), &seat);
+    let check = WriteCheck::of(Isolation::ReadCommitted, (Lsn(0), 0), &seat);
     kernel.commit_beside(&seat, (&writes, large), check, &mut record, look).map(drop).unwrap();
     drop(chain);
     assert!(looked.get() > 0, "no number was given to another page");

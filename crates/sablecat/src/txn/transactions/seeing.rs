@@ -136,11 +136,12 @@ impl<'k> Transaction<'k> {
             let view = tree.tree();
             let mut shown = None;
             let place = kernel.place(&view, key, at, me)?;
+            let sought = place.sought();
             let (page, long) = kernel.pages.operate(me, || {
                 let mut snapshot = kernel.pages.at_pin(me, at)?;
-                let bytes = snapshot.covering(&place.tree, place.rest)?;
+                let bytes = snapshot.covering(&place.tree, sought)?;
                 let mut long = None;
-                match place.tree.get(bytes, place.rest) {
+                match place.tree.get(bytes, sought) {
                     Some(Value::Long { first_page, len }) => long = Some((first_page, len)),
                     Some(Value::Inline(value)) => shown = Some(show(Some(value))),
                     None => shown = Some(show(None)),
@@ -221,10 +222,11 @@ impl<'k> Transaction<'k> {
         let Committed { kernel, me, at } = state;
         let view = tree.tree();
         let place = kernel.place(&view, key, at, me)?;
+        let sought = place.sought();
         let (found, page) = kernel.pages.operate(me, || {
             let mut snapshot = kernel.pages.at_pin(me, at)?;
-            let bytes = snapshot.covering(&place.tree, place.rest)?;
-            let found = place.tree.get(bytes, place.rest).map(|value| match value {
+            let bytes = snapshot.covering(&place.tree, sought)?;
+            let found = place.tree.get(bytes, sought).map(|value| match value {
                 Value::Inline(value) => Extent::Inline(look(value)),
                 Value::Long { first_page, len } => Extent::Long(first_page, len),
             });

@@ -74,6 +74,8 @@ pub(crate) struct Transaction<'k> {
     pub(super) passes_gate: bool,
     /// The list of what its commit has replaced, if it was a large one.
     pub(in crate::txn) replaced: Option<CatalogEntry>,
+    /// Its time, by which records have lapsed or not, in milliseconds since 1970; 0: it was not asked for.
+    time: Cell<u64>,
 }
 
 impl std::fmt::Debug for Transaction<'_> {
@@ -136,6 +138,7 @@ impl<'k> Transaction<'k> {
             gate: None,
             passes_gate: false,
             replaced: None,
+            time: Cell::new(0),
         }
     }
 
@@ -156,6 +159,7 @@ impl<'k> Transaction<'k> {
         self.queues.clear();
         self.used.set(0);
         self.run.set(0);
+        self.time.set(0);
         self.sets += 1;
         self.seat.slot().unpin();
     }
@@ -183,6 +187,21 @@ impl<'k> Transaction<'k> {
     fn release(&mut self) {
         self.gate = None;
         self.kernel.locks.release_all(self.seat.number(), &mut self.held);
+    }
+
+    /// Its time, by which records have lapsed or not: what the clock says when it first asks, and from then
+    /// on the same, until it is run again.
+    pub(crate) fn time(&self, clock: impl FnOnce() -> u64) -> u64 {
+        if self.time.get() == 0 {
+            self.set_time(clock());
+        }
+        self.time.get()
+    }
+
+    /// Gives it a time.
+    pub(crate) fn set_time(&self, time: u64) {
+        self.time.set(time.max(1));
+        self.reads.borrow_mut().time = self.time.get();
     }
 
     /// The snapshot's LSN.
@@ -294,7 +313,7 @@ impl<'k> Transaction<'k> {
         }
         let me: &Participant = &self.seat;
         let now = self.kernel.pages.guarded(me);
-        self.looked(tree, self.kernel.record_is_same(tree, key, self.at(), now.at(), me))
+        self.looked(tree, self.kernel.record_is_same(tree, key, (self.at(), self.time.get()), now.at(), me))
     }
 
     /// Sets or removes a record. On any error, as when there is no room where much is to go, nothing is set
@@ -431,7 +450,8 @@ impl<'k> Transaction<'k> {
             ));
         }
         let at = self.at();
-        let check = WriteCheck::of(self.options.isolation, at, me);
+        let time = self.time.get();
+        let check = WriteCheck::of(self.options.isolation, (at, time), me);
         let ahead = self.reads.borrow_mut().validate_ahead(kernel, at, me)?;
         let (reads, claims, writes) = (&*self.reads.borrow(), &self.claims, &self.writes);
         let validate = |_: &mut Changes<'_>| {
@@ -442,7 +462,7 @@ impl<'k> Transaction<'k> {
             let newest = kernel.pages.newest();
             reads.absent().try_for_each(|tree| kernel.check_absent(tree, newest, me))?;
             reads.validate(kernel, at, &ahead, me)?;
-            kernel.settle_claims(claims, writes, me)
+            kernel.settle_claims(claims, writes, time, me)
         };
         let leaves = |record: &mut RecordBuilder| {
             let mut changes = kernel.changes_of(writes, Changes::new(&kernel.pages, me, at));

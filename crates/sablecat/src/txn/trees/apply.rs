@@ -9,7 +9,7 @@
 
 use super::Trees;
 use super::large::Large;
-use crate::access::{Change, PageRead, PageWrite, Place, Tree, Tried, long};
+use crate::access::{Change, PageRead, PageWrite, Place, Sought, Tree, Tried, long};
 use crate::error::{Error, Result};
 use crate::pages::{Participant, Run, header};
 use crate::region::{Held, STRUCTURE_LATCHES, Work};
@@ -87,6 +87,7 @@ impl Trees {
         last: &mut PageId,
     ) -> Result<bool> {
         let home = tree.home.of_key(change.0);
+        let change = (tree.sought(change.0), change.1);
         tree.change(changes, change, last, |changes: &mut Changes<'_>, within, value| match run {
             Some(run) => changes.add_run(run, tree.id, value),
             None => long::store(changes, (within, home), value),
@@ -111,9 +112,9 @@ impl Trees {
                         changes.latched(page)?;
                     }
                     let place = view.place(changes, key)?;
-                    let page = place.tree.find(changes, place.rest)?;
+                    let page = place.tree.find(changes, place.sought())?;
                     changes.latched(page)?;
-                    self.check_write(changes, page, (&view, key), &place, check)?;
+                    self.check_write(changes, page, (tree, key), &place, check)?;
                 }
             }
         }
@@ -139,14 +140,14 @@ impl Trees {
 
     /// In the commit step, snapshot isolation's first-committer-wins for all single records of a write set.
     pub(in crate::txn) fn check_writes(&self, writes: &WriteSet, check: WriteCheck<'_>) -> Result<()> {
-        let WriteCheck::AsOf { at, me } = check else { return Ok(()) };
+        let WriteCheck::AsOf { at, time, me } = check else { return Ok(()) };
         let now = self.pages.newest();
         for (tree, records) in writes.trees().filter(|(tree, _)| !tree.is_new()) {
             for (key, _) in records.iter() {
                 if tree.id == CATALOG && !catalog::is_name(key) {
                     continue;
                 }
-                if !self.record_is_same(tree, key, at, now, me)? {
+                if !self.record_is_same(tree, key, (at, time), now, me)? {
                     return Err(changed_first());
                 }
             }
@@ -172,11 +173,12 @@ impl Trees {
                 if self.is_nested(&view, key) {
                     return Ok(Tried::Structure);
                 }
-                let page = self.leaf_for(changes, &view, key, last, &mut at)?;
+                let sought = view.sought(key);
+                let page = self.leaf_for(changes, &view, sought, last, &mut at)?;
                 last = page;
                 let place = Place { tree: view, stems: &[], rest: key };
-                self.check_write(changes, page, (&view, key), &place, check)?;
-                if view.try_change(changes, page, (key, value.as_deref()))? == Tried::Structure {
+                self.check_write(changes, page, (tree, key), &place, check)?;
+                if view.try_change(changes, page, (sought, value.as_deref()))? == Tried::Structure {
                     return Ok(Tried::Structure);
                 }
             }
@@ -184,7 +186,7 @@ impl Trees {
         Ok(Tried::Done)
     }
 
-    /// The latched leaf for `key`: the one before, or found anew, at `at` or at a newer state, which `at`
+    /// The latched leaf for a key: the one before, or found anew, at `at` or at a newer state, which `at`
     /// then is.
     ///
     /// Whoever holds leaves looks for the next one at the newest state. Pages keep their lower ends, so what
@@ -195,22 +197,22 @@ impl Trees {
         &self,
         changes: &mut Changes<'_>,
         tree: &Tree<'_>,
-        key: &[u8],
+        sought: Sought<'_>,
         last: PageId,
         at: &mut Lsn,
     ) -> Result<PageId> {
         let me = changes.participant();
-        if last != PageId::NONE && changes.read(last, |bytes| tree.covers(bytes, key))? {
+        if last != PageId::NONE && changes.read(last, |bytes| tree.covers(bytes, sought))? {
             return Ok(last);
         }
         if !changes.items().is_empty() {
             *at = changes.guard();
         }
         loop {
-            let page = self.locate(tree, key, *at, me)?;
+            let page = self.locate(tree, sought, *at, me)?;
             let held = changes.holds(page);
             let bytes = changes.latched(page)?;
-            if tree.covers(bytes, key) {
+            if tree.covers(bytes, sought) {
                 return Ok(page);
             }
             if !held {
@@ -253,11 +255,11 @@ impl Trees {
         &self,
         changes: &Changes<'_>,
         page: PageId,
-        (tree, key): (&Tree<'_>, &[u8]),
+        (tree, key): (&TreeRef, &[u8]),
         place: &Place<'_, '_>,
         check: WriteCheck<'_>,
     ) -> Result<()> {
-        let WriteCheck::AsOf { at, me } = check else { return Ok(()) };
+        let WriteCheck::AsOf { at, time, me } = check else { return Ok(()) };
         if tree.id == CATALOG && !catalog::is_name(key) {
             // The note of a tree that this transaction made, in a commit that its snapshot does not have, or
             // removes: nobody else touches it.
@@ -270,8 +272,8 @@ impl Trees {
         if item.old == FrameId::NONE || is_in_place && self.pages.born(item.old) <= at {
             return Ok(());
         }
-        let now = changes.read_old(page, |bytes| place.tree.get(bytes, place.rest).map(OwnedValue::of));
-        if now.flatten() != self.value_at(tree, key, at, me)? {
+        let now = changes.read_old(page, |bytes| place.tree.get(bytes, place.sought()).map(OwnedValue::of));
+        if !self.was(tree, key, (at, time), now.flatten().as_ref(), me)? {
             // The next snapshot must have what this one lacks, however long the committer is kept from making
             // it visible.
             self.help_committer(me);
@@ -291,8 +293,8 @@ fn changed_first() -> Error {
 pub(in crate::txn) enum WriteCheck<'a> {
     /// None: reads are validated, or do not matter.
     None,
-    /// Any of the same record since the snapshot.
-    AsOf { at: Lsn, me: &'a Participant },
+    /// Any of the same record since the snapshot, but for the sweep of what had lapsed at a time.
+    AsOf { at: Lsn, time: u64, me: &'a Participant },
 }
 
 impl WriteCheck<'_> {
@@ -301,9 +303,13 @@ impl WriteCheck<'_> {
     }
 
     /// The check that an isolation level asks for.
-    pub(in crate::txn) fn of(isolation: Isolation, at: Lsn, me: &Participant) -> WriteCheck<'_> {
+    pub(in crate::txn) fn of(
+        isolation: Isolation,
+        (at, time): (Lsn, u64),
+        me: &Participant,
+    ) -> WriteCheck<'_> {
         match isolation {
-            Isolation::Snapshot => WriteCheck::AsOf { at, me },
+            Isolation::Snapshot => WriteCheck::AsOf { at, time, me },
             Isolation::Serializable | Isolation::ReadCommitted => WriteCheck::None,
         }
     }

@@ -252,7 +252,7 @@ impl<'a> Build<'a> {
 
     /// Snapshot isolation's first-committer-wins, in a tree that nobody changes any more.
     fn check_write(&self, tree: &TreeRef, key: &[u8], now: Lsn) -> Result<()> {
-        let WriteCheck::AsOf { at, me } = self.check else { return Ok(()) };
+        let WriteCheck::AsOf { at, time, me } = self.check else { return Ok(()) };
         if tree.is_new() {
             return Ok(());
         }
@@ -260,12 +260,10 @@ impl<'a> Build<'a> {
         let place = kernel.place(&view, key, now, me)?;
         let born = kernel.pages.operate(me, || {
             let mut snapshot = kernel.pages.at_pin(me, now)?;
-            snapshot.covering(&place.tree, place.rest).map(header::born)
+            snapshot.covering(&place.tree, place.sought()).map(header::born)
         })?;
         let is_in_place = at >= kernel.pages.rebuilt_since();
-        if is_in_place && born <= at
-            || kernel.value_at(&view, key, now, me)? == kernel.value_at(&view, key, at, me)?
-        {
+        if is_in_place && born <= at || kernel.record_is_same(tree, key, (at, time), now, me)? {
             return Ok(());
         }
         Err(conflict(
@@ -290,8 +288,10 @@ impl<'a> Build<'a> {
             // The catalog first: leaves are latched in the order of trees and keys.
             Some((_, records)) => self.change_catalog(&mut changes, records, (&key, &value))?,
             None => {
-                let leaf = kernel.leaf_for(&mut changes, &catalog.tree(), &key, PageId::NONE, &mut now)?;
-                if catalog.tree().try_change(&mut changes, leaf, (&key, Some(&value)))? != Tried::Done {
+                let tree = catalog.tree();
+                let sought = tree.sought(&key);
+                let leaf = kernel.leaf_for(&mut changes, &tree, sought, PageId::NONE, &mut now)?;
+                if tree.try_change(&mut changes, leaf, (sought, Some(&value)))? != Tried::Done {
                     return Err(Error::corruption(format!(
                         "the catalog has lost the note of the list of pages in tree {}",
                         note.tree
@@ -325,10 +325,10 @@ impl<'a> Build<'a> {
         all.push((key, Some(value)));
         all.sort_unstable();
         for &(key, _) in all.iter().filter(|(key, _)| catalog::is_name(key)) {
-            let leaf = catalog.tree().find(changes, key)?;
-            changes.latched(leaf)?;
             let place = Place { tree: catalog.tree(), stems: &[], rest: key };
-            self.kernel.check_write(changes, leaf, (&place.tree, key), &place, self.check)?;
+            let leaf = place.tree.find(changes, place.sought())?;
+            changes.latched(leaf)?;
+            self.kernel.check_write(changes, leaf, (&catalog, key), &place, self.check)?;
         }
         all.into_iter()
             .try_for_each(|change| self.kernel.apply_one(changes, &catalog.tree(), change, None).map(drop))

@@ -80,7 +80,7 @@ fn change(changes: &mut Changes<'_>, list: &Tree<'_>, change: Change<'_>, last: 
     let too_long = |_: &mut Changes<'_>, _, _: &[u8]| {
         Err(Error::corruption("an entry of a list of pages is too long for a page"))
     };
-    list.change(changes, change, last, too_long).map(drop)
+    list.change(changes, (list.sought(change.0), change.1), last, too_long).map(drop)
 }
 
 /// Tells of all pages that a list names; of none if the catalog's entry is that of another tree.

@@ -51,7 +51,7 @@ mod simd;
 mod slots;
 mod split;
 
-use crate::access::hash::Hashing;
+use crate::access::hash::Table;
 use std::cmp::Ordering;
 use std::fmt;
 
@@ -77,7 +77,7 @@ pub(crate) enum Order<'a> {
     /// By the user's comparator. Pages of such a tree are formatted with [`FLAG_CUSTOM_ORDER`].
     Custom(&'a (dyn Fn(&[u8], &[u8]) -> Ordering + Send + Sync)),
     /// By hash, then byte by byte: of hash tables. No page of a B+tree is so ordered.
-    Hashed(&'a Hashing),
+    Hashed(&'a Table),
 }
 
 impl Order<'_> {
@@ -87,7 +87,7 @@ impl Order<'_> {
         match self {
             Order::Bytes => bytes::compare(a, b),
             Order::Custom(compare) => compare(a, b),
-            Order::Hashed(hashing) => hashing.compare(a, b),
+            Order::Hashed(table) => table.hashing.compare(a, b),
         }
     }
 }

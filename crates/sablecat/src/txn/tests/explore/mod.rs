@@ -107,7 +107,8 @@ impl Store {
 
     fn leaf(&self, key: &[u8], me: &crate::pages::Participant) -> PageId {
         let snapshot = self.kernel.pages.snapshot(me);
-        self.tree.tree().find(&snapshot, key).unwrap()
+        let tree = self.tree.tree();
+        tree.find(&snapshot, tree.sought(key)).unwrap()
     }
 
     /// Adds one to both records, however often others are faster.

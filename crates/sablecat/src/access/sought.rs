@@ -1,0 +1,61 @@
+//! Keys that are looked for, and where they were.
+//!
+//! What is computed of a key it is computed of once, and goes with it from the way down to the comparison in
+//! the page. Some trees remember where their keys were, for each of them; what they say is asked of the page,
+//! which may be anything by now.
+
+use super::hash;
+use super::method::{Method, Place, Tree};
+use crate::types::{Lsn, PageId};
+
+/// A key that is looked for in a tree, with what is computed of it once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sought<'k> {
+    pub(crate) key: &'k [u8],
+    /// Of a hash table's key; of others nothing.
+    pub(super) hash: u64,
+}
+
+impl<'k> Place<'_, 'k> {
+    /// What is left of the key, to be looked for in its tree.
+    #[inline(always)]
+    pub(crate) fn sought(&self) -> Sought<'k> {
+        self.tree.sought(self.rest)
+    }
+}
+
+impl Tree<'_> {
+    /// A key, to be looked for in this very tree.
+    #[inline(always)]
+    pub(crate) fn sought<'k>(&self, key: &'k [u8]) -> Sought<'k> {
+        let hash = match self.method {
+            Method::Hash => hash::hash_of(self, key),
+            _ => 0,
+        };
+        Sought { key, hash }
+    }
+
+    /// Whether this process remembers where keys were, for each of them; if not, who looks for them may.
+    #[inline(always)]
+    pub(crate) fn remembers(&self) -> bool {
+        self.method == Method::Hash
+    }
+
+    /// The page that covered a key when it was looked for last, if that is remembered; or no page. It may be
+    /// anything by now. Trees were built anew last at `since`, and who goes there looks at a state at or
+    /// above that.
+    #[inline(always)]
+    pub(crate) fn remembered(&self, sought: Sought<'_>, since: Lsn) -> PageId {
+        match self.method {
+            Method::Hash => hash::remembered(self, sought.hash, since),
+            _ => PageId::NONE,
+        }
+    }
+
+    /// Remembers a page which covers a key, and looks so, in a state at or above `since`.
+    pub(crate) fn remember(&self, sought: Sought<'_>, found: (PageId, &[u8]), since: Lsn) {
+        if self.method == Method::Hash {
+            hash::remember(self, sought.hash, found, since);
+        }
+    }
+}

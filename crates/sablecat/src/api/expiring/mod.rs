@@ -1,0 +1,115 @@
+//! Records that expire.
+//!
+//! ```text
+//! lifetime.rs  how long a record is there
+//! opening.rs   opening such a database, with its index by time
+//! reading.rs   reading: what has expired is not there
+//! writing.rs   setting, touching, removing
+//! range.rs     records in order
+//! cursor.rs    places in such a database
+//! ```
+//!
+//! What is stored, and why a sweep is in nobody's way: txn/catalog/lapse.rs. Who sweeps:
+//! env/databases/sweeping.rs.
+
+mod cursor;
+mod lifetime;
+mod opening;
+mod range;
+mod reading;
+mod writing;
+
+pub use cursor::ExpiringCursor;
+pub use lifetime::Lifetime;
+pub use range::Unexpired;
+
+use super::read::sealed::Seen;
+use super::{Database, Env, Read};
+use crate::error::{Error, Result};
+use crate::txn::lapse::{HEAD_BYTES, expires, is_gone};
+
+/// A database each record of which may have a time from which on it is gone: for sessions, caches, leases.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use sablecat::{Expiring, Lifetime};
+///
+/// # fn main() -> sablecat::Result<()> {
+/// let env = sablecat::Env::in_memory()?;
+/// let sessions = Expiring::open(&env, "sessions")?;
+/// env.write(|txn| {
+///     sessions.insert(txn, "4f1c", "ada", Duration::from_secs(3600))?;
+///     sessions.insert(txn, "0000", "nobody", Lifetime::Unlimited)
+/// })?;
+/// assert_eq!(sessions.get(&env, "4f1c")?.as_deref(), Some(&b"ada"[..]));
+/// assert!(env.write(|txn| sessions.touch(txn, "4f1c", Duration::from_secs(7200)))?);
+/// assert!(matches!(sessions.remaining(&env, "4f1c")?, Some(Lifetime::For(left)) if left.as_secs() > 7000));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// A record that has expired is hidden from every read at once. Housekeeping removes it some seconds later,
+/// as [`Env::sweep`] does when it is called: in small transactions, at a cost in proportion to what has
+/// expired. (In memory alone nobody keeps house unasked.) Any process that has the environment open does
+/// that for all.
+///
+/// **Time** is the system's time of day, in milliseconds ([`Builder::clock`](super::Builder::clock) has
+/// another for tests). A transaction has one time for all that it reads: that of when it first asks; a
+/// [`ReadTxn`](super::ReadTxn) that of its beginning, however long it lasts. What is read through the
+/// environment alone has a time for each call. If somebody sets the clock back, what had expired and is not
+/// yet swept can be read again until the clock has caught up, and what is set meanwhile expires as much
+/// earlier than what was set before. Processes on one machine have one clock.
+///
+/// **Isolation** is that of all records, with one exception: that a record has been swept is no change to
+/// a transaction for which it had expired, so no transaction conflicts with sweeping for having found
+/// nothing, or for setting such a record anew. A transaction that read a record before it expired, lasts
+/// until it is swept and depends on it gets a conflict, as if another had removed it. Expiring by itself
+/// changes nothing and wakes nobody: [`Env::write_when`](super::Env::write_when) sleeps on.
+///
+/// It is a handle to a [`Database`], arranged as a B+tree or a hash table, and an index of its own by time,
+/// which goes with it whatever becomes of it, and is listed among the databases as "NAME by expiry". Read as
+/// what it is ([`Expiring::database`]), a value has eight bytes before the user's: the time in milliseconds
+/// since 1970, lowest byte first, or 0. It cannot have other indices. To touch a record writes it anew, its
+/// value with it.
+#[derive(Clone, Debug)]
+pub struct Expiring {
+    database: Database,
+    by_expiry: Database,
+}
+
+impl Expiring {
+    /// The database that the records are in, as they are stored.
+    pub fn database(&self) -> &Database {
+        &self.database
+    }
+
+    /// Whether the database is the index by time of another, which is made and goes with that.
+    ///
+    /// # Errors
+    /// As [`Read::get`].
+    pub fn is_index(from: &impl Read<Of = Env>, name: &str) -> Result<bool> {
+        let database = from.existing_database(name)?;
+        Ok(database.is_some_and(|database| opening::is_by_expiry(&database)))
+    }
+
+    /// What is there of a stored value at a time.
+    fn live<'v>(&self, stored: Option<&'v [u8]>, now: u64) -> Result<Option<&'v [u8]>> {
+        let Some(stored) = stored else { return Ok(None) };
+        let gone_from = expires(stored).ok_or_else(|| self.not_ours())?;
+        Ok((!is_gone(gone_from, now)).then(|| &stored[HEAD_BYTES..]))
+    }
+
+    /// The time of a state.
+    fn now(from: &(impl Read<Of = Env> + ?Sized)) -> Result<u64> {
+        from.with(|Seen(txn)| Ok(txn.time()))
+    }
+
+    #[cold]
+    fn not_ours(&self) -> Error {
+        Error::invalid(format!(
+            "a record of the database {:?} says no time: something else was written to it than records that expire",
+            self.database.name()
+        ))
+    }
+}
