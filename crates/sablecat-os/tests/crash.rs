@@ -52,6 +52,39 @@ fn contents(disk: &SimDisk) -> BTreeSet<Vec<u8>> {
 }
 
 #[test]
+fn a_hole_is_there_after_a_crash_or_not_sector_by_sector_and_for_good_once_synced() {
+    let (disk, file) = with_file(&[7; 12_288]);
+    assert!(file.punch(4096, 4096).unwrap());
+    let found = contents(&disk);
+    let mut whole = vec![7; 12_288];
+    assert!(found.contains(&whole), "it was lost");
+    whole[4096..8192].fill(0);
+    assert!(found.contains(&whole), "it was made");
+    assert!(found.len() > 2, "and in part");
+    for bytes in &found {
+        assert!(bytes[..4096] == [7; 4096] && bytes[8192..] == [7; 4096], "nothing beside it is touched");
+        assert!(bytes.chunks(512).all(|sector| sector == [0; 512] || sector == [7; 512]));
+    }
+    // What is written there afterwards is not taken away by it.
+    file.write_at(&[9; 512], 4096).unwrap();
+    for bytes in contents(&disk) {
+        assert!(
+            bytes[4096..4608] == [9; 512] || bytes[4096..4608] == [0; 512] || bytes[4096..4608] == [7; 512]
+        );
+    }
+    file.sync().unwrap();
+    whole[4096..4608].fill(9);
+    assert_eq!(contents(&disk), BTreeSet::from([whole]));
+    file.punch(4096, 4096).unwrap();
+    file.sync().unwrap();
+    let space = |disk: &SimDisk| open(disk, "a").space().unwrap();
+    assert_eq!(states(&disk, space), BTreeSet::from([8192]), "its space is given back");
+    disk.make_no_holes();
+    assert!(!file.punch(0, 4096).unwrap());
+    assert_eq!(all(&*file)[..4096], [7; 4096]);
+}
+
+#[test]
 fn synced_data_survives_every_crash() {
     let (disk, file) = with_file(&[1; 3000]);
     file.write_at(&[2; 1000], 700).unwrap();

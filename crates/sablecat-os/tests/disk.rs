@@ -114,6 +114,28 @@ fn lengths_change_and_new_bytes_are_zero() {
 }
 
 #[test]
+fn a_hole_reads_as_zeros_and_gives_its_space_back() {
+    on_both(|disk, dir| {
+        let file = disk.open(&dir.join("a"), CREATE).unwrap();
+        file.write_at(&[7; 1 << 20], 0).unwrap();
+        file.sync().unwrap();
+        let before = file.space().unwrap();
+        assert!(before >= 1 << 20, "{before}");
+        if !file.punch(100_000, 500_000).unwrap() {
+            return;
+        }
+        assert_eq!(file.len().unwrap(), 1 << 20, "it keeps its length");
+        let bytes = all(&*file);
+        assert!((0..1 << 20).all(|n| bytes[n] == if (100_000..600_000).contains(&n) { 0 } else { 7 }));
+        let after = file.space().unwrap();
+        assert!(after + 400_000 < before, "{after} of {before}");
+        // Also behind the end, where there is nothing.
+        assert!(file.punch(1 << 20, 4096).unwrap());
+        assert_eq!(file.len().unwrap(), 1 << 20);
+    });
+}
+
+#[test]
 fn opening_makes_a_file_only_when_asked() {
     on_both(|disk, dir| {
         let path = dir.join("a");
@@ -470,6 +492,7 @@ enum Step {
     SetLen(u64),
     Preallocate(u64, u64),
     Window(u64, Vec<u8>),
+    Punch(u64, u64),
     Sync,
 }
 
@@ -482,7 +505,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
             .prop_map(|(at, bufs)| Step::WriteMany(at, bufs)),
         offset.clone().prop_map(Step::SetLen),
         (offset.clone(), 0..9000u64).prop_map(|(at, len)| Step::Preallocate(at, len)),
-        (offset, bytes()).prop_map(|(at, bytes)| Step::Window(at, bytes)),
+        (offset.clone(), bytes()).prop_map(|(at, bytes)| Step::Window(at, bytes)),
+        (offset, 1..13_000u64).prop_map(|(at, len)| Step::Punch(at, len)),
         Just(Step::Sync),
     ];
     prop::collection::vec(step, 0..20)
@@ -499,6 +523,13 @@ fn take(file: &dyn File, step: &Step) {
         Step::Window(at, bytes) => {
             file.preallocate(*at, bytes.len() as u64 + 1).unwrap();
             file.window(*at, bytes.len() + 1).unwrap().write(1, bytes);
+        }
+        Step::Punch(at, len) => {
+            if !file.punch(*at, *len).unwrap() {
+                // What a hole reads as, where there are none.
+                let end = file.len().unwrap().min(at + len);
+                file.write_at(&vec![0; end.saturating_sub(*at) as usize], *at).unwrap();
+            }
         }
         Step::Sync => file.sync().unwrap(),
     }
