@@ -77,6 +77,29 @@ fn page(dice: &mut Dice) -> bool {
     fuzzing::page(&input)
 }
 
+/// Mutations of blocks with compressed pages: of what says how, of the bytes behind it, or of both.
+fn block(dice: &mut Dice) -> bool {
+    static BLOCKS: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
+    let blocks = BLOCKS.get_or_init(fuzzing::sample_blocks);
+    let mut input = blocks[dice.index(blocks.len())].clone();
+    match dice.below(4) {
+        0 => mutate(&mut input, 12..24, dice),
+        1 => mutate(&mut input, 12..4096, dice),
+        // As Zstandard's by LZ4, and the other way round; and nothing but noise.
+        2 => {
+            input[16] ^= 3;
+            let noise = 24 + dice.index(200)..24 + 200 + dice.index(3000);
+            if dice.percent(50) {
+                input[noise].iter_mut().for_each(|byte| *byte = dice.throw() as u8);
+            }
+        }
+        _ => mutate(&mut input, 24..24 + 400, dice),
+    }
+    let key = 1 + dice.index(60);
+    input.extend((0..key).map(|_| dice.throw() as u8));
+    fuzzing::block(&input)
+}
+
 /// Mutations of a segment: of its records mostly, of its header seldom, or of anything.
 fn segment(dice: &mut Dice) -> bool {
     static SEGMENT: OnceLock<Vec<u8>> = OnceLock::new();
@@ -150,12 +173,13 @@ fn inputs(seed: u64, target: fn(&mut Dice) -> bool) -> u32 {
     (0..INPUTS).map(|_| u32::from(target(&mut dice))).sum()
 }
 
-/// Mutated pages.
+/// Mutated pages, and blocks with compressed ones.
 ///
 /// # Errors
 /// None: what is wrong panics.
 pub fn pages(seed: u64) -> Result<(), Wrong> {
     inputs(seed, page);
+    inputs(seed, block);
     Ok(())
 }
 
@@ -177,8 +201,9 @@ pub fn volume(seed: u64) -> Result<(), Wrong> {
     Ok(())
 }
 
-/// How many of the inputs of `seeds` each target believes, of how many: pages, segments, volumes.
-pub fn tally(seeds: std::ops::Range<u64>) -> ([u32; 3], u32) {
+/// How many of the inputs of `seeds` each target believes, of how many: pages, segments, volumes, blocks with
+/// compressed pages.
+pub fn tally(seeds: std::ops::Range<u64>) -> ([u32; 4], u32) {
     let count = |target| seeds.clone().map(|seed| inputs(seed, target)).sum();
-    ([count(page), count(segment), count(file)], INPUTS * (seeds.end - seeds.start) as u32)
+    ([count(page), count(segment), count(file), count(block)], INPUTS * (seeds.end - seeds.start) as u32)
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sablecat::{Builder, Cipher, Durability, EncryptionKey, Env, Journal, Place};
+use sablecat::{Builder, Cipher, Compression, Durability, EncryptionKey, Env, Journal, Place};
 use sablecat_os::sim::SimDisk;
 
 use crate::dice::Dice;
@@ -24,6 +24,8 @@ pub struct Setting {
     pub trailer: usize,
     /// What it is enciphered with.
     pub cipher: Option<Cipher>,
+    /// How its pages are compressed, and those of its volumes.
+    pub compression: Compression,
     /// Bytes of the cache; the engine takes at least 256 pages.
     pub cache: u64,
     /// The rung of single operations.
@@ -47,6 +49,7 @@ impl Setting {
             page_size,
             trailer: 0,
             cipher: None,
+            compression: Compression::None,
             cache: 0,
             durability,
             log_buffer: 65536,
@@ -67,7 +70,13 @@ impl Setting {
         let trailer = if setting.page_size == 512 { 0 } else { dice.clone().pick(&[0, 0, 8, 32]) };
         let ciphers = [None, Some(Cipher::Aes256Gcm), Some(Cipher::ChaCha20Poly1305)];
         let cipher = if trailer == 32 { dice.clone().pick(&ciphers) } else { None };
-        Setting { volumes, trailer, cipher, ..setting }
+        let kinds = [Compression::Lz4, Compression::zstd(), Compression::Zstd { level: 1 }];
+        // Only larger pages can be compressed. One seed in six.
+        let (page_size, compression) = match dice.clone().below(18) {
+            chance @ 0..3 => (dice.clone().pick(&[8192, 8192, 16384]), kinds[chance as usize]),
+            _ => (setting.page_size, Compression::None),
+        };
+        Setting { volumes, trailer, cipher, page_size, compression, ..setting }
     }
 
     /// A small setting from a seed, which may have a journal and write its log in another way.
@@ -107,13 +116,22 @@ impl Setting {
 
     /// An environment in memory alone, in which the cache is all there is.
     pub fn in_memory(&self) -> sablecat::Result<Env> {
-        Setting { cipher: None, ..self.clone() }.builder().cache_size(MEMORY).in_memory()
+        Setting { cipher: None, compression: Compression::None, ..self.clone() }
+            .builder()
+            .cache_size(MEMORY)
+            .in_memory()
     }
 
     /// Declares the volumes, and what is in them.
     fn place(&self, mut builder: Builder) -> Builder {
         for n in 1..=self.volumes {
             builder = builder.volume(format!("v{n}"), format!("v{n}.db"));
+        }
+        if self.compression != Compression::None {
+            builder = builder.compression(self.compression);
+            for n in 1..=self.volumes {
+                builder = builder.volume_compression(format!("v{n}"), self.compression);
+            }
         }
         if self.volumes > 0 {
             builder =

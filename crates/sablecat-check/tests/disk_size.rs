@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use sablecat::{Durability, Env};
+use sablecat::{Compression, Durability, Env};
 use sablecat_check::dice::Dice;
 use sablecat_check::engine;
 use sablecat_check::setting::{DIRECTORY, Setting};
@@ -137,6 +137,7 @@ fn thinned(disk: &SimDisk) -> (Env, u64) {
         page_size: 4096,
         trailer: 0,
         cipher: None,
+        compression: Compression::None,
         cache: 64 << 20,
         durability: Durability::NoSync,
         log_buffer: 1 << 20,

@@ -1,6 +1,6 @@
 //! Every operation against the model, and one sequence of steps under many settings.
 
-use sablecat::{Cipher, Durability};
+use sablecat::{Cipher, Compression, Durability};
 use sablecat_check::dice::Dice;
 use sablecat_check::model::Model;
 use sablecat_check::setting::{DIRECTORY, Setting};
@@ -22,6 +22,7 @@ fn settings() -> Vec<Setting> {
                     page_size,
                     trailer: 0,
                     cipher: None,
+                    compression: Compression::None,
                     cache,
                     durability,
                     log_buffer: 1 << 20,
@@ -37,6 +38,7 @@ fn settings() -> Vec<Setting> {
         page_size: 4096,
         trailer: 0,
         cipher: None,
+        compression: Compression::None,
         cache: 1 << 20,
         durability: Durability::Sync,
         log_buffer: 1 << 18,
@@ -58,6 +60,16 @@ fn settings() -> Vec<Setting> {
         for (trailer, volumes) in [(8, 0), (32, 2)] {
             settings.push(Setting {
                 trailer,
+                log_buffer: 1 << 20,
+                volumes,
+                ..Setting::small(page_size, Durability::Sync)
+            });
+        }
+    }
+    for compression in [Compression::Lz4, Compression::zstd()] {
+        for (page_size, volumes) in [(8192, 2), (32768, 0)] {
+            settings.push(Setting {
+                compression,
                 log_buffer: 1 << 20,
                 volumes,
                 ..Setting::small(page_size, Durability::Sync)

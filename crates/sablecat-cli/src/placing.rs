@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use sablecat::{Builder, Place};
+use sablecat::{Builder, Compression, Place};
 
 /// Under what the help shows them. Said of each: of all it would be said of whatever a command has after them
 /// as well.
@@ -19,24 +19,42 @@ pub(crate) struct Placing {
     /// for keys; repeatable
     #[arg(long = "place", value_name = "WHAT=VOLUME", value_parser = place, help_heading = HEADING)]
     places: Vec<(Place, String)>,
+    /// How pages are compressed that are written from now on: none, lz4, zstd, or zstd:LEVEL, for pages of 8
+    /// KiB and more; or of which volume, as VOLUME=HOW; repeatable
+    #[arg(long = "compression", value_name = "HOW", value_parser = compression, help_heading = HEADING)]
+    compressions: Vec<(String, Compression)>,
+    /// Bytes of a page of a new environment: a power of two from 512 to 65536. Default: 4096, and with
+    /// compression 32768
+    #[arg(long, value_name = "BYTES", help_heading = HEADING)]
+    page_size: Option<usize>,
 }
 
 impl Placing {
     /// Whether there is nothing to declare, and so nothing to write down.
     pub(crate) fn is_empty(&self) -> bool {
-        self.volumes.is_empty() && self.places.is_empty()
+        self.volumes.is_empty() && self.places.is_empty() && self.compressions.is_empty()
     }
 
     /// Has a builder declare them.
     pub(crate) fn declare(&self, builder: Builder) -> Builder {
+        let builder = self.page_size.into_iter().fold(builder, Builder::page_size);
         let builder = self.volumes.iter().fold(builder, |builder, (name, path)| builder.volume(name, path));
-        self.places.iter().fold(builder, |builder, (place, volume)| builder.place(place.clone(), volume))
+        let builder =
+            self.places.iter().fold(builder, |builder, (place, volume)| builder.place(place.clone(), volume));
+        self.compressions
+            .iter()
+            .fold(builder, |builder, (volume, how)| builder.volume_compression(volume, *how))
     }
 }
 
 fn volume(text: &str) -> Result<(String, PathBuf), String> {
     let (name, path) = text.split_once('=').ok_or("it has the form NAME=PATH")?;
     Ok((name.to_owned(), path.into()))
+}
+
+fn compression(text: &str) -> Result<(String, Compression), String> {
+    let (volume, how) = text.split_once('=').unwrap_or(("main", text));
+    Ok((volume.to_owned(), how.parse()?))
 }
 
 fn place(text: &str) -> Result<(Place, String), String> {
@@ -64,6 +82,9 @@ mod tests {
         assert_eq!(placed("*=v"), Ok((Place::databases_beginning_with(""), "v".into())));
         assert_eq!(placed("orders:2019=/*=v"), Ok((Place::keys("orders", "2019=/"), "v".into())));
         assert!(placed("orders").is_err() && placed("orders:2019=v").is_err());
+        assert_eq!(compression("lz4"), Ok(("main".into(), Compression::Lz4)));
+        assert_eq!(compression("v=zstd:7"), Ok(("v".into(), Compression::Zstd { level: 7 })));
+        assert!(compression("v=").is_err() && compression("zip").is_err());
         assert_eq!(volume("v=/a=b/c"), Ok(("v".into(), "/a=b/c".into())));
     }
 }

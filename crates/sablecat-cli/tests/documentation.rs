@@ -92,7 +92,11 @@ fn the_help_shows_options_where_they_belong() {
         let shown = |part: &str| -> Vec<String> {
             part.lines().filter_map(|line| line.split_whitespace().next().map(str::to_owned)).collect()
         };
-        assert_eq!(shown(volumes), ["--volume", "--place"], "{command}: {help}");
+        assert_eq!(
+            shown(volumes),
+            ["--volume", "--place", "--compression", "--page-size"],
+            "{command}: {help}"
+        );
         assert_eq!(shown(keys), ["--key-file", "--key-variable", "--cipher"], "{command}: {help}");
     }
 }

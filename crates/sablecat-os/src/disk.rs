@@ -5,7 +5,7 @@
 //!
 //! | done by | survives the process | survives the power |
 //! |---|---|---|
-//! | [`File::write_at`], [`Window::write`] | yes | once [`File::sync`] has returned |
+//! | [`File::write_at`], [`File::punch`], [`Window::write`] | yes | once [`File::sync`] has returned |
 //! | [`File::write_at`] to a file opened [`How::durable`] | yes | yes |
 //! | creating, renaming, removing | yes | once [`Disk::sync_dir`] of the directory it is in has returned |
 //!
@@ -159,6 +159,21 @@ pub trait File: Send + Sync + Debug {
     /// zeros are written; where not even that, nothing is done. Others may make it longer and write to it at
     /// the same time: nothing of theirs is lost.
     fn preallocate(&self, offset: u64, len: u64) -> io::Result<()>;
+
+    /// Gives the space of a range back to the file system: its bytes read as zero from then on, and the file
+    /// keeps its length. What of the range is not a whole block of the file system becomes zero and keeps its
+    /// space. `false` where files cannot have holes: nothing is done then. Durable once synced; before that a
+    /// power failure may leave any part of it done.
+    fn punch(&self, offset: u64, len: u64) -> io::Result<bool> {
+        let _ = (offset, len);
+        Ok(false)
+    }
+
+    /// Bytes of the file system that the file takes: fewer than its length if it has holes, more if space was
+    /// reserved for it.
+    fn space(&self) -> io::Result<u64> {
+        self.len()
+    }
 
     /// Asks that what is written over the bytes of this file, which is empty so far, goes where they are, on
     /// a file system that would otherwise put it elsewhere and write down where. Such a file system then

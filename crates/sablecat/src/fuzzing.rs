@@ -9,6 +9,7 @@
 //! | target | input | drives |
 //! |---|---|---|
 //! | [`page`] | a page, then a key | the check of pages, and everything that is done to one or two of them |
+//! | [`block`] | a block with a compressed page, then a key | making it whole, then as with a page |
 //! | [`segment`] | a log segment file | the scan, records, operations, chains, replay |
 //! | [`volume`] | a volume file | superblocks, map blocks, pages; opening, verifying, reading everything |
 
@@ -22,10 +23,12 @@ use sablecat_os::sim::{SimDisk, Survival};
 use crate::access;
 use crate::pages::volume::seal_block;
 use crate::types::BlockId;
-use crate::{Durability, Env, Journal, Method, Place, Result};
+use crate::{Compression, Durability, Env, Journal, Method, Place, Result};
 
 /// Bytes of a page in the samples.
 pub const PAGE_SIZE: usize = 512;
+/// Bytes of a block in those with compressed pages.
+pub const BLOCK_SIZE: usize = 8192;
 /// Epochs of the sample that has some.
 pub const SAMPLE_EPOCHS: usize = 3;
 const SEGMENT_BYTES: u64 = 65536;
@@ -54,6 +57,54 @@ pub fn page(input: &[u8]) -> bool {
         access::exercise(page, key);
     }
     believed
+}
+
+/// A block of a power of two of bytes, from 8192 on, that says that its page is compressed: its checksum is
+/// put right, and if it is believed what comes of it goes the way of [`page`].
+pub fn block(input: &[u8]) -> bool {
+    let Some(power) = input.len().min(65536).checked_ilog2().filter(|&power| power >= 13) else {
+        return false;
+    };
+    let (block, key) = input.split_at(1 << power);
+    let mut block = block.to_vec();
+    let Some(page) = crate::pages::volume::open_compressed(&mut block) else { return false };
+    let believed = access::check_page(page).is_ok();
+    if believed {
+        access::exercise(page, key);
+    }
+    believed
+}
+
+/// Blocks with compressed pages, by each compressor that is built in.
+pub fn sample_blocks() -> Vec<Vec<u8>> {
+    let kinds = [Compression::Lz4, Compression::zstd(), Compression::Zstd { level: 9 }];
+    let blocks = kinds.into_iter().flat_map(|how| {
+        let disk = SimDisk::new(1);
+        let make = || -> Result<Vec<u8>> {
+            let builder = Env::builder().disk(Arc::new(disk.clone())).background(false).page_size(BLOCK_SIZE);
+            let env = builder.compression(how).open(DIRECTORY)?;
+            let (first, hashed) = (env.database("first")?, env.database_as("hashed", Method::Hash)?);
+            for n in 0..1000u32 {
+                first.insert(format!("key {:05}", n * 7919 % 10007), [n as u8; 30])?;
+                hashed.insert(n.to_le_bytes(), vec![n as u8; n as usize % 100])?;
+            }
+            first.insert("long", vec![7; 20_000])?;
+            drop((first, hashed));
+            env.close()?;
+            let file = disk.open(Path::new(VOLUME), How::default()).map_err(unread)?;
+            let mut bytes = vec![0; file.len().map_err(unread)? as usize];
+            file.read_at(&mut bytes, 0).map_err(unread)?;
+            Ok(bytes)
+        };
+        let volume = make().unwrap_or_default();
+        let blocks = volume.get(RESERVED_BYTES..).unwrap_or_default().chunks_exact(BLOCK_SIZE);
+        blocks.filter(|block| block[8..12] == *b"spak").map(<[u8]>::to_vec).collect::<Vec<_>>()
+    });
+    blocks.collect()
+}
+
+fn unread(error: std::io::Error) -> crate::Error {
+    crate::Error::io("reading", Path::new(VOLUME), error)
 }
 
 /// The file of the only log segment of an environment that was not closed.

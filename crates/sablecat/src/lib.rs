@@ -43,7 +43,8 @@
 //! listens is called in the middle of that work, by the thread that does it: it must not use the environment,
 //! and holds up others while it takes its time.
 //!
-//! With the feature `encryption` environments can be encrypted: see `Builder::encryption_key`.
+//! With the feature `encryption` environments can be encrypted: see `Builder::encryption_key`; with `lz4` and
+//! `zstd` their pages can be compressed: see [`Builder::compression`].
 //!
 //! The [`guide`] says what to know before building upon it: keys, isolation, processes, durability, errors,
 //! containers.
@@ -91,7 +92,7 @@ pub use env::{Change, Counters, OldestSnapshot, VolumeStats};
 pub use env::{EncipherReport, EncryptionStats};
 pub use env::{Epoch, History, JournalFile, Recovery, RecoveryPlan, Target};
 pub use error::{Error, ErrorKind, Result};
-pub use pages::volume::{Journal, Place};
+pub use pages::volume::{Compression, Journal, Place};
 pub use sablecat_os::calendar::Moment;
 pub use txn::{DeadlockPolicy, Duplicates, Durability, Holds, IndexInfo, Isolation, OnRemove};
 pub use types::{Lsn, PageId};

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use sablecat::{Changes, Copied, Durability, Env, ErrorKind, Follower};
+use sablecat::{Builder, Changes, Compression, Copied, Durability, Env, ErrorKind, Follower, Stats};
 use serde_json::json;
 
 use crate::arguments::{Existing, to_hex};
@@ -27,6 +27,8 @@ pub(crate) struct Arguments {
     to: PathBuf,
     #[command(flatten)]
     copying: Copying,
+    #[command(flatten)]
+    compressing: Compressing,
     /// Go on with what is committed, until interrupted
     #[arg(long)]
     follow: bool,
@@ -42,7 +44,8 @@ struct Done {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let env = arguments.place.open()?;
-    let to = open_to(&arguments.to, &env, (&arguments.copying, &arguments.place.keying))?;
+    let keys = (&arguments.copying, &arguments.place.keying);
+    let to = open_to(&arguments.to, &env, keys, &arguments.compressing)?;
     let done = arguments.back_up(&env, &to)?;
     env.close()?;
     // Told to stop, which is how following ends, it is not verified: that may take long.
@@ -93,11 +96,34 @@ impl Arguments {
     }
 }
 
+/// How the pages of a copy are compressed.
+#[derive(Debug, clap::Args)]
+pub(super) struct Compressing {
+    /// How pages of the other one are compressed that are written from now on: none, lz4, zstd, or
+    /// zstd:LEVEL. Default: a new one as the main volume of this
+    #[arg(long, value_name = "HOW")]
+    to_compression: Option<Compression>,
+}
+
+impl Compressing {
+    fn ask(&self, builder: Builder, to: &Path, like: &Stats) -> Builder {
+        let is_new = !to.join("sablecat.db").exists();
+        let as_this = || like.volumes.first().map(|main| main.compression).filter(|_| is_new);
+        self.to_compression.or_else(as_this).into_iter().fold(builder, Builder::compression)
+    }
+}
+
 /// The environment to copy into, with pages as large as the other's. Durable once it is closed: how far it
 /// has come is written with what has come.
-pub(super) fn open_to(to: &Path, like: &Env, (copying, keying): (&Copying, &Keying)) -> Result<Env, Failure> {
-    let page_size = like.stats()?.page_size as usize;
-    let builder = copying.give(Env::builder(), like, keying)?;
+pub(super) fn open_to(
+    to: &Path,
+    like: &Env,
+    (copying, keying): (&Copying, &Keying),
+    compressing: &Compressing,
+) -> Result<Env, Failure> {
+    let stats = like.stats()?;
+    let page_size = stats.page_size as usize;
+    let builder = compressing.ask(copying.give(Env::builder(), like, keying)?, to, &stats);
     Ok(builder.page_size(page_size).durability(Durability::NoSync).open(to)?)
 }
 

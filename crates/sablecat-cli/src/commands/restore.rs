@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use sablecat::Copied;
 use serde_json::json;
 
-use super::backup::{finish, open_to};
+use super::backup::{Compressing, finish, open_to};
 use crate::arguments::Existing;
 use crate::keying::Copying;
 use crate::{Failure, Outcome, interrupt, output};
@@ -24,6 +24,8 @@ pub(crate) struct Arguments {
     to: PathBuf,
     #[command(flatten)]
     copying: Copying,
+    #[command(flatten)]
+    compressing: Compressing,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
@@ -33,7 +35,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         let shown = arguments.backup.shown();
         return Err(format!("{shown} is not a closed environment; finish the backup, or make one").into());
     };
-    let to = open_to(&arguments.to, &backup, (&arguments.copying, &arguments.backup.keying))?;
+    let keys = (&arguments.copying, &arguments.backup.keying);
+    let to = open_to(&arguments.to, &backup, keys, &arguments.compressing)?;
     let copied = backup.snapshot()?.copy_into(&to, &mut |_| interrupt::unwind_if_told())?;
     let problems = finish(to)?;
     backup.close()?;

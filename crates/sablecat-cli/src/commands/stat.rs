@@ -94,12 +94,16 @@ fn show(Arguments { place, reading, databases, .. }: &Arguments) -> Result<Outco
             "pages": stats.pages,
             "blocks": stats.blocks,
             "volume_bytes": stats.volume_bytes,
+            "occupied_bytes": stats.occupied_bytes,
             "encryption": stats.encryption.as_ref().map(output::encryption),
             "volumes": stats.volumes.iter().map(|volume| json!({
                 "name": volume.name,
                 "path": volume.path,
                 "blocks": volume.blocks,
                 "bytes": volume.bytes,
+                "occupied": volume.occupied,
+                "compression": volume.compression.to_string(),
+                "makes_holes": volume.makes_holes,
             })).collect::<Vec<_>>(),
             "log_tail": stats.log_tail.0,
             "log_written": stats.log_written.0,
@@ -119,6 +123,7 @@ fn show(Arguments { place, reading, databases, .. }: &Arguments) -> Result<Outco
         ("pages in use", number(stats.pages)),
         ("blocks in use", number(stats.blocks)),
         ("volumes, bytes", number(stats.volume_bytes)),
+        ("of the file systems", number(stats.occupied_bytes)),
         ("encryption", encryption),
         ("end of the log, LSN", number(stats.log_tail.0)),
         ("log written up to", number(stats.log_written.0)),
@@ -126,10 +131,16 @@ fn show(Arguments { place, reading, databases, .. }: &Arguments) -> Result<Outco
         ("last checkpoint", number(stats.checkpoint.0)),
     ])?;
     output::table(&of_databases(&sizes, &indices))?;
-    let mut volumes = Grid::new("\nVolumes", ["name", "blocks in use", "bytes", "file"], 0);
+    let mut volumes =
+        Grid::new("\nVolumes", ["name", "blocks in use", "bytes", "occupied", "compression", "file"], 0);
     for volume in &stats.volumes {
         let path = volume.path.display().to_string();
-        volumes.rows.push(vec![volume.name.clone(), number(volume.blocks), number(volume.bytes), path]);
+        let compression = match volume.compression {
+            how if volume.makes_holes => how.to_string(),
+            how => format!("{how}, but the file system makes no holes"),
+        };
+        let [blocks, bytes, occupied] = [volume.blocks, volume.bytes, volume.occupied].map(number);
+        volumes.rows.push(vec![volume.name.clone(), blocks, bytes, occupied, compression, path]);
     }
     output::table(&volumes)?;
     if let Some(counters) = counters {

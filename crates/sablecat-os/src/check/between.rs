@@ -21,7 +21,7 @@ pub enum Call {
     Read,
     /// To write bytes.
     Write,
-    /// To change a file's length, or to reserve space.
+    /// To change a file's length, to reserve space or to give some back.
     Grow,
     /// To rename a file.
     Rename,
@@ -202,6 +202,14 @@ impl File for FileBetween {
 
     fn preallocate(&self, offset: u64, len: u64) -> io::Result<()> {
         self.ask(Call::Grow)?.preallocate(offset, len)
+    }
+
+    fn punch(&self, offset: u64, len: u64) -> io::Result<bool> {
+        self.ask(Call::Grow)?.punch(offset, len)
+    }
+
+    fn space(&self) -> io::Result<u64> {
+        self.ask(Call::Look)?.space()
     }
 
     fn keep_in_place(&self) {

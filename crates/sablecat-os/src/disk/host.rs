@@ -368,6 +368,19 @@ impl File for HostFile {
         }
     }
 
+    fn punch(&self, offset: u64, len: u64) -> io::Result<bool> {
+        let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        match retry_on_intr(|| fallocate(&self.file, how, offset, len)) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(false),
+            done => Ok(done.map(|()| true)?),
+        }
+    }
+
+    fn space(&self) -> io::Result<u64> {
+        // Counted in 512 bytes whatever the file system's blocks are.
+        Ok(fstat(&self.file)?.st_blocks as u64 * 512)
+    }
+
     fn keep_in_place(&self) {
         if let Ok(flags) = ioctl_getflags(&self.file) {
             // Most file systems write in place anyway, and do not know the flag.

@@ -70,6 +70,27 @@ impl Bytes {
         self.len = self.len.max(offset + len);
     }
 
+    /// Makes a range zero, as far as there are bytes, and gives up the space of the whole chunks in it.
+    pub(super) fn punch(&mut self, offset: u64, len: u64) {
+        let len = len.min(self.len.saturating_sub(offset));
+        for piece in pieces(offset, len as usize) {
+            if piece.len as u64 == CHUNK {
+                self.chunks.remove(&piece.chunk);
+            } else if let Some(chunk) = self.chunks.get_mut(&piece.chunk) {
+                Arc::make_mut(chunk)[piece.within..piece.within + piece.len].fill(0);
+            }
+        }
+    }
+
+    /// Gives up the space of the whole chunks of a range in which there is nothing but zeros.
+    pub(super) fn give_up_zeros(&mut self, offset: u64, len: u64) {
+        for piece in pieces(offset, len as usize).filter(|piece| piece.len as u64 == CHUNK) {
+            if self.chunks.get(&piece.chunk).is_some_and(|chunk| chunk.iter().all(|&byte| byte == 0)) {
+                self.chunks.remove(&piece.chunk);
+            }
+        }
+    }
+
     /// Bytes of space taken.
     pub(super) fn space(&self) -> u64 {
         self.chunks.len() as u64 * CHUNK
@@ -128,6 +149,7 @@ mod tests {
         Write(u64, Vec<u8>),
         SetLen(u64),
         Allocate(u64, u64),
+        Punch(u64, u64),
     }
 
     fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -136,7 +158,8 @@ mod tests {
             (offset.clone(), prop::collection::vec(any::<u8>(), 0..9000))
                 .prop_map(|(at, bytes)| Step::Write(at, bytes)),
             offset.clone().prop_map(Step::SetLen),
-            (offset, 0..2 * CHUNK).prop_map(|(at, len)| Step::Allocate(at, len)),
+            (offset.clone(), 0..2 * CHUNK).prop_map(|(at, len)| Step::Allocate(at, len)),
+            (offset, 0..3 * CHUNK).prop_map(|(at, len)| Step::Punch(at, len)),
         ];
         prop::collection::vec(step, 0..12)
     }
@@ -162,6 +185,17 @@ mod tests {
                     Step::SetLen(len) => {
                         bytes.set_len(len);
                         model.resize(len as usize, 0);
+                    }
+                    Step::Punch(at, len) => {
+                        bytes.punch(at, len);
+                        let end = model.len().min((at + len) as usize);
+                        model.get_mut(at as usize..end).into_iter().for_each(|hole| hole.fill(0));
+                        let whole = (end as u64 / CHUNK).saturating_sub(at.div_ceil(CHUNK));
+                        prop_assert!(
+                            whole == 0
+                                || bytes.fitting(at.next_multiple_of(CHUNK), whole * CHUNK, 0) == 0,
+                            "space is given up"
+                        );
                     }
                     Step::Allocate(at, len) => {
                         bytes.allocate(at, len);

@@ -9,7 +9,8 @@ pub enum Fault {
     Error(io::ErrorKind),
     /// A write stops part of the way and answers `WriteZero`.
     ShortWrite,
-    /// A write, or another call that takes space, finds none: `StorageFull`. Part of a write may be done.
+    /// A write, or another call that takes space, finds none: `StorageFull`. Part of a write may be done. So
+    /// may a call that gives some back, which has to write down where the hole is.
     DiskFull,
     /// A sync answers with an error. Any part of what it was to make durable is; the rest never will be,
     /// however often one syncs again, and may be read for a while or not: the system drops what it could not
@@ -37,6 +38,8 @@ pub(super) enum Call {
     Write,
     /// Takes space without bytes: creating, growing, reserving.
     Grow,
+    /// Gives space back.
+    Punch,
     /// Changes names and takes no space.
     Rename,
     Sync,
@@ -50,7 +53,9 @@ impl Fault {
         match self {
             Fault::Error(_) => call != Call::Window,
             Fault::ShortWrite | Fault::LostWrite | Fault::MisdirectedWrite => call == Call::Write,
-            Fault::DiskFull => matches!(call, Call::Write | Call::Grow | Call::Make),
+            Fault::DiskFull => {
+                matches!(call, Call::Write | Call::Grow | Call::Make | Call::Punch)
+            }
             Fault::SyncFails => matches!(call, Call::Sync | Call::SyncDir),
             Fault::NoDescriptor => matches!(call, Call::Open | Call::Make | Call::SyncDir),
         }

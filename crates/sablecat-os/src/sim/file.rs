@@ -6,7 +6,8 @@
 //! has one of the lengths it had since the last sync. Three rules tie lengths to bytes. What a surviving cut
 //! removed stays removed: those bytes are zero if the file grew again. A cut frees the blocks behind it; what
 //! is written there later goes to other blocks, which nobody finds if the cut did not survive. The block that
-//! a cut goes through is not freed, but filled up with zeros, which is a write like others.
+//! a cut goes through is not freed, but filled up with zeros, which is a write like others. So is a hole that
+//! is made, sector by sector: file systems make it at once or not at all, which is among that.
 
 use std::collections::HashMap;
 
@@ -31,6 +32,11 @@ enum What {
         /// Through a window: memory is copied while the disk may be reading it, so a sector may hold a part
         /// of it.
         window: bool,
+    },
+    /// As a write of zeros, but that it takes no space.
+    Punch {
+        offset: u64,
+        len: u64,
     },
     SetLen(u64),
     Allocate {
@@ -86,6 +92,14 @@ impl FileState {
         self.change(moment, What::Allocate { offset, len });
     }
 
+    pub(super) fn punch(&mut self, moment: u64, offset: u64, len: u64) {
+        // Nothing is there behind the end.
+        let len = len.min(self.now.len().saturating_sub(offset));
+        if len > 0 {
+            self.change(moment, What::Punch { offset, len });
+        }
+    }
+
     fn change(&mut self, moment: u64, what: What) {
         what.apply(&mut self.now);
         self.changes.push(Change { moment, what });
@@ -102,11 +116,26 @@ impl FileState {
         let mut bytes = vec![0; len];
         self.now.read(&mut bytes, offset);
         self.durable.write(offset, &bytes);
+        let synced = offset..end;
         // Of earlier writes what lies outside is pending still.
         for Change { moment, what } in std::mem::take(&mut self.changes) {
-            let What::Write { offset: from, bytes, window } = what else {
-                self.changes.push(Change { moment, what });
-                continue;
+            let (from, bytes, window) = match what {
+                What::Write { offset, bytes, window } => (offset, bytes, window),
+                What::Punch { offset, len } => {
+                    for (at, to) in
+                        [(offset, synced.start.min(offset + len)), (synced.end.max(offset), offset + len)]
+                    {
+                        if at < to {
+                            self.changes
+                                .push(Change { moment, what: What::Punch { offset: at, len: to - at } });
+                        }
+                    }
+                    continue;
+                }
+                what => {
+                    self.changes.push(Change { moment, what });
+                    continue;
+                }
             };
             let within = |at: u64| (at.max(from) - from).min(bytes.len() as u64) as usize;
             for (begins, part) in [(from, &bytes[..within(offset)]), (end.max(from), &bytes[within(end)..])] {
@@ -167,6 +196,17 @@ impl FileState {
                         len = len.max(offset + new.len() as u64);
                     }
                 }
+                What::Punch { offset, len: count } => {
+                    for part in sectors(*offset, *count as usize) {
+                        let survives =
+                            verdict.sectors.get(&part.sector).is_some_and(|last| index <= last.index);
+                        let (from, to) = (offset + part.start as u64, offset + part.end as u64);
+                        if survives && from < unseen_from {
+                            bytes.punch(from, to.min(unseen_from) - from);
+                        }
+                    }
+                    bytes.give_up_zeros(*offset, *count);
+                }
                 What::SetLen(new) if length_survives => {
                     bytes.set_len(*new);
                     len = *new;
@@ -188,24 +228,27 @@ impl FileState {
         let mut verdict = Verdict { lengths: 0, sectors: HashMap::new() };
         for (index, change) in self.changes.iter().enumerate() {
             let fate = fates.of(change.moment);
-            let What::Write { offset, bytes, window } = &change.what else {
-                if fate == Fate::Survives || fate == Fate::Torn && fates.part() {
-                    verdict.lengths = index + 1;
+            let (offset, len, window) = match &change.what {
+                What::Write { offset, bytes, window } => (*offset, bytes.len(), *window),
+                What::Punch { offset, len } => (*offset, *len as usize, false),
+                What::SetLen(_) | What::Allocate { .. } => {
+                    if fate == Fate::Survives || fate == Fate::Torn && fates.part() {
+                        verdict.lengths = index + 1;
+                    }
+                    continue;
                 }
-                continue;
             };
             if fate == Fate::Lost {
                 continue;
             }
-            for part in sectors(*offset, bytes.len()) {
+            for part in sectors(offset, len) {
                 let torn = fate == Fate::Torn;
                 if torn && !fates.part() {
                     continue;
                 }
                 // Words are what memory is copied by.
                 let words = (part.end - part.start) as u64 / 8;
-                let kept =
-                    (torn && *window && fates.part()).then(|| 8 * fates.dice.below(words + 1) as usize);
+                let kept = (torn && window && fates.part()).then(|| 8 * fates.dice.below(words + 1) as usize);
                 verdict.sectors.insert(part.sector, Last { index, kept });
                 verdict.lengths = index + 1;
             }
@@ -221,6 +264,7 @@ impl What {
     fn apply(&self, to: &mut Bytes) {
         match self {
             What::Write { offset, bytes, .. } => to.write(*offset, bytes),
+            What::Punch { offset, len } => to.punch(*offset, *len),
             What::SetLen(len) => to.set_len(*len),
             What::Allocate { offset, len } => to.allocate(*offset, *len),
         }

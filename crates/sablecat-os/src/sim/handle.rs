@@ -144,6 +144,26 @@ impl File for SimFile {
         self.grow(offset, len, |state, moment| state.file(self.node).allocate(moment, offset, len))
     }
 
+    fn punch(&self, offset: u64, len: u64) -> io::Result<bool> {
+        range_end(offset, len.try_into().unwrap_or(usize::MAX))?;
+        let (mut state, fault) = self.disk.call(Call::Punch)?;
+        self.check_writable()?;
+        if !state.has_holes {
+            return Ok(false);
+        }
+        if fault == Some(Fault::DiskFull) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let moment = state.tick();
+        state.file(self.node).punch(moment, offset, len);
+        Ok(true)
+    }
+
+    fn space(&self) -> io::Result<u64> {
+        let (mut state, _) = self.disk.call(Call::Read)?;
+        Ok(state.file(self.node).now().space())
+    }
+
     fn try_lock(&self) -> io::Result<bool> {
         let (mut state, _) = self.disk.call(Call::Read)?;
         self.check_writable()?;

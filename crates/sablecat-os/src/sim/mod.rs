@@ -11,6 +11,7 @@
 //!   which patterns);
 //! - a write through a window, in progress as the disk reads the memory, may be torn within a sector as well;
 //! - a file has one of the lengths it had since it was last synced, not always one that fits the bytes;
+//! - a hole made in a file may be there or not, sector by sector;
 //! - files created, renamed or removed may be, or not, until their directory is synced. That goes for
 //!   directories too: a file is there only if the whole path to it survived.
 //!
@@ -161,6 +162,11 @@ impl SimDisk {
     pub fn fill_up(&self) {
         let mut state = self.state();
         state.capacity = state.taken();
+    }
+
+    /// From now on files cannot have holes made in them, as on some file systems.
+    pub fn make_no_holes(&self) {
+        self.state().has_holes = false;
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -18,6 +18,8 @@ pub(super) struct State {
     pub(super) plan: Plan,
     dice: Dice,
     pub(super) capacity: u64,
+    /// Whether space in the middle of files can be given back.
+    pub(super) has_holes: bool,
     /// Numbers given to nodes, openings and changes.
     counter: u64,
 }
@@ -26,7 +28,8 @@ impl State {
     /// A disk with these names and files.
     pub(super) fn new(seed: u64, names: Names, files: BTreeMap<NodeId, FileState>) -> State {
         let counter = names.nameable().last().copied().unwrap_or(ROOT) + 1;
-        State { names, files, plan: Plan::default(), dice: Dice::new(seed), capacity: UNLIMITED, counter }
+        let (plan, dice) = (Plan::default(), Dice::new(seed));
+        State { names, files, plan, dice, capacity: UNLIMITED, has_holes: true, counter }
     }
 
     /// The moment of a change.
@@ -69,7 +72,7 @@ impl State {
                 files.insert(*node, after);
             }
         }
-        State { capacity: self.capacity, ..State::new(seed, names, files) }
+        State { capacity: self.capacity, has_holes: self.has_holes, ..State::new(seed, names, files) }
     }
 
     /// Drops files that nothing can bring back.

@@ -14,7 +14,7 @@ use crate::env::{
     Target, WallClock,
 };
 use crate::error::Result;
-use crate::pages::volume::{Journal, Place};
+use crate::pages::volume::{Journal, MAIN_NAME, Place};
 use crate::txn::{Comparator, DeadlockPolicy, Durability, Isolation};
 
 /// Settings of an environment. Each has a default that needs no tuning; begin with [`Env::builder`].
@@ -49,12 +49,12 @@ impl Builder {
     }
 
     /// Bytes of a page in a new environment: a power of two from 512 to 65536. An existing one keeps its own.
-    /// Default: 4096.
+    /// Default: 4096, and with [`compression`](Builder::compression) 32768.
     ///
     /// Keys of an eighth of a page, less 16 bytes, and longer ones take more pages and time: see
     /// [`Database`](super::Database). With a comparator that is the longest key.
     pub fn page_size(mut self, bytes: usize) -> Self {
-        self.config.page_size = bytes;
+        self.config.page_size = Some(bytes);
         self
     }
 
@@ -332,6 +332,45 @@ impl Builder {
     /// ```
     pub fn volume(mut self, name: impl Into<String>, path: impl Into<PathBuf>) -> Self {
         self.config.declared.volumes.push((name.into(), path.into()));
+        self
+    }
+
+    /// How pages in the main volume are compressed that are written from now on. The environment remembers
+    /// it, so that all who open it do the same; what was written before stays as it is and readable. It can
+    /// be changed by who opens the environment while nobody else has it open. Default: as before, and not
+    /// in a new environment. For other volumes: [`Builder::volume_compression`].
+    ///
+    /// Pages are compressed as they are written to the file and whole in the cache, so what is in the cache
+    /// is read as fast as without. A page keeps its place in the file; what it does not need of that is given
+    /// back to the file system, as a hole in the file. So [`VolumeStats::occupied`](crate::VolumeStats) gets
+    /// smaller and not the file's length; copy such a file with a program that keeps holes.
+    ///
+    /// File systems give space by 4 KiB, so it takes larger pages ([`Builder::page_size`]): of 16 KiB two
+    /// thirds or a half of text are left, of 32 and 64 KiB down to a third. Smaller pages than 8 KiB are
+    /// refused, since nothing would be saved, and so are file systems that make no holes, when compression is
+    /// chosen; one that such an environment was moved to later is written to without compression, which
+    /// [`Env::stats`] says.
+    ///
+    /// ```
+    /// use sablecat::{Compression, Env};
+    ///
+    /// let builder = Env::builder().page_size(16384).compression(Compression::zstd());
+    /// # let _ = builder;
+    /// ```
+    ///
+    /// On a full disk pages that take more space than before need some: the write fails with
+    /// [`DiskFull`](crate::ErrorKind::DiskFull) then, unless the file's reserve can be given up for it. The
+    /// log is not compressed.
+    ///
+    /// Opening fails with `Invalid` if the build has not the feature `lz4` or `zstd` that is asked for, or
+    /// that blocks of the environment may need.
+    pub fn compression(self, compression: crate::Compression) -> Self {
+        self.volume_compression(MAIN_NAME, compression)
+    }
+
+    /// The same for a volume that was [declared](Builder::volume), now or before.
+    pub fn volume_compression(mut self, volume: impl Into<String>, compression: crate::Compression) -> Self {
+        self.config.declared.compressions.push((volume.into(), compression));
         self
     }
 

@@ -31,6 +31,9 @@ pub struct Stats {
     pub blocks: u64,
     /// Bytes of the volumes' files; 0 in memory alone.
     pub volume_bytes: u64,
+    /// Bytes that they take of their file systems: fewer than they have if there are holes in them, where
+    /// pages were compressed.
+    pub occupied_bytes: u64,
     /// What it is enciphered with; none: it is not.
     #[cfg(feature = "encryption")]
     pub encryption: Option<crate::EncryptionStats>,
@@ -69,6 +72,7 @@ impl Stats {
             cache_bytes: ((kernel.pages.frames_max() - 1) * kernel.pages.block_size()) as u64,
             pages: kernel.pages.page_ids().used_count().saturating_sub(1),
             blocks: volumes.iter().map(|volume| volume.blocks).sum(),
+            occupied_bytes: volumes.iter().map(|volume| volume.occupied).sum(),
             volume_bytes: volume.map_or(Ok(0), |volume| volume.file_bytes())?,
             #[cfg(feature = "encryption")]
             encryption: core.encryption(),

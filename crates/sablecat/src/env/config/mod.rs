@@ -18,7 +18,7 @@ use crate::access::Method;
 use crate::access::hash::SEED_BYTES;
 use crate::crypt::Encryption;
 use crate::error::{Error, Result};
-use crate::pages::volume::{Codec, Declared, Journal};
+use crate::pages::volume::{Codec, Compression, Declared, Journal};
 use crate::region::RING_BYTES;
 use crate::txn::{Comparator, DeadlockPolicy, Durability, Isolation};
 
@@ -37,8 +37,8 @@ pub(crate) struct Config {
     pub(crate) disk: Arc<dyn Disk>,
     /// None: what suits the machine.
     pub(crate) cache_bytes: Option<u64>,
-    /// Bytes of a block, and of a page with its trailer.
-    pub(crate) page_size: usize,
+    /// Bytes of a block, and of a page with its trailer, of a new environment; none: what suits it.
+    pub(crate) page_size: Option<usize>,
     /// Bytes behind each page of a new environment.
     pub(crate) trailer_bytes: usize,
     /// The user's key, and how an environment is enciphered that is made.
@@ -97,6 +97,10 @@ impl Journaling {
     }
 }
 
+/// Bytes of a page if nothing is said.
+const PAGE_SIZE: usize = 4096;
+/// The same if pages are to be compressed: what is saved is a multiple of 4096.
+const PAGE_SIZE_COMPRESSED: usize = 32768;
 /// The smallest cache: room for the paths of some tens of operations at once.
 const CACHE_PAGES_MIN: u64 = 256;
 
@@ -105,7 +109,7 @@ impl Default for Config {
         Config {
             disk: Arc::new(HostDisk),
             cache_bytes: None,
-            page_size: 4096,
+            page_size: None,
             trailer_bytes: 0,
             encryption: None,
             log_segment_bytes: 16 << 20,
@@ -179,9 +183,12 @@ impl Config {
 
     /// How the blocks of a new environment are made.
     pub(crate) fn codec(&self) -> Result<Codec> {
+        let is_compressed = self.declared.compressions.iter().any(|(_, how)| *how != Compression::None);
+        let usual = if is_compressed { PAGE_SIZE_COMPRESSED } else { PAGE_SIZE };
+        let page_size = self.page_size.unwrap_or(usual);
         match &self.encryption {
-            None => Codec::new(self.page_size, self.trailer_bytes),
-            Some(encryption) => Codec::of_cipher(self.page_size, Some(encryption.cipher)),
+            None => Codec::new(page_size, self.trailer_bytes),
+            Some(encryption) => Codec::of_cipher(page_size, Some(encryption.cipher)),
         }
         .map_err(Error::invalid)
     }

@@ -177,7 +177,7 @@ fn join(
     if volume.is_news(&config.declared)? {
         return Err(Error::new(
             ErrorKind::InUse,
-            "others have the environment open, and know of other volumes or rules; declare them when nobody has it open",
+            "others have the environment open, and know of other volumes, rules or compression; declare that when nobody has it open",
         ));
     }
     let kernel = build_kernel(Some(directory), Some(volume), &region, &config, (mode, journal.as_ref()))?;

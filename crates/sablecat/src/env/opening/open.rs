@@ -50,6 +50,11 @@ fn open_to_write(directory: &Path, mut config: Config, mode: Mode) -> Result<Arc
 /// An environment in memory alone.
 pub(crate) fn in_memory(mut config: Config, mode: Mode) -> Result<Arc<Core>> {
     config.check()?;
+    if !config.declared.compressions.is_empty() {
+        return Err(Error::invalid(
+            "an environment in memory alone writes nothing that could be compressed; open it without compression, or in a directory",
+        ));
+    }
     if !config.declared.is_empty() {
         return Err(Error::invalid(
             "an environment in memory alone has no volumes; place nothing, or open it in a directory",
@@ -273,7 +278,7 @@ mod tests {
         Config {
             disk: Arc::new(disk.clone()),
             background: false,
-            page_size: 512,
+            page_size: Some(512),
             cache_bytes: Some(0),
             ..Config::default()
         }

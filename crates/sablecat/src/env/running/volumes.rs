@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::Running;
 use crate::error::Result;
 use crate::pages::first_within;
-use crate::pages::volume::MAIN_NAME;
+use crate::pages::volume::{Compression, MAIN_NAME};
 
 /// A volume: a file that holds pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +19,13 @@ pub struct VolumeStats {
     pub blocks: u64,
     /// Bytes of its file.
     pub bytes: u64,
+    /// Bytes that the file takes of its file system: fewer if it has holes where pages were compressed.
+    pub occupied: u64,
+    /// How its pages are compressed that are written from now on.
+    pub compression: Compression,
+    /// Whether its file system makes holes in files, without which nothing is compressed. Known to who has
+    /// opened the environment to write to it, with compression; true otherwise.
+    pub makes_holes: bool,
 }
 
 impl Running {
@@ -28,8 +35,9 @@ impl Running {
         let (blocks, placement) = (self.kernel.pages.blocks(), volume.superblock().placement);
         let names =
             std::iter::once(MAIN_NAME).chain(placement.volumes.iter().map(|volume| volume.name.as_str()));
+        let files = volume.files()?.into_iter().zip(volume.holes()?);
         let volumes =
-            blocks.volumes().zip(names).zip(volume.files()?).map(|((number, name), (path, bytes))| {
+            blocks.volumes().zip(names).zip(files).map(|((number, name), ((path, bytes), holes))| {
                 VolumeStats {
                     name: name.to_owned(),
                     path: path.to_owned(),
@@ -38,6 +46,9 @@ impl Running {
                         .used_count()
                         .saturating_sub(first_within(number, volume.block_size())),
                     bytes,
+                    occupied: holes.occupied,
+                    compression: holes.compression,
+                    makes_holes: holes.are_made,
                 }
             });
         Ok(volumes.collect())

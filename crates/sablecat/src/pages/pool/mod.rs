@@ -33,6 +33,7 @@ pub(crate) use page_in::PageCheck;
 
 use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use crate::pages::bell::Bell;
 use crate::pages::generation::Generations;
@@ -44,6 +45,8 @@ pub(crate) struct Pool {
     check: PageCheck,
     freed_runs: rest::FreedRuns,
     last_frames: last_frames::LastFrames,
+    /// A block found no space in a file with holes.
+    is_short: AtomicBool,
     /// Rung when dirty frames are in the way of sweeps.
     pub(crate) cleaner: Arc<Bell>,
 }
@@ -56,6 +59,7 @@ impl Pool {
             check,
             freed_runs: rest::FreedRuns::default(),
             last_frames,
+            is_short: AtomicBool::new(false),
             cleaner: Arc::default(),
         }
     }

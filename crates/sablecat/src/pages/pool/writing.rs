@@ -10,9 +10,12 @@
 //! A block that could not be written holds anything, and nothing names it: it is free again, and its version
 //! is to be written as before. So an error here does no harm, and poisons nothing.
 
+use std::sync::atomic::Ordering;
+
 use super::Pool;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::pages::participants::Participant;
+use crate::pages::volume::{Tail, Volume};
 use crate::region::{BlockWord, Counted, Held, WRITTEN_QUEUE};
 use crate::types::{BlockId, FrameId, PageId, SealedBlock};
 
@@ -82,7 +85,8 @@ impl<'a> Writes<'a> {
             .iter()
             .map(|&(frame, claim)| (claim.block(), unsafe { pages.region.page(frame) }))
             .collect();
-        let sealed = volume.write_blocks(&images).inspect_err(|_| self.give_up())?;
+        let sealed =
+            pages.with_room(volume, || volume.write_blocks(&images)).inspect_err(|_| self.give_up())?;
         let written = self.claims.drain(..).zip(sealed).map(|((frame, claim), block)| {
             let desc = pages.region.frame(frame);
             // Read while the mark keeps the frame.
@@ -103,6 +107,7 @@ impl<'a> Writes<'a> {
         }
         for (frame, claim) in self.claims.drain(..) {
             if self.pages.region.frame(frame).change_block(claim, claim.dropped()) {
+                self.pages.empty_if_short([claim.block()].into_iter());
                 self.pages.blocks.release(claim.block());
             }
         }
@@ -117,6 +122,51 @@ impl Drop for Writes<'_> {
 }
 
 impl Pool {
+    /// Writes to blocks. Of one that had a compressed page the space may have been given back, and on a full
+    /// disk there is none for what is to be there now; then the reserve is given up for it, bit by bit. Not
+    /// while others share the environment, who may be writing to the end of the file.
+    ///
+    /// # Errors
+    /// Those of `write`.
+    pub(in crate::pages) fn with_room<T>(
+        &self,
+        volume: &Volume,
+        mut write: impl FnMut() -> Result<T>,
+    ) -> Result<T> {
+        loop {
+            let error = match write() {
+                Err(error) if error.kind() == ErrorKind::DiskFull && volume.may_have_holes() => error,
+                done => return done,
+            };
+            self.is_short.store(true, Ordering::Relaxed);
+            let bytes = || volume.file_bytes().ok();
+            let before = bytes();
+            let is_given_back = self.region.membership().is_none()
+                && volume.give_back_tail(&self.blocks, Tail::Half).is_ok()
+                && bytes() < before;
+            if !is_given_back {
+                return Err(error);
+            }
+        }
+    }
+
+    /// If a block has found no space, gives the file system that of these, which nobody needs any more, or
+    /// not for now, and nobody else can have yet.
+    pub(in crate::pages) fn empty_if_short(&self, blocks: impl Iterator<Item = BlockId>) {
+        // Relaxed: it is a hint.
+        if self.is_short.load(Ordering::Relaxed)
+            && let Some(volume) = &self.volume
+        {
+            // Whether or not it can be done they are free.
+            blocks.for_each(|block| _ = volume.empty(block));
+        }
+    }
+
+    /// A checkpoint stands, which has found space for all that it wrote, and made some.
+    pub(in crate::pages) fn end_shortness(&self) {
+        self.is_short.store(false, Ordering::Relaxed);
+    }
+
     /// Gives a version that is on no block one that the caller is to write it to; none if it is on one, or
     /// being written to one. Its page is latched by `me`, and it is the current one or pinned: so it cannot
     /// be freed; once marked as being written, not after that either.

@@ -244,10 +244,10 @@ impl Store {
         let is_given_up =
             |block: BlockId| given_up.binary_search_by_key(&block, |given_up| given_up.0).is_ok();
         if before.epochs.is_empty() && after.epochs.is_empty() {
-            freed
-                .into_iter()
-                .filter(|&block| !is_given_up(block))
-                .for_each(|block| _ = self.blocks.release(block));
+            let freed: Vec<_> = freed.into_iter().filter(|&block| !is_given_up(block)).collect();
+            self.empty_if_short(freed.iter().copied());
+            self.end_shortness();
+            freed.into_iter().for_each(|block| _ = self.blocks.release(block));
             // No map names these any more; some snapshot may read them. They go with the pages.
             for &(block, page) in &*given_up {
                 self.give_back_to_run(page, block, (held, me))?;

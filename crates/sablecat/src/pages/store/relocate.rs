@@ -211,16 +211,18 @@ impl Store {
         moored: &mut Moored<'_>,
     ) -> Result<(Superblock, Vec<BlockId>)> {
         let berth = moored.berth();
-        let written = volume.write_checkpoint(
-            CheckpointPlan { changes, blocks: &self.blocks, rewrite_from, marks, next, berth },
-            &mut |draft| {
-                self.move_on();
-                self.region.check_fence()?;
-                // A late flush of somebody who was succeeded may have failed since the role was taken.
-                self.fail_if_poisoned()?;
-                if moored.set(draft) { Ok(()) } else { Err(Error::succeeded()) }
-            },
-        );
+        let mut may_switch = |draft: &_| {
+            self.move_on();
+            self.region.check_fence()?;
+            // A late flush of somebody who was succeeded may have failed since the role was taken.
+            self.fail_if_poisoned()?;
+            if moored.set(draft) { Ok(()) } else { Err(Error::succeeded()) }
+        };
+        let written = self.with_room(volume, || {
+            let next = next.clone();
+            let plan = CheckpointPlan { changes, blocks: &self.blocks, rewrite_from, marks, next, berth };
+            volume.write_checkpoint(plan, &mut may_switch)
+        });
         // Before the berth is given back: until then others would have to settle it.
         match written {
             Ok((after, freed)) => {
@@ -278,7 +280,7 @@ impl Store {
                 moves.map_from = BlockId(moves.bounds[VolumeId::MAIN]);
             }
             self.choose(volume, changes, moving, &mut moves)?;
-            self.copy(volume, &mut moves)?;
+            self.copy(volume, moving, &mut moves)?;
         } else {
             self.moved_below.store(0, StdOrdering::Relaxed);
         }
@@ -332,12 +334,15 @@ impl Store {
         Ok(())
     }
 
-    /// Copies what was chosen, in batches. What cannot be copied is left out.
-    fn copy(&self, volume: &Volume, moves: &mut Moves) -> Result<()> {
+    /// Copies what was chosen, in batches. What cannot be copied is left out. Of a reserve only who asks
+    /// for it takes something: others could not go on for want of it.
+    fn copy(&self, volume: &Volume, moving: Moving, moves: &mut Moves) -> Result<()> {
         let (block_size, page_size) = (volume.block_size(), volume.page_size());
         let mut memory = AlignedBuf::new(COPY_BYTES.max(block_size));
         let chosen = std::mem::take(&mut moves.pages);
-        for batch in chosen.chunks(COPY_BYTES / block_size) {
+        let (mut left, mut together) = (&chosen[..], COPY_BYTES / block_size);
+        while !left.is_empty() {
+            let (batch, rest) = left.split_at(together.min(left.len()));
             let mut copied = Vec::with_capacity(batch.len());
             for one in batch {
                 let Some(to) = self.block_below(one.from.block().volume(), &moves.bounds) else { continue };
@@ -353,11 +358,17 @@ impl Store {
                 .collect();
             // Of who was taken for dead they may be others' by now.
             self.region.check_fence()?;
-            let written = volume.write_blocks(&images);
+            let write = || volume.write_blocks(&images);
+            let written = if moving == Moving::Much { self.with_room(volume, write) } else { write() };
             let (good, bad): (Vec<_>, Vec<_>) =
                 copied.into_iter().partition(|(_, good)| *good && written.is_ok());
             self.give_up(&bad.into_iter().map(|(one, _)| one).collect::<Vec<_>>());
             match written {
+                // There may be room for some of them.
+                Err(error) if error.is_full() && batch.len() > 1 && volume.may_have_holes() => {
+                    together = 1;
+                    continue;
+                }
                 Err(error) if error.is_full() => break,
                 Err(error) => {
                     self.give_up(&moves.pages);
@@ -367,6 +378,7 @@ impl Store {
                     moves.pages.extend(good.into_iter().zip(sealed).map(|((one, _), to)| Move { to, ..one }))
                 }
             }
+            left = rest;
         }
         Ok(())
     }
@@ -383,6 +395,7 @@ impl Store {
 
     /// Frees the blocks of copies that nothing will name.
     fn give_up(&self, moves: &[Move]) {
+        self.empty_if_short(moves.iter().map(|one| one.to.block()));
         moves.iter().for_each(|one| _ = self.blocks.release(one.to.block()));
     }
 

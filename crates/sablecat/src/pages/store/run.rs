@@ -138,11 +138,13 @@ impl Store {
         let page = |n: u64| PageId((u64::from(run.first.0) + from + n) as u32);
         self.region.check_fence()?;
         let block = self.allocate_blocks(run.home, count)?;
-        let written = volume.write_extent(block, count, &mut |n, bytes| {
-            // Of who was taken for dead in the middle the blocks and pages may be others' by now.
-            self.region.check_fence()?;
-            fill(from + n, page(n), bytes);
-            Ok(())
+        let written = self.with_room(volume, || {
+            volume.write_extent(block, count, &mut |n, bytes| {
+                // Of who was taken for dead in the middle the blocks and pages may be others' by now.
+                self.region.check_fence()?;
+                fill(from + n, page(n), bytes);
+                Ok(())
+            })
         });
         let sealed = written.inspect_err(|_| self.blocks.release_run(block, count))?;
         for (n, block) in (0..).zip(sealed) {

@@ -2,7 +2,7 @@
 //!
 //! Blocks pushed one after another are copied and sealed into scratch memory; as long as each follows the one
 //! before it in the file, they become one write. Pushed in order of their numbers, freshly allocated blocks
-//! are mostly neighbours.
+//! are mostly neighbours. One that was compressed ends such a write, since what follows it is to be a hole.
 
 use super::file::Volume;
 use super::scratch::{SCRATCH_BYTES, Scratch};
@@ -17,11 +17,13 @@ pub(super) struct BlockBatch<'v> {
     scratch: Scratch,
     first: BlockId,
     bytes: usize,
+    /// How many bytes of each block count; empty as long as these are all.
+    counts: Vec<usize>,
 }
 
 impl<'v> BlockBatch<'v> {
     pub(super) fn new(volume: &'v Volume) -> BlockBatch<'v> {
-        BlockBatch { volume, scratch: Scratch::take(), first: BlockId::NONE, bytes: 0 }
+        BlockBatch { volume, scratch: Scratch::take(), first: BlockId::NONE, bytes: 0, counts: Vec::new() }
     }
 
     /// Adds the image of a block, and says what it is to be named as. The bytes are copied, so they may
@@ -38,17 +40,33 @@ impl<'v> BlockBatch<'v> {
         }
         let target = &mut self.scratch[self.bytes..self.bytes + block_size];
         target[..image.len()].copy_from_slice(image);
+        let compression = self.volume.compression_of(number);
+        let (sealed, counts) = self.volume.codec.seal(self.volume.keys(), compression, number, target);
+        note(&mut self.counts, self.bytes / block_size, counts, block_size);
         self.bytes += block_size;
-        Ok(self.volume.codec.seal(self.volume.keys(), number, target))
+        Ok(sealed)
     }
 
     fn flush(&mut self) -> Result<()> {
         let bytes = std::mem::take(&mut self.bytes);
-        if bytes == 0 { Ok(()) } else { self.volume.write_sealed(self.first, &self.scratch[..bytes]) }
+        let written = match bytes {
+            0 => Ok(()),
+            bytes => self.volume.write_sealed(self.first, &self.scratch[..bytes], &self.counts),
+        };
+        self.counts.clear();
+        written
     }
 
     /// Writes what is still held. The bytes are with the operating system then, not necessarily on the disk.
     pub(super) fn finish(mut self) -> Result<()> {
         self.flush()
+    }
+}
+
+/// Notes how many bytes of a block count, the n-th of some. Nothing is as good as all.
+pub(super) fn note(counts: &mut Vec<usize>, n: usize, count: usize, block_size: usize) {
+    if count < block_size {
+        counts.resize(n, block_size);
+        counts.push(count);
     }
 }

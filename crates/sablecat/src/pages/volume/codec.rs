@@ -18,9 +18,14 @@
 //! codecs: one stores pages as they are and needs no trailer, so that is zero, and has no bytes unless a test
 //! wants some. The others encipher all of the page but its first four bytes (crypt/keyring.rs); the checksum
 //! covers what comes of that, so that a block can be checked without a key, and seals say as much as before.
+//!
+//! A page that was compressed says so itself, where every other block has the id of its page ([`packed`]). Of
+//! its block only the beginning counts: that is enciphered, covered by the checksum, and written.
 
 use std::path::Path;
 
+use super::compression::Compression;
+use super::packed;
 use crate::crypt::{self, Cipher, Keyring};
 use crate::error::{Error, Result};
 use crate::types::{BlockId, SealedBlock};
@@ -89,15 +94,32 @@ impl Codec {
     }
 
     /// Makes a block of the page at the start of `bytes`, which have the length of a block. Returns what it
-    /// is to be named as. The keys are there if it is enciphered.
-    pub(super) fn seal(self, keys: Option<&Keyring>, block: BlockId, bytes: &mut [u8]) -> SealedBlock {
+    /// is to be named as, and how many of its bytes count: all, unless it could be compressed. The keys are
+    /// there if it is enciphered.
+    pub(super) fn seal(
+        self,
+        keys: Option<&Keyring>,
+        compression: Compression,
+        block: BlockId,
+        bytes: &mut [u8],
+    ) -> (SealedBlock, usize) {
         debug_assert_eq!((bytes.len(), keys.is_some()), (self.block_size, self.cipher.is_some()));
-        let (page, trailer) = bytes.split_at_mut(self.page_size());
+        let packed =
+            if compression == Compression::None { None } else { packed::pack(self, compression, bytes) };
+        let counts = packed.unwrap_or(self.block_size);
+        let (text, trailer) = self.parts(&mut bytes[..counts], packed.is_some());
         match keys {
             None => trailer.fill(0),
-            Some(keys) => keys.seal_block(block.0, &mut page[CHECKSUM_BYTES..], trailer),
+            Some(keys) => keys.seal_block(block.0, text, trailer),
         }
-        seal(block, bytes)
+        (seal(block, &mut bytes[..counts]), counts)
+    }
+
+    /// Of the bytes of a block that count: what is enciphered, and the trailer.
+    fn parts(self, counts: &mut [u8], is_packed: bool) -> (&mut [u8], &mut [u8]) {
+        let (text, trailer) = counts.split_at_mut(counts.len() - self.trailer_bytes);
+        let clear = if is_packed { packed::CLEAR_BYTES } else { CHECKSUM_BYTES };
+        (&mut text[clear..], trailer)
     }
 
     /// Checks a block that was read, and deciphers it. The page at its start is the one that was sealed.
@@ -112,20 +134,23 @@ impl Codec {
         block: BlockId,
         bytes: &mut [u8],
     ) -> Result<()> {
-        self.check(path, block, bytes)?;
-        let (page, trailer) = bytes.split_at_mut(self.page_size());
+        let counts = self.check(path, block, bytes)?;
+        let is_packed = counts < self.block_size;
+        let (text, trailer) = self.parts(&mut bytes[..counts], is_packed);
         match keys {
-            None if trailer.iter().all(|&byte| byte == 0) => Ok(()),
-            None => Err(damaged(
-                path,
-                block,
-                self,
-                "behind its page there is something that this build does not know",
-            )),
+            None if trailer.iter().all(|&byte| byte == 0) => {}
+            None => {
+                let why = "behind its page there is something that this build does not know";
+                return Err(damaged(path, block, self, why));
+            }
             Some(keys) => keys
-                .open_block(block.0, &mut page[CHECKSUM_BYTES..], trailer)
-                .map_err(|refused| refused.into_error(place(path, block, self))),
+                .open_block(block.0, text, trailer)
+                .map_err(|refused| refused.into_error(place(path, block, self)))?,
         }
+        if is_packed {
+            packed::unpack(self, counts, bytes).map_err(|why| damaged(path, block, self, &why))?;
+        }
+        Ok(())
     }
 
     /// Which key a block that was read is enciphered with.
@@ -133,15 +158,22 @@ impl Codec {
     /// # Errors
     /// As [`Codec::open`], which looks at more.
     pub(super) fn key_of(self, path: &Path, block: BlockId, bytes: &[u8]) -> Result<u32> {
-        self.check(path, block, bytes)?;
-        Ok(Keyring::key_of(&bytes[self.page_size()..]))
+        let counts = self.check(path, block, bytes)?;
+        Ok(Keyring::key_of(&bytes[counts - self.trailer_bytes..counts]))
     }
 
-    /// Checks the checksum of a block.
-    fn check(self, path: &Path, block: BlockId, bytes: &[u8]) -> Result<()> {
-        let (found, expected) = (stored(bytes), checksum(block, bytes));
+    /// Checks the checksum of a block: how many of its bytes count.
+    fn check(self, path: &Path, block: BlockId, bytes: &[u8]) -> Result<usize> {
+        let found = stored(bytes);
+        // What was enciphered may look as if it were compressed, once in 2^64; its checksum tells.
+        if let Some(counts) = packed::length(self, bytes)
+            && found == checksum(block, &bytes[..counts])
+        {
+            return Ok(counts);
+        }
+        let expected = checksum(block, bytes);
         if found == expected {
-            return Ok(());
+            return Ok(self.block_size);
         }
         let hint = if bytes.iter().all(|&b| b == 0) {
             "; the block is all zeroes, as if it had never been written"
@@ -157,6 +189,17 @@ impl Codec {
     }
 }
 
+/// The page of a block that says that it is compressed, whatever its checksum is; none if there cannot be
+/// one.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn open_compressed(bytes: &mut [u8]) -> Option<&[u8]> {
+    let codec = Codec::new(bytes.len(), 0).ok()?;
+    let counts = packed::length(codec, bytes)?;
+    seal(BlockId(77), &mut bytes[..counts]);
+    codec.open(None, Path::new(""), BlockId(77), bytes).ok()?;
+    Some(bytes)
+}
+
 /// A block, for people.
 fn place(path: &Path, block: BlockId, codec: Codec) -> String {
     let (place, at) = (block.within(), block.within().saturating_mul(codec.block_size as u64));
@@ -168,6 +211,7 @@ fn damaged(path: &Path, block: BlockId, codec: Codec, why: &str) -> Error {
     Error::corruption(format!("{} is damaged: {why}", place(path, block, codec)))
 }
 
+/// Of the bytes of a block that count.
 fn checksum(block: BlockId, bytes: &[u8]) -> u32 {
     let seed = crc32c::crc32c(&block.0.to_le_bytes());
     crc32c::crc32c_append(seed, &bytes[CHECKSUM_BYTES..])
@@ -212,7 +256,7 @@ mod tests {
         for trailer_bytes in [0, 8, 32] {
             let codec = codec(512, trailer_bytes);
             let mut bytes: Vec<u8> = (0..512).map(|n| n as u8).collect();
-            codec.seal(None, BlockId(7), &mut bytes);
+            codec.seal(None, Compression::None, BlockId(7), &mut bytes);
             assert_eq!(
                 bytes[4..512 - trailer_bytes],
                 (4..512 - trailer_bytes).map(|n| n as u8).collect::<Vec<_>>()[..]
@@ -256,7 +300,7 @@ mod tests {
             let page: Vec<u8> = (0..codec.page_size()).map(|n| n as u8).collect();
             let mut block = page.clone();
             block.resize(512, 0);
-            codec.seal(Some(&keys), BlockId(7), &mut block);
+            codec.seal(Some(&keys), Compression::None, BlockId(7), &mut block);
             assert!(!block.windows(8).any(|window| page.windows(8).any(|clear| clear == window)));
             let mut opened = block.clone();
             codec.open(Some(&keys), path, BlockId(7), &mut opened).expect("just sealed");
@@ -273,6 +317,118 @@ mod tests {
             }
             refused(Some(&keys), 8, &|_| {});
             refused(Some(&other), 7, &|_| {});
+        }
+    }
+
+    /// Those that are built in.
+    fn compressions() -> impl Iterator<Item = Compression> {
+        let all = [Compression::Lz4, Compression::zstd(), Compression::Zstd { level: 19 }];
+        all.into_iter().filter(|how| how.check().is_ok())
+    }
+
+    /// A page with something in it that can be made smaller.
+    fn page(codec: Codec) -> Vec<u8> {
+        let mut bytes: Vec<u8> = (0..codec.page_size()).map(|n| (n * n / 61 % 19) as u8).collect();
+        bytes[4..8].copy_from_slice(&77u32.to_le_bytes());
+        bytes.resize(codec.block_size(), 0);
+        bytes
+    }
+
+    /// How blocks can be made beside being compressed.
+    fn codecs() -> Vec<(Codec, Option<Keyring>)> {
+        let plain = [0, 8, 32].map(|trailer| (codec(16384, trailer), None));
+        #[cfg(not(feature = "encryption"))]
+        return plain.into();
+        #[cfg(feature = "encryption")]
+        plain
+            .into_iter()
+            .chain([Cipher::Aes256Gcm, Cipher::ChaCha20Poly1305].map(|cipher| {
+                let made = Codec::of_cipher(16384, Some(cipher)).expect("possible");
+                (made, Some(Keyring::of_nobody(cipher)))
+            }))
+            .collect()
+    }
+
+    #[test]
+    fn of_a_compressed_block_every_byte_that_counts_counts_and_no_other() {
+        let path = Path::new("v");
+        for how in compressions() {
+            for (codec, keys) in codecs() {
+                let page = page(codec);
+                let mut block = page.clone();
+                let (named, counts) = codec.seal(keys.as_ref(), how, BlockId(7), &mut block);
+                assert!(counts < 16384 && counts.is_multiple_of(packed::GRANULE), "{how}: {counts}");
+                // What was there before.
+                block[counts..].fill(0xa5);
+                let open = |block: &[u8], number: u64| {
+                    let mut bytes = block.to_vec();
+                    codec.open(keys.as_ref(), path, BlockId(number), &mut bytes).map(|()| bytes)
+                };
+                let opened = open(&block, 7).expect("just sealed");
+                assert_eq!(opened[4..codec.page_size()], page[4..codec.page_size()]);
+                assert_eq!(compare(named, &opened), Ok(()));
+                if let Some(keys) = &keys {
+                    assert_eq!(codec.key_of(path, BlockId(7), &block).expect("whole"), keys.newest());
+                }
+                assert!(open(&block, 8).expect_err("misplaced").is_corruption());
+                for byte in 0..counts {
+                    block[byte] ^= 1 << (byte % 8);
+                    assert!(open(&block, 7).expect_err("changed").is_corruption(), "{how}: byte {byte}");
+                    block[byte] ^= 1 << (byte % 8);
+                }
+                // Cut short by a crash anywhere, with zeros or something older behind it.
+                for sector in (0..counts).step_by(512) {
+                    let mut torn = block.clone();
+                    torn[sector..sector + 512].fill(0);
+                    assert!(torn == block || open(&torn, 7).is_err(), "{how}: sector at {sector}");
+                }
+                // A page that cannot be made smaller is as it was.
+                let mut noise = page.clone();
+                sablecat_os::random::bytes(&mut noise[8..]);
+                let before = noise.clone();
+                let (_, counts) = codec.seal(keys.as_ref(), how, BlockId(7), &mut noise);
+                assert_eq!(counts, 16384);
+                assert_eq!(
+                    open(&noise, 7).expect("just sealed")[4..codec.page_size()],
+                    before[4..codec.page_size()]
+                );
+            }
+        }
+    }
+
+    /// Whatever is in a block that says it is compressed, under a checksum that is right.
+    #[test]
+    fn what_no_compressor_has_written_is_damage_and_no_more() {
+        let path = Path::new("v");
+        let codec = codec(8192, 0);
+        let mut dice = 7u64;
+        let mut next = || {
+            dice = dice.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            (dice >> 33) as usize
+        };
+        for round in 0..3000 {
+            let mut block = page(codec);
+            if let Some(how) = compressions().nth(round % 3)
+                && next() % 4 > 0
+            {
+                codec.seal(None, how, BlockId(7), &mut block);
+            } else {
+                sablecat_os::random::bytes(&mut block);
+                block[4..16].copy_from_slice(b"\0\0\0\0spak\0\x10\0\0");
+                block[16..20].copy_from_slice(&[(next() % 4) as u8, 0, 0, 0]);
+                block[20..24].copy_from_slice(&(next() as u32 % 5000).to_le_bytes());
+                let end = 24 + next() % 4000;
+                block[end..4096].fill(0);
+            }
+            for _ in 0..next() % 4 {
+                let at = 12 + next() % [12, 100, 4000][next() % 3];
+                block[at] = [0, 1, 0xff, next() as u8][next() % 4];
+            }
+            let counts = packed::length(codec, &block).unwrap_or(8192);
+            seal(BlockId(7), &mut block[..counts]);
+            if let Err(error) = codec.open(None, path, BlockId(7), &mut block) {
+                assert!(error.is_corruption(), "{error}");
+            }
         }
     }
 

@@ -5,11 +5,14 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 
-use sablecat_os::disk::{DIRECT_ALIGNMENT, Disk, File, How};
+use sablecat_os::disk::{DIRECT_ALIGNMENT, Disk, File, How, may_pass};
 
 use super::codec::Codec;
-use super::growth::{Growth, Tail};
+use super::compression::Compression;
+use super::growth::{By, Growth, Tail};
+use super::packed::GRANULE;
 use super::scratch::Scratch;
 use crate::crypt::Keyring;
 use crate::error::{Error, Result};
@@ -21,6 +24,9 @@ use crate::types::{BlockId, VolumeId};
 /// every disk.
 pub(super) const DIRECT_PAGE_MIN: usize = 4096;
 
+/// Of volumes' files there are only zeros here: between superblocks, and behind headers.
+const HOLE_TRIED_AT: u64 = 20480;
+
 /// An open file of blocks.
 #[derive(Debug)]
 pub(super) struct DataFile {
@@ -31,6 +37,12 @@ pub(super) struct DataFile {
     keys: Option<Arc<Keyring>>,
     read_only: bool,
     growth: Growth,
+    /// How pages are compressed: a compressor and its level, in a byte each.
+    compression: AtomicU16,
+    /// Some pages were, or are: the file may have holes.
+    may_have_holes: AtomicBool,
+    /// The file system was found to make no holes, so that compressing is of no use.
+    without_holes: AtomicBool,
 }
 
 /// Opens a file that is there already.
@@ -54,7 +66,79 @@ impl DataFile {
     ) -> Result<DataFile> {
         let length = file.len().map_err(|e| Error::io("finding the size of", path, e))?;
         let growth = Growth::new(length);
-        Ok(DataFile { path: path.to_owned(), file, volume, codec, keys, read_only, growth })
+        Ok(DataFile {
+            path: path.to_owned(),
+            file,
+            volume,
+            codec,
+            keys,
+            read_only,
+            growth,
+            compression: AtomicU16::new(0),
+            may_have_holes: AtomicBool::new(false),
+            without_holes: AtomicBool::new(false),
+        })
+    }
+
+    /// How pages are compressed that are written to it.
+    #[inline]
+    pub(super) fn compression(&self) -> Compression {
+        // Relaxed: either setting is right at any time.
+        match self.compression.load(Ordering::Relaxed) {
+            0 => Compression::None,
+            _ if self.without_holes.load(Ordering::Relaxed) => Compression::None,
+            parts => Compression::of_parts(parts.to_le_bytes()).unwrap_or_default(),
+        }
+    }
+
+    /// How pages are to be compressed from now on, and whether some may be already.
+    pub(super) fn set_compression(&self, compression: Compression, some_are: bool) {
+        self.may_have_holes.store(some_are, Ordering::Relaxed);
+        self.compression.store(u16::from_le_bytes(compression.parts()), Ordering::Relaxed);
+    }
+
+    /// Whether a block that is written again may need space.
+    pub(super) fn may_have_holes(&self) -> bool {
+        self.may_have_holes.load(Ordering::Relaxed)
+    }
+
+    /// Whether the file system makes holes, as far as is known.
+    pub(super) fn makes_holes(&self) -> bool {
+        !self.without_holes.load(Ordering::Relaxed)
+    }
+
+    /// Finds out whether the file system makes holes, by one where the file has only zeros.
+    pub(super) fn try_hole(&self) -> Result<bool> {
+        self.give_back(HOLE_TRIED_AT, GRANULE as u64)?;
+        Ok(self.makes_holes())
+    }
+
+    /// Gives the space of a range back whose bytes mean nothing.
+    fn give_back(&self, at: u64, bytes: u64) -> Result<()> {
+        match self.file.punch(at, bytes) {
+            Ok(true) => Ok(()),
+            Ok(false) => {
+                self.without_holes.store(true, Ordering::Relaxed);
+                Ok(())
+            }
+            // To write down where a hole is may take space. The next who writes the block tries again.
+            Err(error) if may_pass(&error) => Ok(()),
+            Err(error) => Err(Error::io("making a hole in", &self.path, error)),
+        }
+    }
+
+    /// Gives the space of a block back.
+    pub(super) fn empty(&self, block: BlockId) -> Result<()> {
+        let _room = self.growth.reach(&*self.file, &self.path, 0, By::Holes)?;
+        match self.offset(block, 1) {
+            Some(at) => self.give_back(at, self.codec.block_size() as u64),
+            None => Ok(()),
+        }
+    }
+
+    /// Bytes that the file takes of its file system.
+    pub(super) fn space(&self) -> Result<u64> {
+        self.file.space().map_err(|e| Error::io("finding the space of", &self.path, e))
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -137,16 +221,33 @@ impl DataFile {
         Ok(())
     }
 
-    /// Writes blocks of this volume that carry their checksums already, `first` and those after it.
-    pub(super) fn write_sealed(&self, first: BlockId, bytes: &[u8]) -> Result<()> {
+    /// Writes blocks of this volume that carry their checksums already, `first` and those after it: so many
+    /// bytes of each as `counts` says, and the space of the others is given back; all where it says nothing.
+    pub(super) fn write_sealed(&self, first: BlockId, bytes: &[u8], counts: &[usize]) -> Result<()> {
         assert!(!self.read_only, "a volume opened for reading is not written");
         let at = self
             .offset(first, (bytes.len() / self.codec.block_size()) as u64)
             .expect("blocks are allocated between the bounds");
-        let _room = self.growth.reach(&*self.file, &self.path, at + bytes.len() as u64)?;
-        self.file
-            .write_at(bytes, at)
-            .map_err(|e| Error::io(format!("writing block {} of", first.within()), &self.path, e))
+        let is_whole = counts.is_empty() && self.compression() == Compression::None;
+        let by = if is_whole { By::Space } else { By::Holes };
+        // Room is made as it is needed: on a full disk what the first leave of theirs is for the last.
+        let write = |from: usize, to: usize, end: usize| {
+            let _room = self.growth.reach(&*self.file, &self.path, at + end as u64, by)?;
+            let place = first.within() + (from / self.codec.block_size()) as u64;
+            self.file
+                .write_at(&bytes[from..to], at + from as u64)
+                .map_err(|e| Error::io(format!("writing block {place} of"), &self.path, e))
+        };
+        let mut from = 0;
+        for (n, &count) in counts.iter().enumerate() {
+            let (start, end) = (n * self.codec.block_size(), (n + 1) * self.codec.block_size());
+            if start + count < end {
+                write(from, start + count, end)?;
+                self.give_back(at + (start + count) as u64, (end - start - count) as u64)?;
+                from = end;
+            }
+        }
+        if from < bytes.len() { write(from, bytes.len(), bytes.len()) } else { Ok(()) }
     }
 
     /// Makes all that was written before durable.
@@ -157,7 +258,7 @@ impl DataFile {
     /// Gives the free end of the file back to the disk, but for what is to be kept of it.
     pub(super) fn give_back_tail(&self, blocks: &BitSpace, tail: Tail) -> Result<()> {
         let block = (self.codec.block_size() as u64).max(DIRECT_ALIGNMENT as u64);
-        self.growth.cut(&*self.file, &self.path, tail, block, || {
+        self.growth.cut((&*self.file, &self.path), (tail, self.may_have_holes()), block, || {
             let high = blocks.trim_high_water().max(first_within(self.volume, self.codec.block_size()));
             high * self.codec.block_size() as u64
         })

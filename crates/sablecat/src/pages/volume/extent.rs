@@ -3,6 +3,7 @@
 //! Long values are stored and read this way. Pages are formed in, and shown from, the thread's scratch
 //! memory: one copy each way.
 
+use super::batch::note;
 use super::file::Volume;
 use super::scratch::{SCRATCH_BYTES, Scratch};
 use crate::error::Result;
@@ -24,13 +25,17 @@ impl Volume {
         let (block_size, page_size) = (self.block_size(), self.page_size());
         let mut scratch = Scratch::take();
         let mut sealed = Vec::with_capacity(count as usize);
+        let (compression, mut counts) = (self.compression_of(first), Vec::new());
         for (from, blocks) in self.pieces(count) {
             let bytes = &mut scratch[..blocks * block_size];
+            counts.clear();
             for (n, block) in (from..).zip(bytes.chunks_exact_mut(block_size)) {
                 fill(n, &mut block[..page_size])?;
-                sealed.push(self.codec.seal(self.keys(), BlockId(first.0 + n), block));
+                let (name, count) = self.codec.seal(self.keys(), compression, BlockId(first.0 + n), block);
+                note(&mut counts, (n - from) as usize, count, block_size);
+                sealed.push(name);
             }
-            self.write_sealed(BlockId(first.0 + from), bytes)?;
+            self.write_sealed(BlockId(first.0 + from), bytes, &counts)?;
         }
         Ok(sealed)
     }

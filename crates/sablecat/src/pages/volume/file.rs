@@ -17,6 +17,7 @@ use sablecat_os::disk::{Disk, File};
 use super::Tail;
 use super::batch::BlockBatch;
 use super::codec::Codec;
+use super::compression::Compression;
 use super::data_file::DataFile;
 use super::extra::Header;
 use super::keeping::Epoch;
@@ -50,6 +51,16 @@ pub(crate) struct Volume {
     pub(super) passed_by: Vec<Berth>,
     /// Some copy of the keys could not be read then.
     pub(super) are_keys_damaged: bool,
+}
+
+/// What compression has come to in a volume.
+pub(crate) struct Holes {
+    /// Bytes that the file takes of its file system.
+    pub(crate) occupied: u64,
+    /// How pages are compressed from now on.
+    pub(crate) compression: Compression,
+    /// Whether the file system makes holes, as far as is known.
+    pub(crate) are_made: bool,
 }
 
 impl Volume {
@@ -200,7 +211,16 @@ impl Volume {
     pub(super) fn adopt(&self, superblock: Superblock, berth: Berth) {
         let mut in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
         self.map.set_root(superblock.map());
+        self.set_compressions(&superblock);
         *in_force = (superblock, berth);
+    }
+
+    /// Has pages be compressed as a superblock says.
+    pub(super) fn set_compressions(&self, superblock: &Superblock) {
+        let placement = &superblock.placement;
+        for (file, compression) in self.files.iter().zip(placement.compressions()) {
+            file.set_compression(compression, placement.marks != 0);
+        }
     }
 
     /// Bytes of a block.
@@ -252,6 +272,28 @@ impl Volume {
     /// Each volume's file and the bytes of it, the main one first.
     pub(crate) fn files(&self) -> Result<Vec<(&Path, u64)>> {
         self.files.iter().map(|file| Ok((file.path(), file.bytes()?))).collect()
+    }
+
+    /// What there is to say of each volume's compression, the main one first.
+    pub(crate) fn holes(&self) -> Result<Vec<Holes>> {
+        let placement = self.superblock().placement;
+        let holes = self.files.iter().zip(placement.compressions()).map(|(file, compression)| {
+            Ok(Holes { occupied: file.space()?, compression, are_made: file.makes_holes() })
+        });
+        holes.collect()
+    }
+
+    /// Gives the space of a block that nothing names to the file system.
+    ///
+    /// # Errors
+    /// Those of the file; the block is as good as before for whoever writes it.
+    pub(crate) fn empty(&self, block: BlockId) -> Result<()> {
+        self.of(block)?.empty(block)
+    }
+
+    /// Whether a block that is written again may need space.
+    pub(crate) fn may_have_holes(&self) -> bool {
+        self.files.iter().any(DataFile::may_have_holes)
     }
 
     /// Bytes of all files.
@@ -328,9 +370,16 @@ impl Volume {
         Ok(sealed)
     }
 
-    /// Writes blocks that carry their checksums already, `first` and those after it.
-    pub(super) fn write_sealed(&self, first: BlockId, bytes: &[u8]) -> Result<()> {
-        self.of(first)?.write_sealed(first, bytes)
+    /// Writes blocks that carry their checksums already, `first` and those after it: so many bytes of each as
+    /// `counts` says, all where that says nothing.
+    pub(super) fn write_sealed(&self, first: BlockId, bytes: &[u8], counts: &[usize]) -> Result<()> {
+        self.of(first)?.write_sealed(first, bytes, counts)
+    }
+
+    /// How the pages in the volume of a block are compressed at present.
+    #[inline]
+    pub(super) fn compression_of(&self, block: BlockId) -> Compression {
+        self.files.get(block.volume().index()).map_or(Compression::None, DataFile::compression)
     }
 
     /// Makes all that was written to the main volume before durable.

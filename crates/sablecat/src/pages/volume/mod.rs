@@ -44,6 +44,7 @@
 mod batch;
 mod checkpoint_write;
 mod codec;
+mod compression;
 mod data_file;
 mod extent;
 mod extra;
@@ -54,6 +55,7 @@ mod lost;
 mod map;
 mod open;
 mod orphans;
+mod packed;
 mod placement;
 mod scan;
 mod scratch;
@@ -63,9 +65,10 @@ pub(crate) mod tests;
 mod watch;
 
 pub(crate) use checkpoint_write::{CheckpointPlan, Marks};
-#[cfg(feature = "fuzzing")]
-pub(crate) use codec::seal as seal_block;
 pub(crate) use codec::{CHECKSUM_BYTES, Codec, compare as compare_block};
+#[cfg(feature = "fuzzing")]
+pub(crate) use codec::{open_compressed, seal as seal_block};
+pub use compression::Compression;
 pub(crate) use file::Volume;
 pub(crate) use growth::Tail;
 pub(crate) use keeping::Epoch;

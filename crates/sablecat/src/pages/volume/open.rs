@@ -5,17 +5,20 @@
 //! volume is added by making its file and then writing a superblock that names it: a crash in between leaves
 //! a file that nothing names, and which the next who adds a volume there replaces.
 
+use std::iter::repeat;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use sablecat_os::disk::{Disk, File, How};
 
 use super::codec::Codec;
+use super::compression::Compression;
 use super::data_file::{self, DIRECT_PAGE_MIN, DataFile};
 use super::extra::{self, Header};
 use super::file::Volume;
 use super::map::MapReader;
-use super::placement::{Declared, ExtraVolume};
+use super::packed::{BLOCK_SIZE_MIN, GRANULE};
+use super::placement::{Declared, ExtraVolume, Placement};
 use super::superblock::{self, Newest, Superblock};
 use super::watch::Watch;
 use crate::crypt::{Encryption, Keyring};
@@ -158,7 +161,7 @@ impl Volume {
         let how = Opening { direct: false, read_only: true, alone: false, declared, encryption };
         let volume = Volume::begin(disk, path, how)?;
         let known = volume.superblock().placement;
-        let placement = declared.over(&known, volume.first_of_extra())?;
+        let placement = volume.declared(declared)?;
         if placement.volumes.len() != known.volumes.len() || placement.rules != known.rules {
             return Err(Error::invalid(
                 "who only reads an environment cannot add volumes or rules; open it to be written to",
@@ -172,8 +175,26 @@ impl Volume {
     /// # Errors
     /// Invalid for what cannot be declared.
     pub(crate) fn is_news(&self, declared: &Declared) -> Result<bool> {
-        let placement = self.superblock().placement;
-        Ok(declared.over(&placement, self.first_of_extra())? != placement)
+        Ok(self.declared(declared)? != self.superblock().placement)
+    }
+
+    /// What becomes of volumes, rules and compression by a declaration.
+    ///
+    /// # Errors
+    /// Invalid for what cannot be.
+    fn declared(&self, declared: &Declared) -> Result<Placement> {
+        let placement =
+            declared.over(&self.superblock().placement, first_within(VolumeId(1), self.block_size()))?;
+        if self.block_size() < BLOCK_SIZE_MIN
+            && let Some(how) = placement.compressions().find(|&how| how != Compression::None)
+        {
+            return Err(Error::invalid(format!(
+                "{}: compression {how} of pages of {} bytes, which would save nothing: file systems give space by {GRANULE}; it is for pages of {BLOCK_SIZE_MIN} bytes and more, best of 16384 to 65536, and an environment keeps the size it is made with",
+                self.path().display(),
+                self.block_size()
+            )));
+        }
+        Ok(placement)
     }
 
     /// The newest complete superblock of a main volume, of which nothing else is looked at.
@@ -245,6 +266,15 @@ impl Volume {
             let path =
                 volume.directory().join(declared.path_of(&extra.name).unwrap_or(Path::new(&extra.path)));
             volume.open_extra(disk, how, &superblock, (number, extra), &path)?;
+        }
+        volume.set_compressions(&superblock);
+        if !read_only {
+            // A file system that makes no holes is gone on with, without compression.
+            volume
+                .files
+                .iter()
+                .filter(|file| file.compression() != Compression::None)
+                .try_for_each(|file| file.try_hole().map(drop))?;
         }
         Ok(volume)
     }
@@ -324,7 +354,7 @@ impl Volume {
     /// As [`Volume::open_with`].
     pub(crate) fn add(&mut self, disk: &dyn Disk, direct: bool, declared: &Declared) -> Result<()> {
         let before = self.superblock();
-        let placement = declared.over(&before.placement, self.first_of_extra())?;
+        let placement = self.declared(declared)?;
         if placement == before.placement {
             return Ok(());
         }
@@ -350,15 +380,23 @@ impl Volume {
             let how = Opening { direct, read_only: false, alone: true, declared, encryption: None };
             self.open_extra(disk, how, &next, (number, extra), &path)?;
         }
+        let chosen = next
+            .placement
+            .compressions()
+            .zip(before.placement.compressions().chain(repeat(Compression::None)));
+        for (file, (now, then)) in self.files.iter().zip(chosen) {
+            if now != then && now != Compression::None && !file.try_hole()? {
+                return Err(Error::invalid(format!(
+                    "{}: its file system makes no holes in files, so compression {now} would save nothing; choose none, or another file system",
+                    file.path().display()
+                )));
+            }
+        }
         let berth = self.berths_of_next().next().expect("there are several");
         self.write_superblock(&next, berth)?;
         self.sync()?;
         self.adopt(next, berth);
         Ok(())
-    }
-
-    fn first_of_extra(&self) -> u64 {
-        first_within(VolumeId(1), self.block_size())
     }
 
     fn directory(&self) -> PathBuf {

@@ -6,6 +6,7 @@
 //!   each volume, from number 1 on: uuid 16 | generation u64 | blocks below this may be in use u64 | name | path
 //!   each rule: kind u8 (1 database, 2 databases beginning with, 3 keys) | volume u8 | name or beginning | key prefix
 //!   names, paths, prefixes: length u16, bytes
+//!   where blocks may be compressed (superblock.rs), each volume: compressor u8, level u8
 //! 512 * n + 504: seal of sector n, as with a journal (keeping.rs)
 //! ```
 //!
@@ -15,6 +16,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::compression::Compression;
 use super::superblock::{SUPERBLOCK_BYTES, u64_at};
 use crate::error::{Error, Result};
 use crate::region::VOLUMES_MAX;
@@ -91,6 +93,8 @@ pub(crate) struct ExtraVolume {
     pub(crate) generation: u64,
     /// Places of blocks below this may be in use.
     pub(crate) blocks_high: u64,
+    /// How its pages are compressed that are written from now on.
+    pub(crate) compression: Compression,
 }
 
 /// What goes where.
@@ -105,6 +109,10 @@ pub(crate) struct Rule {
 pub(crate) struct Placement {
     pub(crate) volumes: Vec<ExtraVolume>,
     pub(crate) rules: Vec<Rule>,
+    /// How pages in the main volume are compressed.
+    pub(crate) compression: Compression,
+    /// Which compressors there may be blocks of, in any volume: never fewer.
+    pub(crate) marks: u8,
 }
 
 impl Placement {
@@ -115,6 +123,16 @@ impl Placement {
         }
         let index = self.volumes.iter().position(|volume| volume.name == name)?;
         Some(VolumeId(index as u8 + 1))
+    }
+
+    /// Whether there is anything beside the main volume.
+    pub(super) fn has_volumes(&self) -> bool {
+        !self.volumes.is_empty() || !self.rules.is_empty()
+    }
+
+    /// How each volume's pages are compressed, the main one's first.
+    pub(super) fn compressions(&self) -> impl Iterator<Item = Compression> + use<'_> {
+        [self.compression].into_iter().chain(self.volumes.iter().map(|volume| volume.compression))
     }
 
     /// The number of each volume, with what is remembered of it.
@@ -164,6 +182,9 @@ impl Placement {
             text(&mut bytes, name.as_bytes());
             text(&mut bytes, prefix);
         }
+        if self.marks != 0 {
+            self.volumes.iter().for_each(|volume| bytes.extend(volume.compression.parts()));
+        }
         bytes
     }
 
@@ -176,14 +197,17 @@ impl Placement {
         }
     }
 
-    /// Reads what [`Placement::encode`] wrote.
+    /// Reads what [`Placement::encode`] wrote, where blocks may be compressed as the marks say.
     ///
     /// # Errors
     /// What cannot be.
-    pub(super) fn decode(bytes: &[u8; SUPERBLOCK_BYTES]) -> std::result::Result<Placement, String> {
+    pub(super) fn decode(
+        bytes: &[u8; SUPERBLOCK_BYTES],
+        marks: u8,
+    ) -> std::result::Result<Placement, String> {
         let all: Vec<u8> =
             PIECES.flat_map(|piece| bytes[piece * SECTOR..][..SEAL_AT].iter().copied()).collect();
-        let placement = Reader(&all).placement().ok_or("a list of volumes that is no list")?;
+        let placement = Reader(&all).placement(marks).ok_or("a list of volumes that is no list")?;
         placement.check().map(|()| placement)
     }
 
@@ -233,6 +257,9 @@ impl Placement {
                 return Err(format!("a rule for volume {}, which there is not", rule.volume));
             }
         }
+        if let Some(compression) = self.compressions().find(|how| how.mark() & !self.marks != 0) {
+            return Err(format!("compression {compression}, and no mark that there may be such blocks"));
+        }
         let taken = self.bytes().len();
         if taken > ROOM || self.rules.len() > usize::from(u8::MAX) {
             return Err(format!(
@@ -270,7 +297,7 @@ impl<'a> Reader<'a> {
         String::from_utf8(self.text()?.to_vec()).ok()
     }
 
-    fn placement(&mut self) -> Option<Placement> {
+    fn placement(&mut self, marks: u8) -> Option<Placement> {
         let (volumes, rules) = (self.byte()?, self.byte()?);
         let volumes = (0..volumes).map(|_| {
             let uuid = self.take(16)?;
@@ -281,15 +308,22 @@ impl<'a> Reader<'a> {
                 blocks_high,
                 name: self.string()?,
                 path: self.string()?,
+                compression: Compression::None,
             })
         });
-        let volumes = volumes.collect::<Option<Vec<_>>>()?;
+        let mut volumes = volumes.collect::<Option<Vec<_>>>()?;
         let rules = (0..rules).map(|_| {
             let (kind, volume) = (self.byte()?, VolumeId(self.byte()?));
             let name = self.string()?;
             Some(Rule { place: Place::of_parts(kind, name, self.text()?)?, volume })
         });
-        Some(Placement { rules: rules.collect::<Option<Vec<_>>>()?, volumes })
+        let rules = rules.collect::<Option<Vec<_>>>()?;
+        if marks != 0 {
+            for volume in &mut volumes {
+                volume.compression = Compression::of_parts([self.byte()?, self.byte()?])?;
+            }
+        }
+        Some(Placement { volumes, rules, marks, ..Placement::default() })
     }
 }
 
@@ -300,12 +334,14 @@ pub(crate) struct Declared {
     pub(crate) volumes: Vec<(String, PathBuf)>,
     /// What goes into the volume of which name.
     pub(crate) places: Vec<(Place, String)>,
+    /// How pages of the volume of which name are compressed from now on.
+    pub(crate) compressions: Vec<(String, Compression)>,
 }
 
 impl Declared {
     /// Whether nothing is said.
     pub(crate) fn is_empty(&self) -> bool {
-        self.volumes.is_empty() && self.places.is_empty()
+        self.volumes.is_empty() && self.places.is_empty() && self.compressions.is_empty()
     }
 
     /// What becomes of a placement by this: volumes it does not know are added, and are where nothing has
@@ -334,6 +370,7 @@ impl Declared {
                         uuid,
                         generation: 0,
                         blocks_high: first_block,
+                        compression: Compression::None,
                     });
                 }
             }
@@ -348,6 +385,19 @@ impl Declared {
                 Some(rule) => rule.volume = volume,
                 None => after.rules.push(Rule { place: place.clone(), volume }),
             }
+        }
+        for (name, compression) in &self.compressions {
+            compression.check()?;
+            let volume = after.volume(name).ok_or_else(|| {
+                Error::invalid(format!(
+                    "compression {compression} of the volume {name:?}, which there is not; declare it first"
+                ))
+            })?;
+            match volume.index().checked_sub(1) {
+                None => after.compression = *compression,
+                Some(index) => after.volumes[index].compression = *compression,
+            }
+            after.marks |= compression.mark();
         }
         after.check().map_err(Error::invalid)?;
         Ok(after)

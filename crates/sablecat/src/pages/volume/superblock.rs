@@ -7,11 +7,15 @@
 //! 32  uuid 16
 //! 48  generation u64            56  checkpoint LSN u64         64  log position u64
 //! 72  map root block u64        80  map height u8   81  codec u8, trailer bytes u16 (codec.rs)   84  page ids below this may be in use u32
-//! 88  blocks high water u64     96  next tree u32  100  zero u32    104 page count u64
+//! 88  blocks high water u64     96  next tree u32  100  compressor u8, level u8, zero u16   104 page count u64
 //! 112 time of the checkpoint u64, ms since 1970           120 log floor u64
 //! 128 what is kept to go back: journal, epochs (keeping.rs), to 2560; zero otherwise
 //! 2560 other volumes, and what is placed in them (placement.rs), to 4096; zero otherwise
 //! ```
+//!
+//! Of the codec the lower four bits are the cipher, bit 4 says that there may be blocks compressed by LZ4,
+//! bit 5 by Zstandard, in any volume: once it does, it does for ever, so that who cannot read them does not
+//! begin to. Compressor and level are what the main volume's pages are written by at present.
 //!
 //! All little-endian. In version 1 the bytes from 112 on were zero, which is what an environment without a
 //! journal has there; in version 2 there were no other volumes; up to version 3 blocks were named without
@@ -49,6 +53,7 @@ use std::path::Path;
 use sablecat_os::disk::{AlignedBuf, File};
 
 use super::codec::Codec;
+use super::compression::{self, Compression};
 use super::keeping::{self, Epoch, Journal};
 use super::map::{MapRoot, height_max};
 use super::placement::{ExtraVolume, Placement};
@@ -72,6 +77,7 @@ pub(crate) const COPIES_AT: [[u64; 2]; BERTHS] =
 const _: () = assert!(COPIES_AT[0][1] + SUPERBLOCK_BYTES as u64 == RESERVED_BYTES);
 const CRC_AT: usize = 20;
 const CODEC_AT: usize = 81;
+const COMPRESSION_AT: usize = 100;
 const FLAG_CLEAN: u32 = 1;
 const FLAG_JOURNAL: u32 = 2;
 const FLAG_VOLUMES: u32 = 4;
@@ -247,7 +253,7 @@ impl Superblock {
         put(16, &FORMAT_VERSION.to_le_bytes());
         put(24, &(self.codec.block_size() as u32).to_le_bytes());
         let flag = |is_set: bool, flag: u32| if is_set { flag } else { 0 };
-        let has_volumes = self.placement != Placement::default();
+        let has_volumes = self.placement.has_volumes();
         let flags = flag(self.clean, FLAG_CLEAN)
             | flag(self.journal.is_some(), FLAG_JOURNAL)
             | flag(has_volumes, FLAG_VOLUMES);
@@ -258,11 +264,12 @@ impl Superblock {
         put(64, &self.log_position.0.to_le_bytes());
         put(72, &self.map_root.0.to_le_bytes());
         put(80, &[self.map_height]);
-        put(81, &[self.codec.number()]);
+        put(CODEC_AT, &[self.codec.number() | self.placement.marks]);
         put(82, &((self.codec.block_size() - self.codec.page_size()) as u16).to_le_bytes());
         put(84, &self.pages_high.to_le_bytes());
         put(88, &self.blocks_high.to_le_bytes());
         put(96, &self.tree_next.to_le_bytes());
+        put(COMPRESSION_AT, &self.placement.compression.parts());
         put(104, &self.page_count.to_le_bytes());
         put(112, &self.time_ms.to_le_bytes());
         put(120, &self.log_floor.0.to_le_bytes());
@@ -413,13 +420,25 @@ fn decode(bytes: &[u8]) -> Copy {
         Some(Ok((journal, epochs))) => (Some(journal), epochs),
         Some(Err(why)) => return Copy::Damaged(why),
     };
-    let placement = match (flags & FLAG_VOLUMES != 0).then(|| Placement::decode(bytes)) {
-        None => Placement::default(),
-        Some(Ok(placement)) => placement,
+    let marks = bytes[CODEC_AT] & compression::MARKS;
+    let Some(compression) = Compression::of_parts([bytes[COMPRESSION_AT], bytes[COMPRESSION_AT + 1]]) else {
+        return unknown();
+    };
+    let placement = match (flags & FLAG_VOLUMES != 0).then(|| Placement::decode(bytes, marks)) {
+        None => Placement { compression, marks, ..Placement::default() },
+        Some(Ok(placement)) => Placement { compression, ..placement },
         Some(Err(why)) => return Copy::Damaged(why),
     };
+    if compression.mark() & !marks != 0 {
+        return unknown();
+    }
+    if let Some(name) = compression::missing(marks) {
+        return Copy::Unknown(format!(
+            "blocks of the volume may be compressed by {name}, which this build has not; use one with the feature `{name}`"
+        ));
+    }
     // Checked before the sizes: a codec may have others.
-    let cipher = match bytes[CODEC_AT] {
+    let cipher = match bytes[CODEC_AT] & !compression::MARKS {
         0 => None,
         number => match Cipher::of_number(number) {
             None => {

@@ -46,7 +46,7 @@ pub(super) fn disk(seed: u64) -> SimDisk {
 pub(super) fn declared(count: usize) -> Declared {
     Declared {
         volumes: (1..=count).map(|n| (format!("v{n}"), format!("../elsewhere/v{n}.db").into())).collect(),
-        places: Vec::new(),
+        ..Declared::default()
     }
 }
 

@@ -11,7 +11,7 @@ use super::*;
 use crate::error::ErrorKind;
 use crate::pages::volume::placement::{ExtraVolume, Place, Placement, Rule};
 use crate::pages::volume::superblock::{COPIES_AT, SUPERBLOCK_BYTES, Superblock, read_newest, seal, write};
-use crate::pages::volume::{Epoch, Journal};
+use crate::pages::volume::{Compression, Epoch, Journal};
 use crate::region::VOLUMES_MAX;
 
 fn sample() -> Superblock {
@@ -58,6 +58,7 @@ fn placement() -> Placement {
         uuid: [n; 16],
         generation: u64::from(n),
         blocks_high: 16 + u64::from(n),
+        compression: Compression::None,
     });
     let places = [
         Place::database("orders"),
@@ -65,7 +66,7 @@ fn placement() -> Placement {
         Place::keys("orders", b"\x00\xff"),
     ];
     let rules = places.map(|place| Rule { place, volume: VolumeId(15) });
-    Placement { volumes: volumes.collect(), rules: rules.to_vec() }
+    Placement { volumes: volumes.collect(), rules: rules.to_vec(), ..Placement::default() }
 }
 
 /// One that says everything there is to say.
@@ -268,8 +269,41 @@ fn how_blocks_are_made_is_known_or_refused() {
     assert_eq!(Superblock::decode(&trailed.encode()), Ok(trailed));
     let why = with(&|bytes| bytes[81] = 9).expect_err("no such codec");
     assert!(why.contains("codec 9") && why.contains("newer build"), "{why}");
-    let why = with(&|bytes| bytes[100] = 1).expect_err("a key that no codec uses");
+    let why = with(&|bytes| bytes[102] = 1).expect_err("what nothing uses");
     assert!(why.contains("does not know"), "{why}");
+}
+
+/// What the volumes are compressed by, and that who cannot read it is told.
+#[test]
+fn compression_is_said_of_each_volume_and_refused_by_who_has_it_not() {
+    let mut superblock = keeping();
+    for (n, volume) in superblock.placement.volumes.iter_mut().enumerate() {
+        volume.compression = [Compression::None, Compression::Lz4, Compression::Zstd { level: 9 }][n % 3];
+    }
+    superblock.placement.compression = Compression::zstd();
+    for marks in [0x10, 0x20, 0x30] {
+        superblock.placement.marks = marks;
+        let decoded = Superblock::decode(&superblock.encode());
+        if marks != 0x30 {
+            decoded.expect_err("compressed by what it says there is not");
+        } else if cfg!(all(feature = "lz4", feature = "zstd")) {
+            assert_eq!(decoded, Ok(superblock.clone()));
+        } else {
+            let why = decoded.expect_err("it cannot be read");
+            let missing = if cfg!(feature = "lz4") { "zstd" } else { "lz4" };
+            assert!(why.contains(&format!("feature `{missing}`")), "{why}");
+        }
+    }
+    // It is for ever, also when nothing is compressed any more.
+    superblock.placement.compression = Compression::None;
+    superblock.placement.volumes.iter_mut().for_each(|volume| volume.compression = Compression::None);
+    let decoded = Superblock::decode(&superblock.encode());
+    assert_eq!(decoded.is_ok(), cfg!(all(feature = "lz4", feature = "zstd")));
+    for parts in [[1, 1], [2, 0], [2, 23], [3, 0]] {
+        let mut bytes = Superblock { placement: Placement::default(), ..superblock.clone() }.encode();
+        bytes[100..102].copy_from_slice(&parts);
+        assert!(Superblock::decode(&resealed(bytes)).expect_err("none").contains("does not know"));
+    }
 }
 
 #[test]
