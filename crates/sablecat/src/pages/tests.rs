@@ -130,7 +130,8 @@ impl Pages {
         }
     }
 
-    /// As a sweep does that finds no other way. Says whether there was a snapshot older than the newest state.
+    /// As a sweep does that finds no other way. Says whether there was a snapshot older than the newest
+    /// state.
     pub(crate) fn give_up_oldest(&self, me: &Participant) -> bool {
         self.revoke_oldest(me)
     }
