@@ -38,7 +38,7 @@ mod trees;
 pub(crate) use catalog::follow::{Also, Follow, Progress, Records, View, With, change as change_followed};
 pub(crate) use catalog::meaning::Meaning;
 pub(crate) use catalog::presence::State;
-pub(crate) use catalog::{Comparator, Known, Looked, Presence, TreeRef, lapse, relation};
+pub(crate) use catalog::{Comparator, Known, Lapse, Looked, Presence, TreeRef, lapse, relation};
 pub use catalog::{Duplicates, Holds, IndexInfo, OnRemove};
 pub(crate) use commit::caller;
 pub(crate) use commit::direct::Direct;

@@ -25,7 +25,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::txn::catalog::CatalogEntry;
 use crate::txn::pairs::{self, END};
 use crate::txn::{
-    Also, Comparator, Follow, IndexInfo, Known, OnRemove, Progress, Records, TreeRef, View, With, conflict,
+    Also, Comparator, Follow, IndexInfo, Known, Lapse, OnRemove, Progress, Records, TreeRef, View, With,
+    conflict,
 };
 use crate::types::{Lsn, TreeId};
 
@@ -151,6 +152,11 @@ impl Index {
                     self.check(tree, (come, &entry), key, records)?;
                     with.first.push((self.tree.clone(), entry, Some(value)));
                 }
+                // Who sweeps may have taken it meanwhile, which is no change to who found that it had lapsed.
+                (Some(kept), Some(_)) if self.tree.lapse == Lapse::Entries => {
+                    let (entry, value) = entry(self.info.unique, kept, key);
+                    with.first.push((self.tree.clone(), entry, Some(value)));
+                }
                 _ => {}
             }
         }
@@ -213,7 +219,7 @@ impl Follow for Indexed {
             self.functions.extractor(&index.info.extractor, &index.name)?;
         }
         let before = records.before(tree, key)?;
-        if before.as_deref() != value {
+        if before.as_deref() != value || tree.lapse == Lapse::Records {
             let both = (before.as_deref(), value);
             for index in &self.indices {
                 index.follow(&self.functions, (tree, key), both, records, &mut with)?;
