@@ -96,6 +96,12 @@ impl<'a> Machine<'a> {
 
 pub(crate) fn scene(dice: &mut Dice) -> (Setting, Vec<Step>, usize) {
     let setting = Setting::any_journaled(dice);
+    let (steps, processes) = play(&setting, dice);
+    (setting, steps, processes)
+}
+
+/// Steps under a setting, and how many processes take them.
+fn play(setting: &Setting, dice: &mut Dice) -> (Vec<Step>, usize) {
     let shape = Shape {
         keys: dice.pick(&[10, 60, 300]),
         value_max: dice.pick(&[200, 3000, 12_000]),
@@ -103,7 +109,7 @@ pub(crate) fn scene(dice: &mut Dice) -> (Setting, Vec<Step>, usize) {
         ..Shape::small()
     };
     let count = dice.pick(&[5, 20, 60]);
-    (setting, shape.steps(dice, count), 2 + dice.index(PROCESSES_MAX - 1))
+    (shape.steps(dice, count), 2 + dice.index(PROCESSES_MAX - 1))
 }
 
 /// What a process does beside its steps.
@@ -227,12 +233,12 @@ pub fn faults(seed: u64) -> Result<(), Wrong> {
 /// Whatever is not as promised, and where.
 pub fn crashes(seed: u64) -> Result<(), Wrong> {
     let mut dice = Dice::new(seed ^ 0xc4a5_5a4e);
-    let (setting, ..) = scene(&mut dice);
+    let setting = Setting::any_journaled(&mut dice);
     let mut machine = Machine::new(SimDisk::new(seed), &setting)?;
     let mut promise = Promise::default();
     let lives = 2 + dice.index(3);
     for life in 0..=lives {
-        let (_, steps, processes) = scene(&mut dice);
+        let (steps, processes) = play(&setting, &mut dice);
         let last = life == lives;
         if !last {
             let calls = dice.pick(&[20, 60, 200, 800]);
