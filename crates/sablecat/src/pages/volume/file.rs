@@ -14,7 +14,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use sablecat_os::atomic::{Ordering, fence};
 use sablecat_os::disk::{Disk, File};
 
-use super::Tail;
 use super::batch::BlockBatch;
 use super::codec::Codec;
 use super::compression::Compression;
@@ -26,6 +25,7 @@ use super::orphans;
 use super::scan::{self, Found, InUse};
 use super::superblock::{self, Superblock};
 use super::watch::Watch;
+use super::{Reserve, Tail};
 use crate::crypt::Keyring;
 use crate::error::{Error, Result};
 use crate::pages::allocation::{BlockSpace, Bounds};
@@ -411,8 +411,8 @@ impl Volume {
         superblock::write(self.file(), self.path(), superblock, berth)
     }
 
-    /// Gives the free ends of the files back to their disks, where it is worth a call: when more than two
-    /// growth steps are free, or `all` is to go.
+    /// Gives the free ends of the files back to their disks, but for what is to be kept; and says whether
+    /// each has the reserve then that is to be there.
     ///
     /// Writers of this process are kept out while the highest block in use is looked up and the file cut, so
     /// a block allocated and written meanwhile is not lost. Other processes that write blocks have to be kept
@@ -420,11 +420,11 @@ impl Volume {
     ///
     /// # Errors
     /// Those of a file; it keeps its length then.
-    pub(crate) fn give_back_tail(&self, blocks: &BlockSpace, tail: Tail) -> Result<()> {
-        blocks
-            .volumes()
-            .zip(&self.files)
-            .try_for_each(|(volume, file)| file.give_back_tail(blocks.of(volume), tail))
+    pub(crate) fn give_back_tail(&self, blocks: &BlockSpace, tail: Tail) -> Result<Reserve> {
+        blocks.volumes().zip(&self.files).try_fold(Reserve::There, |so_far, (volume, file)| {
+            let one = file.give_back_tail(blocks.of(volume), tail)?;
+            Ok(if one == Reserve::Short { one } else { so_far })
+        })
     }
 
     /// The map leaf that covers a page: the first page it covers and where each of them is, by the generation
