@@ -468,6 +468,31 @@ fn a_write_that_finds_no_space_can_be_made_later() {
     check(&env, &model);
 }
 
+/// As after a flush that failed: what was written there since is durable, that the file was longer is not.
+#[test]
+fn behind_what_counts_of_the_last_block_the_file_may_end() {
+    for how in KINDS {
+        let disk = Arc::new(SimDisk::new(1));
+        let mut model = Model::new();
+        let env = builder(&disk).page_size(16384).compression(how).open("env").unwrap();
+        put(&env, (0..500).map(|n| (n, text(n, 60))), &mut model);
+        env.close().unwrap();
+        let file = disk.open(Path::new(VOLUME), How::default()).unwrap();
+        let mut volume = vec![0; file.len().unwrap() as usize];
+        file.read_at(&mut volume, 0).unwrap();
+        let count = |at: usize| u32::from_le_bytes(volume[at + 12..at + 16].try_into().unwrap()) as usize;
+        let is_used = |at: &usize| volume[*at..*at + 16384].iter().any(|&byte| byte != 0);
+        let last = (131_072..volume.len()).step_by(16384).rfind(is_used).unwrap();
+        assert_eq!(&volume[last + 8..last + 12], b"spak");
+        file.set_len((last + count(last)) as u64).unwrap();
+        let env = builder(&disk).open("env").unwrap();
+        check(&env, &model);
+        put(&env, (500..1500).map(|n| (n, text(n, 60))), &mut model);
+        env.close().unwrap();
+        check(&builder(&disk).open("env").unwrap(), &model);
+    }
+}
+
 #[test]
 fn going_back_finds_compressed_epochs() {
     let disk = Arc::new(SimDisk::new(1));
