@@ -62,6 +62,7 @@ pub mod guide;
 mod log;
 mod pages;
 mod region;
+mod seldom;
 mod trace;
 pub mod tuple;
 mod txn;

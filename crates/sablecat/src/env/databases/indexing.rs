@@ -19,15 +19,19 @@ use super::transaction::EnvTxn;
 use super::{Asked, Databases, Named, seen_as};
 use crate::access::Method;
 use crate::error::{Error, ErrorKind, Result};
+use crate::seldom::Seldom;
 use crate::txn::catalog::{self, CatalogEntry, catalog_tree};
 use crate::txn::lapse::BY_EXPIRY;
 use crate::txn::relation::{FUNCTION_NAME_BYTES_MAX, Related as RelatedTo};
 use crate::txn::{Holds, IndexInfo, Known, OnRemove, TreeRef, View};
 use crate::types::TreeId;
 
-/// What a transaction does about which databases are indices of which.
+/// What a transaction does about which databases are indices of which. Most do nothing.
 #[derive(Debug, Default)]
-pub(in crate::env) struct Related {
+pub(in crate::env) struct Related(Seldom<Changed>);
+
+#[derive(Debug, Default)]
+struct Changed {
     /// The names that trees have had in it of which it has changed what there is to know for who writes to
     /// them. Which of them they have is for the catalog to say: what gave it may have been rolled back.
     names: BTreeMap<TreeId, Vec<String>>,
@@ -38,7 +42,7 @@ pub(in crate::env) struct Related {
 impl Related {
     /// A tree has a name from here on, or had it.
     fn note_name(&mut self, tree: TreeId, name: &str) {
-        let names = self.names.entry(tree).or_default();
+        let names = self.0.needed().names.entry(tree).or_default();
         if !names.iter().any(|have| have == name) {
             names.push(name.to_owned());
         }
@@ -108,7 +112,8 @@ impl EnvTxn<'_> {
 
     /// A database as the transaction has made it, if it is another than it was.
     fn own(&self, named: &Named) -> Result<Option<Arc<Named>>> {
-        let Some(names) = self.related.names.get(&named.tree.id) else { return Ok(None) };
+        let Some(changed) = self.related.0.get() else { return Ok(None) };
+        let Some(names) = changed.names.get(&named.tree.id) else { return Ok(None) };
         let mut found = None;
         for name in names {
             if let Some(entry) = self.records.entry(name)?.filter(|entry| entry.tree == named.tree.id) {
@@ -118,7 +123,7 @@ impl EnvTxn<'_> {
         }
         // None: what was done was undone, its name included.
         let Some((name, entry)) = found else { return Ok(None) };
-        let mut all = self.related.named.borrow_mut();
+        let mut all = changed.named.borrow_mut();
         if let Some(own) = all.get(&entry.tree).filter(|own| own.presence.knows(&entry)) {
             return Ok(Some(Arc::clone(own)));
         }
@@ -271,7 +276,7 @@ impl EnvTxn<'_> {
     /// Has all that name a database that was renamed do so by its new name.
     pub(super) fn note_renamed(&mut self, entry: &CatalogEntry, from: &str, to: &str) -> Result<()> {
         let relations = &entry.relations;
-        if self.related.names.contains_key(&entry.tree) {
+        if self.related.0.get().is_some_and(|changed| changed.names.contains_key(&entry.tree)) {
             self.related.note_name(entry.tree, to);
         }
         for index in relations.indices.iter().chain(&relations.referred_by) {

@@ -222,7 +222,7 @@ impl<'a> Loading<'a> {
         (within, home): (TreeId, VolumeId),
         value: &[u8],
     ) -> Result<PageId> {
-        if !self.kernel.is_large(value) {
+        if !self.kernel.is_large(value.len()) {
             return long::store(changes, (within, home), value);
         }
         let run = self.kernel.store_large(self.me, (within, home), value)?;
