@@ -2,7 +2,7 @@
 //! as parts of a transaction.
 //!
 //! ```text
-//! create          the index as any database, its primary named as having it; an entry for each record there is
+//! create          the index as any database, temporary if its primary is, which is named as having it; an entry for each record there is
 //! rename          whoever names the one that is renamed does so by its new name
 //! remove          an index: nobody names it any more. A primary: with its indices; refused if others refer to it
 //! ```
@@ -165,7 +165,8 @@ impl EnvTxn<'_> {
         if !of_replica {
             self.check_index(name, info)?;
         }
-        let asked = Asked { index: Some(info), ..Asked::arranged_as(Method::Btree) };
+        let temporary = self.records.entry(&info.primary)?.is_some_and(|primary| primary.temporary);
+        let asked = Asked { index: Some(info), temporary, ..Asked::arranged_as(Method::Btree) };
         let tree = self.make(name, asked)?.tree;
         let related = || RelatedTo { name: name.to_owned(), tree };
         self.edit(&info.primary, |entry| entry.relations.indices.push(related()))?;
@@ -215,6 +216,15 @@ impl EnvTxn<'_> {
         let mut names = vec![&info.extractor];
         if let Some((referenced, on_remove)) = &info.references {
             check(referenced, "is to refer to")?;
+            let is_temporary =
+                |name: &str| Ok::<_, Error>(self.records.entry(name)?.is_some_and(|entry| entry.temporary));
+            if is_temporary(referenced)? && !is_temporary(&info.primary)? {
+                return Err(Error::invalid(format!(
+                    "the index {name:?} by which records of {:?}, which is durable, are to refer to those of {referenced:?}, which is temporary: \
+                     they would lead nowhere when the environment is opened afresh",
+                    info.primary
+                )));
+            }
             if let OnRemove::Nullify(nullifier) = on_remove {
                 functions.nullifier(nullifier, name)?;
                 names.push(nullifier);

@@ -401,6 +401,16 @@ impl WriteSet {
         self.trees.iter().filter(|(_, records)| records.has_any()).map(|(tree, records)| (tree, records))
     }
 
+    /// Those of them of which the log tells: all but the temporary ones.
+    pub(crate) fn logged_trees(&self) -> impl Iterator<Item = (&TreeRef, &Records)> {
+        self.trees().filter(|(tree, _)| !tree.temporary)
+    }
+
+    /// Whether the log tells of any.
+    pub(crate) fn is_logged(&self) -> bool {
+        self.logged_trees().next().is_some()
+    }
+
     pub(crate) fn records(&self, tree: TreeId) -> Option<&Records> {
         self.trees.binary_search_by_key(&tree, |(have, _)| have.id).ok().map(|at| &self.trees[at].1)
     }

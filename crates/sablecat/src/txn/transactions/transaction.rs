@@ -417,6 +417,8 @@ impl<'k> Transaction<'k> {
             }
         };
         let number = self.number();
+        // Of what is temporary there is nothing that a flush would keep.
+        let durability = if self.writes.is_logged() { durability } else { Durability::Memory };
         self.release();
         self.writes = WriteSet::default();
         let settled = self.kernel.settle(lsn, durability, number);
