@@ -4,11 +4,29 @@ mod command;
 
 use command::run;
 
-/// Others each time, of all operations.
+/// Of those of which there are thousands, some.
 #[test]
-fn a_system_call_that_fails_loses_nothing_and_is_told() {
-    run("calls", &["--every", "997"]);
-    run("calls", &["--every", "1999", "--on"]);
+fn a_system_call_that_fails_in_much_work_loses_nothing_and_is_told() {
+    for operation in ["commit-large", "clear-large", "grow"] {
+        run("calls", &["--operation", operation, "--every", "499"]);
+        run("calls", &["--operation", operation, "--every", "1999", "--on"]);
+    }
+}
+
+#[test]
+fn a_system_call_that_fails_in_little_work_loses_nothing_and_is_told() {
+    for operation in ["hand-over", "load", "compact", "supply", "fill", "checkpoint", "succeed", "close"] {
+        run("calls", &["--operation", operation, "--every", "37"]);
+        run("calls", &["--operation", operation, "--every", "61", "--on"]);
+    }
+}
+
+#[test]
+fn a_system_call_that_fails_in_an_opening_loses_nothing_and_is_told() {
+    for operation in ["create", "attach", "recover", "set-aside"] {
+        run("calls", &["--operation", operation, "--every", "61"]);
+        run("calls", &["--operation", operation, "--every", "97", "--on"]);
+    }
 }
 
 /// What is left of the dead must not be set aside, or forgotten, because something could not be asked for a

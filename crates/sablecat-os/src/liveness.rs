@@ -169,6 +169,9 @@ impl Drop for LockFile {
         // Before the file, so that a descriptor number is forgotten before it can be another's.
         self.given_up_by_children = None;
         if !self.lost.load(Ordering::Relaxed) {
+            // A program that another thread is starting has a copy of the descriptor until it executes, with
+            // which closing alone would not end the locks. Should it fail, the end of the last copy does it.
+            let _ = self.stretch(libc::F_OFD_SETLK, libc::F_UNLCK, 0, 0);
             // SAFETY: the file is not used again.
             unsafe { ManuallyDrop::drop(&mut self.file) };
         }
@@ -204,6 +207,20 @@ mod tests {
         assert_eq!(two.holder(7).unwrap(), Holder::Nobody);
         drop(two);
         assert_eq!(one.holder(8).unwrap(), Holder::Nobody, "closing lets go");
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    /// As a process has it that is being started, which is not told of being a child.
+    #[test]
+    fn a_copy_of_the_descriptor_does_not_keep_locks() {
+        let path = std::env::temp_dir().join(format!("sablecat-liveness-copy-{}", std::process::id()));
+        let (one, two) =
+            (LockFile::open(&path, Some(0o600)).unwrap(), LockFile::open(&path, Some(0o600)).unwrap());
+        assert!(one.try_lock(3).unwrap() && one.try_lock(900).unwrap());
+        let copy = one.file.try_clone().unwrap();
+        drop(one);
+        assert!(!two.is_any_held_from(0).unwrap());
+        drop(copy);
         std::fs::remove_file(&path).unwrap();
     }
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 use sablecat::globals::Globals;
 use sablecat::typed::Typed;
 use sablecat::{
-    Duplicates, Env, Expiring, IndexOptions, Isolation, Method, MultiMap, Numbered, Queue, Result,
-    SequenceOptions, TextFile, TxnOptions, tuple,
+    DatabaseOptions, Duplicates, Env, Expiring, IndexOptions, Isolation, Method, MultiMap, Numbered, Queue,
+    Result, SequenceOptions, TextFile, TxnOptions, tuple,
 };
 
 fn main() -> Result<()> {
@@ -36,6 +36,13 @@ fn main() -> Result<()> {
     let logins = Expiring::open(&env, "logins")?;
     env.write(|txn| logins.insert(txn, "4f1c", "ada", Duration::from_secs(3600)))?;
     assert!(logins.contains_key(&env, "4f1c")?);
+
+    // Records that are gone when nobody has the environment open any more, in one transaction with others.
+    let online = env.database_with("online", DatabaseOptions::new().temporary(true))?;
+    env.write(|txn| {
+        txn.insert(&online, "ada", "line 7")?;
+        txn.insert(&people, "3", "Lima,Rosa")
+    })?;
 
     // Queues, records by number, files of lines.
     let jobs = Queue::open(&env, "jobs", 32)?;

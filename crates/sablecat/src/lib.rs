@@ -62,6 +62,7 @@ pub mod guide;
 mod log;
 mod pages;
 mod region;
+mod seldom;
 mod trace;
 pub mod tuple;
 mod txn;
@@ -74,11 +75,11 @@ pub use access::Method;
 pub use access::hash_order;
 pub use api::{
     Appender, Builder, Changes, ChangesIn, ChangesOptions, Commit, Copied, Cursor, DataStore, Database,
-    DatabaseStats, Entry, Env, Expiring, ExpiringCursor, Follower, Found, FoundKeys, FoundRecords,
-    InOrderOfNumbers, InQueue, Index, IndexCursor, IndexOptions, Join, KeyRange, Kind, Lifetime, Locker,
-    MultiCursor, MultiMap, Numbered, Pairs, Prefix, Queue, Range, RangeEstimate, Read, ReadTxn, Record,
-    Savepoint, Sequence, SequenceOptions, Stats, Stopper, TextFile, Txn, TxnOptions, Unexpired, Values,
-    Write,
+    DatabaseOptions, DatabaseStats, Entry, Env, Expiring, ExpiringCursor, Follower, Found, FoundKeys,
+    FoundRecords, InOrderOfNumbers, InQueue, Index, IndexCursor, IndexOptions, Join, KeyRange, Kind,
+    Lifetime, Locker, MultiCursor, MultiMap, Numbered, Pairs, Prefix, Queue, Range, RangeEstimate, Read,
+    ReadTxn, Record, Savepoint, Sequence, SequenceOptions, Stats, Stopper, TextFile, Txn, TxnOptions,
+    Unexpired, Values, Write,
 };
 pub use crypt::Cipher;
 #[cfg(feature = "encryption")]

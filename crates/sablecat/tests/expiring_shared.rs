@@ -20,7 +20,7 @@ use support::Place;
 
 const DIRECTORY: &str = "SABLECAT_TEST_DIR";
 /// Long for anything that is to happen.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(600);
 const KEYS: u64 = 60;
 const ISOLATIONS: [Isolation; 3] = [Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable];
 
@@ -162,7 +162,7 @@ fn nothing_is_lost_between_processes_that_set_touch_and_sweep_and_are_killed() {
     let env = open_shared(&path);
     let stop = env.database("stop").unwrap();
     let mut work = Work::begin(env.clone(), 1);
-    let kills = std::env::var("SABLECAT_TEST_KILLS").map_or(15, |kills| kills.parse().unwrap());
+    let kills = std::env::var("SABLECAT_TEST_KILLS").map_or(60, |kills| kills.parse().unwrap());
     let mut workers: Vec<_> = (0..3).map(|_| Worker::start(&path)).collect();
     for _ in 0..kills {
         let before = env.lsn();

@@ -22,7 +22,7 @@ use support::Place;
 
 const DIRECTORY: &str = "SABLECAT_TEST_DIR";
 /// Long for anything that is to happen.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(600);
 /// Records that are there all the time, so that it takes a while to make an index of them.
 const RECORDS: u64 = 2000;
 const ISOLATIONS: [Isolation; 3] = [Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable];

@@ -14,7 +14,7 @@ use support::Place;
 
 const NOW: Duration = Duration::ZERO;
 /// Longer than any wait that ends by itself.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 fn a_path() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(0u8..3, 1..4)

@@ -26,7 +26,7 @@ use support::Place;
 
 const DIRECTORY: &str = "SABLECAT_TEST_DIR";
 /// Long for anything that is to happen.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(600);
 const ISOLATIONS: [Isolation; 3] = [Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable];
 const METHODS: [Method; 3] = [Method::Btree, Method::Hash, Method::Counted];
 /// Databases that have all of these records, with one value, or none.

@@ -11,6 +11,10 @@ use std::process::{Child, Command, Stdio};
 
 use sablecat::{Builder, Database, Durability, Env, ErrorKind, Journal, ReadTxn, TxnOptions};
 
+mod support;
+
+use support::copy_program;
+
 const NOBODY: u32 = 65534;
 /// Where a process that a test has started finds the environment.
 const PLACE: &str = "SABLECAT_TEST_READ_ONLY";
@@ -327,7 +331,7 @@ fn unprivileged() {
 /// Starts this program once more, for an ignored test, as nobody; none if that is not permitted.
 fn as_nobody(directory: &Directory, test: &str) -> Option<String> {
     let program = directory.0.join("program");
-    fs::copy(std::env::current_exe().expect("a program"), &program).expect("copied");
+    copy_program(&program);
     let mut command = Command::new(&program);
     command
         .args(["--exact", test, "--ignored", "--nocapture"])

@@ -15,7 +15,7 @@ use sablecat_os::sim::{SimDisk, Survival};
 const DIRECTORY: &str = "/env";
 const ISOLATIONS: [Isolation; 2] = [Isolation::Snapshot, Isolation::Serializable];
 /// Long for anything that is to happen.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 fn key(n: u32) -> [u8; 4] {
     n.to_be_bytes()

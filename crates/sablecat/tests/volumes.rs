@@ -459,7 +459,7 @@ fn a_removed_database_gives_its_room_back_in_its_volume_and_the_others_keep_thei
 fn damage_in_a_volume_is_told_with_its_file() {
     let site = Site::new("damage");
     site.put(site.far(), "far", 0..100);
-    let file = fs::OpenOptions::new().write(true).open(site.volume("one")).expect("opened");
+    let file = fs::OpenOptions::new().read(true).write(true).open(site.volume("one")).expect("opened");
     let bytes = fs::read(site.volume("one")).expect("read");
     let at = bytes.windows(8).rposition(|window| window == b"<far 50>").expect("there") as u64;
     file.write_all_at(b"!", at).expect("written");
@@ -476,15 +476,23 @@ fn damage_in_a_volume_is_told_with_its_file() {
     );
     drop(env);
     file.write_all_at(b"<", at).expect("written");
+    // What stands there may be any byte: it becomes another.
+    let change = |at: u64| {
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, at).expect("read");
+        file.write_all_at(&[byte[0] ^ 1], at).expect("written");
+        byte
+    };
     // A header stands there twice.
-    file.write_all_at(b"!", 40).expect("written");
+    let header = change(40);
     let env = site.open(site.builder());
     check(&env, "far", 0..100);
     let problems = env.verify(&mut |_| {}).expect("verified").problems;
     assert!(problems.len() == 1 && problems[0].contains("header at byte 0"), "{problems:?}");
     drop(env);
+    file.write_all_at(&header, 40).expect("written");
     for at in (0..4).flat_map(|berth| [0, 32768].map(|copy| berth * 4096 + copy + 40)) {
-        file.write_all_at(b"!", at).expect("written");
+        change(at);
     }
     assert_eq!(site.refusal(site.builder()).kind(), ErrorKind::Corruption);
 }

@@ -15,7 +15,7 @@ use sablecat::{Durability, Env, ErrorKind};
 
 const DIRECTORY: &str = "SABLECAT_TEST_DIR";
 /// Long for anything that is to happen.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(600);
 /// Short, for what is not to happen.
 const MOMENT: Duration = Duration::from_millis(30);
 

@@ -23,7 +23,7 @@ use crate::source;
 
 /// The layers, lowest first.
 const LAYERS: [&[&str]; 9] = [
-    &["types", "error", "trace"],
+    &["types", "error", "trace", "seldom"],
     &["region", "tuple", "crypt"],
     &["log", "pages"],
     &["access"],

@@ -65,6 +65,8 @@ const EPOCHS: u32 = 2;
 const HOLDER_STEPS: u64 = 1500;
 /// So many moments are looked at for one at which it holds nothing.
 const HOLDERS_TRIED: u64 = 100;
+/// Who is to be mended dies at one of so many changes after some instruction.
+const CHANGES_PASSED: u64 = 20;
 /// An operation that takes more instructions never ends.
 const STEPS_MAX: u64 = 50_000_000;
 
@@ -273,18 +275,45 @@ impl Steps {
         if self.stop || !matches!(self.operation.act, Act::Reap | Act::Rescue) {
             return Ok(filled);
         }
-        // In the middle of a commit: at a state that hangs on `from`.
-        filled.put(&place, true)?;
-        let mut victim = started(&mut worker(&place, "commit")?)?;
-        let (mut states, mut watch) = (Vec::new(), Watch::begin(&place)?);
+        // In the middle of a commit.
+        let begin = || {
+            filled.put(&place, true)?;
+            Ok(((), started(&mut worker(&place, "commit")?)?))
+        };
+        Ok(self.somewhere_in_a_commit(&place, begin)?.1)
+    }
+
+    /// After how many steps of a commit something was just changed that processes share, and what there is
+    /// then. That hangs on `from`: it is one of the next changes after some step. To look for all of them
+    /// after each step takes many times as long.
+    fn somewhere_in_a_commit<T>(
+        &self,
+        place: &Place,
+        begin: impl Fn() -> Result<(T, Stepped), Why>,
+    ) -> Result<(u64, State), Why> {
+        let mut dice = Dice::new(self.from);
+        let (company, mut victim) = begin()?;
+        let mut all = 0;
         while victim.step()? == Did::Step {
+            all += 1;
+        }
+        drop((company, victim));
+        let (first, mut left) = (dice.below(all), dice.below(CHANGES_PASSED));
+        let (_company, mut victim) = begin()?;
+        run_to(&mut victim, (0, first))?;
+        let (mut steps, mut watch) = (first, Watch::begin(place)?);
+        // The end is another such place.
+        while victim.step()? == Did::Step {
+            steps += 1;
             if !watch.is_still_so()? {
-                states.push(std::mem::replace(&mut watch, Watch::begin(&place)?).into_state());
+                watch = Watch::begin(place)?;
+                if left == 0 {
+                    break;
+                }
+                left -= 1;
             }
         }
-        states.push(watch.into_state());
-        let chosen = Dice::new(self.from).index(states.len());
-        Ok(states.swap_remove(chosen))
+        Ok((steps, watch.into_state()))
     }
 
     /// After how many steps another is killed in the middle of a commit, beside somebody who lives, for the
@@ -296,18 +325,12 @@ impl Steps {
             _ => return Ok(None),
         }
         let place = self.place("start")?;
-        start.put(&place, true)?;
-        let _company = open(&place)?;
-        let mut victim = started(&mut worker(&place, "commit")?)?;
-        let (mut steps, mut changed, mut watch) = (0, Vec::new(), Watch::begin(&place)?);
-        while victim.step()? == Did::Step {
-            steps += 1;
-            if !watch.is_still_so()? {
-                changed.push(steps);
-                watch = Watch::begin(&place)?;
-            }
-        }
-        Ok(Some(changed[Dice::new(self.from).index(changed.len())]))
+        let begin = || {
+            start.put(&place, true)?;
+            let company = open(&place)?;
+            Ok((company, started(&mut worker(&place, "commit")?)?))
+        };
+        Ok(Some(self.somewhere_in_a_commit(&place, begin)?.0))
     }
 
     /// Where another is stopped in a checkpoint for the process to succeed it: after how many beginnings and

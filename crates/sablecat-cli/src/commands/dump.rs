@@ -90,6 +90,11 @@ impl Arguments {
                     "sablecat: the records of {name} expire, which this format does not say: loaded, they are there for good; --json keeps their times"
                 );
             }
+            if held.database().is_temporary() {
+                eprintln!(
+                    "sablecat: {name} is temporary, which this format does not say: loaded, it is durable; --json says it"
+                );
+            }
             writer.begin((!alone).then_some(name), Made::of(held.database()))?;
             held.each(state, |which, value| writer.record(which, value))?;
             writer.end()?;

@@ -116,6 +116,9 @@ impl Arguments {
             Change::CreateDatabase { name: new, index: Some(index), .. } => {
                 writeln!(out, "{lsn}\tcreate index\t{}\t{}", name(new), name(&index.primary))
             }
+            Change::CreateDatabase { name: new, temporary: true, .. } => {
+                writeln!(out, "{lsn}\tcreate temporary database\t{}", name(new))
+            }
             Change::CreateDatabase { name: new, .. } => {
                 writeln!(out, "{lsn}\tcreate database\t{}", name(new))
             }
@@ -159,12 +162,15 @@ impl Arguments {
                 let (lower, upper) = (end(lower), end(upper));
                 ("remove_range", object(json!({ "database": database, "lower": lower, "upper": upper })))
             }
-            Change::CreateDatabase { name, comparator, method, holds, index } => {
+            Change::CreateDatabase { name, comparator, method, holds, index, temporary } => {
                 let (method, holds) = (method.to_string(), holds.to_string());
                 let mut how =
                     json!({ "name": name, "comparator": comparator, "method": method, "holds": holds });
                 if let Some(index) = index {
                     how["index"] = output::index(index);
+                }
+                if temporary {
+                    how["temporary"] = true.into();
                 }
                 ("create_database", object(how))
             }

@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 use std::time::Duration;
 
-use sablecat::{Database, Expiring, Holds, Lifetime, Method};
+use sablecat::{Database, DatabaseOptions, Expiring, Holds, Lifetime, Method};
 use serde_json::Value;
 
 use crate::arguments::InDatabase;
@@ -19,6 +19,10 @@ pub(crate) struct Arguments {
     /// How the database is arranged if it is created: one that exists stays as it is
     #[arg(long, value_enum, default_value_t)]
     method: Arrangement,
+    /// Make the database a temporary one if it is created: its records are gone once nobody has the
+    /// environment open any more
+    #[arg(long)]
+    temporary: bool,
     /// How long the record is there: seconds, or a number with ms, s, m, h or d. A database that is created
     /// is one whose records expire; in such a one a record without this is there for good
     #[arg(long, value_name = "TIME", value_parser = lifetime::ttl)]
@@ -41,7 +45,9 @@ enum Arrangement {
     Counted,
 }
 
-pub(crate) fn run(Arguments { place, method, ttl, key, value }: &Arguments) -> Result<Outcome, Failure> {
+pub(crate) fn run(
+    Arguments { place, method, temporary, ttl, key, value }: &Arguments,
+) -> Result<Outcome, Failure> {
     let key = place.bytes(key)?;
     let value = match value {
         Some(value) => place.bytes(value)?,
@@ -57,10 +63,14 @@ pub(crate) fn run(Arguments { place, method, ttl, key, value }: &Arguments) -> R
         Arrangement::Hash => Method::Hash,
         Arrangement::Counted => Method::Counted,
     };
+    let options = DatabaseOptions::new().method(method).temporary(*temporary);
     let database = match (env.existing_database(&place.db)?, ttl) {
         (Some(database), _) => database,
-        (None, None) => env.database_as(&place.db, method)?,
-        (None, Some(_)) => Expiring::open_as(&env, &place.db, method)?.database().clone(),
+        (None, None) => env.database_with(&place.db, options)?,
+        (None, Some(_)) => {
+            env.database_with(&place.db, options.holds(Holds::Expiring))?;
+            Expiring::open(&env, &place.db)?.database().clone()
+        }
     };
     put(database, (&key, &value), *ttl)?;
     env.close()?;

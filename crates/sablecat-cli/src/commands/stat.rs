@@ -75,7 +75,8 @@ fn show(Arguments { place, reading, databases, .. }: &Arguments) -> Result<Outco
             interrupt::check()?;
             let (name, method, size) = (name.clone(), method.clone(), size_of(&env, name));
             let unswept = (*holds == Holds::Expiring).then(|| unswept(&env, &name)).flatten();
-            sizes.push(Shown { name, method, holds: *holds, size, unswept });
+            let is_temporary = stats.temporary.contains(&name);
+            sizes.push(Shown { name, method, holds: *holds, is_temporary, size, unswept });
         }
     }
     env.close()?;
@@ -86,6 +87,7 @@ fn show(Arguments { place, reading, databases, .. }: &Arguments) -> Result<Outco
             "databases": sizes.iter().map(|one| &*one.name).collect::<Vec<_>>(),
             "methods": sizes.iter().map(|one| &*one.method).collect::<Vec<_>>(),
             "holds": sizes.iter().map(|one| one.holds.to_string()).collect::<Vec<_>>(),
+            "temporary": sizes.iter().filter(|one| one.is_temporary).map(|one| &*one.name).collect::<Vec<_>>(),
             "indices": indices.iter().map(|(name, index)| (name.clone(), output::index(index))).collect::<Map<_, _>>(),
             "unswept": sizes.iter().filter_map(|one| Some((one.name.clone(), one.unswept?.into()))).collect::<Map<_, _>>(),
             "sizes": sizes.iter().map(|one| (one.name.clone(), one.size.map_or(Value::Null, |size| json_of(&size)))).collect::<Map<_, _>>(),
@@ -161,6 +163,7 @@ struct Shown {
     name: String,
     method: String,
     holds: Holds,
+    is_temporary: bool,
     size: Option<DatabaseStats>,
     /// Records that have expired and are not swept, if they do.
     unswept: Option<u64>,
@@ -190,8 +193,9 @@ fn of_databases(sizes: &[Shown], indices: &BTreeMap<String, IndexInfo>) -> Grid 
     let usual = Method::default().to_string();
     let mut grid =
         Grid::new("\nDatabases", ["name", "records", "depth", "pages", "bytes used", "fill, %"], 1);
-    for Shown { name, method, holds, size, unswept } in sizes {
+    for Shown { name, method, holds, is_temporary, size, unswept } in sizes {
         let kind = [
+            is_temporary.then(|| "temporary".to_owned()),
             (*method != usual).then(|| method.clone()),
             (*holds != Holds::Records).then(|| holds.to_string()),
             unswept

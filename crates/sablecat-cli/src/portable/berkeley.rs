@@ -291,7 +291,7 @@ impl<R: BufRead> Reader<R> {
             Some("btree") if holds == Holds::Records && counts => Method::Counted,
             _ => Method::Btree,
         };
-        self.made = Made { method, holds };
+        self.made = Made { method, holds, temporary: false };
         self.print = Some(print.ok_or_else(|| self.lines.wrong("the header does not say the format"))?);
         Ok(Part::Database(name, self.made))
     }

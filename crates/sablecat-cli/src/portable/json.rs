@@ -13,7 +13,8 @@
 //! without records, and, with `"method":"hash"` or `"counted"`, that it is a hash table or a counted B+tree
 //! if it is made; with `"holds"`, which kind of records it has: `"values"` (with `"sorted"`), `"queue"`,
 //! `"numbers"` and `"renumbered"` (with `"record_bytes"` and `"pad"`), `"globals"`, `"expiring"`. Records of
-//! such a one may have `"expires"`: from when on they are gone, in milliseconds since 1970.
+//! such a one may have `"expires"`: from when on they are gone, in milliseconds since 1970. With
+//! `"temporary":true` it is a temporary database if it is made.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, Write};
@@ -37,6 +38,8 @@ const NUMBERS: &str = "numbers";
 const RENUMBERED: &str = "renumbered";
 const GLOBALS: &str = "globals";
 const EXPIRING: &str = "expiring";
+/// The member that says that a database is temporary.
+const TEMPORARY: &str = "temporary";
 
 /// Writes the text.
 pub(crate) struct Writer<W> {
@@ -84,6 +87,9 @@ impl<W: Write> Writer<W> {
             Holds::Globals => object["holds"] = GLOBALS.into(),
             Holds::Expiring => object["holds"] = EXPIRING.into(),
             _ => {}
+        }
+        if made.temporary {
+            object[TEMPORARY] = true.into();
         }
         writeln!(self.out, "{object}")
     }
@@ -209,6 +215,11 @@ impl<R: BufRead> Reader<R> {
             }
         };
         let holds = self.holds(&mut object)?;
+        let temporary = match object.remove(TEMPORARY) {
+            None => false,
+            Some(Value::Bool(temporary)) => temporary,
+            Some(_) => return Err(self.lines.wrong(format!("{TEMPORARY:?} is true or false, or not there"))),
+        };
         let (key, value) = (self.bytes(&mut object, "key")?, self.bytes(&mut object, "value")?);
         let number = match object.remove("number") {
             None => None,
@@ -245,7 +256,7 @@ impl<R: BufRead> Reader<R> {
         // A record says nothing of its database: that is as it was said before.
         let made = match (&record, self.made.get(&name)) {
             (Some(_), Some(made)) => *made,
-            _ => Made { method, holds },
+            _ => Made { method, holds, temporary },
         };
         self.made.insert(name.clone(), made);
         self.database = Some(name.clone());

@@ -4,7 +4,8 @@ use std::cell::RefCell;
 use std::io;
 
 use sablecat::{
-    Appender, Database, Env, Expiring, Holds, Method, MultiMap, Numbered, Queue, Read, Result, Txn,
+    Appender, Database, DatabaseOptions, Env, Expiring, Holds, Method, MultiMap, Numbered, Queue, Read,
+    Result, Txn,
 };
 
 use crate::{Failure, interrupt, lifetime};
@@ -14,11 +15,12 @@ use crate::{Failure, interrupt, lifetime};
 pub(crate) struct Made {
     pub(crate) method: Method,
     pub(crate) holds: Holds,
+    pub(crate) temporary: bool,
 }
 
 impl Made {
     pub(crate) fn of(database: &Database) -> Made {
-        Made { method: database.method(), holds: database.holds() }
+        Made { method: database.method(), holds: database.holds(), temporary: database.is_temporary() }
     }
 }
 
@@ -65,22 +67,22 @@ impl Held {
     /// A database that is opened, or created as a text says.
     ///
     /// # Errors
-    /// As [`Txn::database_as`]; `Invalid` if it is there and holds something else.
+    /// As [`Txn::database_with`]; `Invalid` if it is there and holds something else.
     pub(crate) fn open(txn: &mut Txn<'_>, name: &str, made: Made) -> Result<Held> {
-        let database = match made.holds {
-            // Whatever their order and method.
-            Holds::Records => match txn.existing_database(name)? {
-                Some(database) if database.holds() == Holds::Records => database,
-                Some(_) => txn.database(name)?,
-                None => txn.database_as(name, made.method)?,
-            },
-            // With its index by time.
-            Holds::Expiring => match txn.existing_database(name)? {
-                Some(_) => Expiring::open_in(txn, name, None)?.database().clone(),
-                None => Expiring::open_in(txn, name, Some(made.method))?.database().clone(),
-            },
-            holds => txn.database_holding(name, holds)?,
+        let options = DatabaseOptions::new().holds(made.holds).temporary(made.temporary);
+        let database = match (txn.existing_database(name)?, made.holds) {
+            // Whatever their order and method, and whether or not it is temporary.
+            (Some(database), Holds::Records) if database.holds() == Holds::Records => database,
+            (Some(_), holds) => txn.database_holding(name, holds)?,
+            (None, Holds::Records | Holds::Expiring) => {
+                txn.database_with(name, options.method(made.method))?
+            }
+            (None, _) => txn.database_with(name, options)?,
         };
+        if made.holds == Holds::Expiring {
+            // With its index by time.
+            Expiring::open_in(txn, name, None)?;
+        }
         match made.holds {
             Holds::Values(order) => MultiMap::of(database, order).map(Held::Values),
             _ => Held::of(txn, database),

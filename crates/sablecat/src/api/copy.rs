@@ -33,7 +33,8 @@ impl ReadTxn {
     /// [`Durability`](crate::Durability) says. Others go on writing to this one meanwhile; the old versions
     /// of what they change stay in the cache. `progress` is told now and then how much has been copied.
     ///
-    /// What [`Follower`]s have noted is not copied: nobody has followed anything in the copy.
+    /// What [`Follower`]s have noted is not copied: nobody has followed anything in the copy. Nor are the
+    /// records of [temporary](super::DatabaseOptions::temporary) databases: the copy has these, empty.
     ///
     /// ```
     /// # fn main() -> sablecat::Result<()> {
@@ -109,6 +110,10 @@ impl ReadTxn {
             None => txn.database_like(from.name(), from.as_asked())?,
         };
         txn.commit()?;
+        if from.is_temporary() {
+            // Its records would be gone there, too, when the copy is opened.
+            return Ok(());
+        }
         let mut failed = Ok(());
         let mut records = self.range(from, ..)?;
         // What the origin's indices have is copied as it is.

@@ -151,6 +151,11 @@ impl<K: Kind> Database<K> {
         self.named.holds
     }
 
+    /// Whether it is temporary: see [`DatabaseOptions::temporary`](super::DatabaseOptions::temporary).
+    pub fn is_temporary(&self) -> bool {
+        self.named.is_temporary()
+    }
+
     /// What it is known by.
     pub(super) fn into_named(self) -> Arc<Named> {
         self.named

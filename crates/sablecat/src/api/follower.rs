@@ -156,7 +156,7 @@ fn apply_one(txn: &mut Txn<'_>, change: Change<'_>, databases: &mut HashMap<Stri
             let database = find(txn, database, databases)?;
             txn.remove_range(database, (lower, upper)).map(drop)
         }
-        Change::CreateDatabase { name, comparator, method, holds, index } => {
+        Change::CreateDatabase { name, comparator, method, holds, index, temporary } => {
             if txn.existing_database(name)?.is_some() {
                 return Err(Error::new(
                     ErrorKind::Exists,
@@ -166,7 +166,7 @@ fn apply_one(txn: &mut Txn<'_>, change: Change<'_>, databases: &mut HashMap<Stri
             match index {
                 Some(index) => txn.replicate_index(name, index),
                 None => txn
-                    .database_like(name, Asked { comparator, method: Some(method), holds, index })
+                    .database_like(name, Asked { comparator, method: Some(method), holds, index, temporary })
                     .map(drop),
             }
         }

@@ -32,7 +32,12 @@ impl Txn<'_> {
 impl<K: Kind> Database<K> {
     /// What it was asked for as when it was made.
     pub(super) fn as_asked(&self) -> Asked<'_> {
-        Asked { comparator: self.comparator(), holds: self.holds(), ..Asked::arranged_as(self.method()) }
+        Asked {
+            comparator: self.comparator(),
+            holds: self.holds(),
+            temporary: self.is_temporary(),
+            ..Asked::arranged_as(self.method())
+        }
     }
 
     /// An error unless it holds that, or says nothing of what it holds and may.

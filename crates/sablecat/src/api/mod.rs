@@ -6,6 +6,7 @@ mod copy;
 mod cursor;
 mod data_store;
 mod database;
+mod database_options;
 #[cfg(feature = "encryption")]
 mod encryption;
 mod entry;
@@ -42,6 +43,7 @@ pub use copy::Copied;
 pub use cursor::Cursor;
 pub use data_store::DataStore;
 pub use database::{Database, Kind};
+pub use database_options::DatabaseOptions;
 pub use entry::Entry;
 pub use environment::Env;
 pub use estimate::RangeEstimate;

@@ -21,6 +21,8 @@ pub struct Stats {
     pub holds: Vec<Holds>,
     /// What those of them are that are indices, by name.
     pub indices: BTreeMap<String, IndexInfo>,
+    /// The names of those of them that are [temporary](crate::DatabaseOptions::temporary).
+    pub temporary: Vec<String>,
     /// Bytes of a page.
     pub page_size: u64,
     /// Bytes of the page cache.
@@ -62,12 +64,13 @@ impl Stats {
         let locks = kernel.locks.counts();
         // Of the log a reader of the last checkpoint sees what is in that.
         let log = |lsn| if core.config.read_only { core.checkpointed() } else { lsn };
-        let ((databases, methods, holds, indices), volumes) = (core.database_kinds()?, core.volumes()?);
+        let (kinds, volumes) = (core.database_kinds()?, core.volumes()?);
         Ok(Stats {
-            databases,
-            methods,
-            holds,
-            indices,
+            databases: kinds.names,
+            methods: kinds.methods,
+            holds: kinds.holds,
+            indices: kinds.indices,
+            temporary: kinds.temporary,
             page_size: kernel.pages.block_size() as u64,
             cache_bytes: ((kernel.pages.frames_max() - 1) * kernel.pages.block_size()) as u64,
             pages: kernel.pages.page_ids().used_count().saturating_sub(1),

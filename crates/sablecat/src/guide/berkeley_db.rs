@@ -19,6 +19,7 @@
 //! | `DB_QUEUE`, `DB_CONSUME`, `DB_CONSUME_WAIT` | [`Queue`](crate::Queue) |
 //! | `DB_DUP`, `DB_DUPSORT` | [`MultiMap`](crate::MultiMap) |
 //! | `DB->associate`, `DB->associate_foreign`, `DB->join` | [`Env::index`](crate::Env::index), [`IndexOptions::references`](crate::IndexOptions::references), [`Index::join`](crate::Index::join) |
+//! | databases without a file, `DB_TXN_NOT_DURABLE` | [`DatabaseOptions::temporary`](crate::DatabaseOptions::temporary) |
 //! | `DB_SEQUENCE` | [`Database::sequence`](crate::Database::sequence) |
 //! | `DB_READ_COMMITTED`, `DB_TXN_SNAPSHOT` | [`Isolation`](crate::Isolation); there are no dirty reads |
 //! | `DB_RMW` | [`Txn::get_for_update`](crate::Txn::get_for_update) |

@@ -64,6 +64,11 @@
 //!   [`Env::sync`](crate::Env::sync) for all there is.
 //! - *Ask for less where less is enough.* What can be computed again may be at `NoSync`, beside orders at
 //!   `Sync`, in the same environment.
+//! - *Ask for nothing where nothing is to last.* Who is logged in, what can be computed again: a
+//!   [temporary](crate::DatabaseOptions::temporary) database has such records. It is in transactions with
+//!   others, and all processes have it, but nothing of it is logged or waited for, and it is empty when the
+//!   environment is opened after nobody had it open. A transaction that changes durable records as well is as
+//!   durable as any.
 //!
 //! ```
 //! # fn main() -> sablecat::Result<()> {

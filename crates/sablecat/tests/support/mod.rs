@@ -7,6 +7,7 @@ pub(crate) mod clock;
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use sablecat::{Builder, Durability, Env, TxnOptions};
@@ -96,6 +97,13 @@ pub(crate) fn copy(from: &Path, to: &Path) {
         let (from, to) = entry.map(|entry| (entry.path(), to.join(entry.file_name()))).expect("read");
         if from.is_dir() { copy(&from, &to) } else { fs::copy(&from, &to).map(drop).expect("copied") }
     }
+}
+
+/// Copies this program, for others to start. Another process does it: a file that is open for writing here is
+/// also in what another test starts at this moment, until that executes, and cannot be executed itself.
+pub(crate) fn copy_program(to: &Path) {
+    let copied = Command::new("cp").arg(std::env::current_exe().expect("a program")).arg(to).status();
+    assert!(copied.expect("started").success());
 }
 
 /// An environment with a value that is durable, and a newer one that is in the region alone.

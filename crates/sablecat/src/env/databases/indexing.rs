@@ -2,7 +2,7 @@
 //! as parts of a transaction.
 //!
 //! ```text
-//! create          the index as any database, its primary named as having it; an entry for each record there is
+//! create          the index as any database, temporary if its primary is, which is named as having it; an entry for each record there is
 //! rename          whoever names the one that is renamed does so by its new name
 //! remove          an index: nobody names it any more. A primary: with its indices; refused if others refer to it
 //! ```
@@ -19,15 +19,19 @@ use super::transaction::EnvTxn;
 use super::{Asked, Databases, Named, seen_as};
 use crate::access::Method;
 use crate::error::{Error, ErrorKind, Result};
+use crate::seldom::Seldom;
 use crate::txn::catalog::{self, CatalogEntry, catalog_tree};
 use crate::txn::lapse::BY_EXPIRY;
 use crate::txn::relation::{FUNCTION_NAME_BYTES_MAX, Related as RelatedTo};
 use crate::txn::{Holds, IndexInfo, Known, OnRemove, TreeRef, View};
 use crate::types::TreeId;
 
-/// What a transaction does about which databases are indices of which.
+/// What a transaction does about which databases are indices of which. Most do nothing.
 #[derive(Debug, Default)]
-pub(in crate::env) struct Related {
+pub(in crate::env) struct Related(Seldom<Changed>);
+
+#[derive(Debug, Default)]
+struct Changed {
     /// The names that trees have had in it of which it has changed what there is to know for who writes to
     /// them. Which of them they have is for the catalog to say: what gave it may have been rolled back.
     names: BTreeMap<TreeId, Vec<String>>,
@@ -38,7 +42,7 @@ pub(in crate::env) struct Related {
 impl Related {
     /// A tree has a name from here on, or had it.
     fn note_name(&mut self, tree: TreeId, name: &str) {
-        let names = self.names.entry(tree).or_default();
+        let names = self.0.needed().names.entry(tree).or_default();
         if !names.iter().any(|have| have == name) {
             names.push(name.to_owned());
         }
@@ -108,7 +112,8 @@ impl EnvTxn<'_> {
 
     /// A database as the transaction has made it, if it is another than it was.
     fn own(&self, named: &Named) -> Result<Option<Arc<Named>>> {
-        let Some(names) = self.related.names.get(&named.tree.id) else { return Ok(None) };
+        let Some(changed) = self.related.0.get() else { return Ok(None) };
+        let Some(names) = changed.names.get(&named.tree.id) else { return Ok(None) };
         let mut found = None;
         for name in names {
             if let Some(entry) = self.records.entry(name)?.filter(|entry| entry.tree == named.tree.id) {
@@ -118,7 +123,7 @@ impl EnvTxn<'_> {
         }
         // None: what was done was undone, its name included.
         let Some((name, entry)) = found else { return Ok(None) };
-        let mut all = self.related.named.borrow_mut();
+        let mut all = changed.named.borrow_mut();
         if let Some(own) = all.get(&entry.tree).filter(|own| own.presence.knows(&entry)) {
             return Ok(Some(Arc::clone(own)));
         }
@@ -160,7 +165,8 @@ impl EnvTxn<'_> {
         if !of_replica {
             self.check_index(name, info)?;
         }
-        let asked = Asked { index: Some(info), ..Asked::arranged_as(Method::Btree) };
+        let temporary = self.records.entry(&info.primary)?.is_some_and(|primary| primary.temporary);
+        let asked = Asked { index: Some(info), temporary, ..Asked::arranged_as(Method::Btree) };
         let tree = self.make(name, asked)?.tree;
         let related = || RelatedTo { name: name.to_owned(), tree };
         self.edit(&info.primary, |entry| entry.relations.indices.push(related()))?;
@@ -210,6 +216,15 @@ impl EnvTxn<'_> {
         let mut names = vec![&info.extractor];
         if let Some((referenced, on_remove)) = &info.references {
             check(referenced, "is to refer to")?;
+            let is_temporary =
+                |name: &str| Ok::<_, Error>(self.records.entry(name)?.is_some_and(|entry| entry.temporary));
+            if is_temporary(referenced)? && !is_temporary(&info.primary)? {
+                return Err(Error::invalid(format!(
+                    "the index {name:?} by which records of {:?}, which is durable, are to refer to those of {referenced:?}, which is temporary: \
+                     they would lead nowhere when the environment is opened afresh",
+                    info.primary
+                )));
+            }
             if let OnRemove::Nullify(nullifier) = on_remove {
                 functions.nullifier(nullifier, name)?;
                 names.push(nullifier);
@@ -271,7 +286,7 @@ impl EnvTxn<'_> {
     /// Has all that name a database that was renamed do so by its new name.
     pub(super) fn note_renamed(&mut self, entry: &CatalogEntry, from: &str, to: &str) -> Result<()> {
         let relations = &entry.relations;
-        if self.related.names.contains_key(&entry.tree) {
+        if self.related.0.get().is_some_and(|changed| changed.names.contains_key(&entry.tree)) {
             self.related.note_name(entry.tree, to);
         }
         for index in relations.indices.iter().chain(&relations.referred_by) {

@@ -96,6 +96,11 @@ impl Named {
         self.tree.method
     }
 
+    /// Whether nothing is logged of its records, which are gone when the environment is opened afresh.
+    pub(crate) fn is_temporary(&self) -> bool {
+        self.tree.temporary
+    }
+
     /// How two of its keys are ordered.
     pub(crate) fn compare(&self, one: &[u8], other: &[u8]) -> Ordering {
         self.tree.tree().order.compare(one, other)
@@ -138,6 +143,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) method: Option<Method>,
     /// What it is to hold; if it is there and nothing is said of that, it may be more than plain records.
     pub(crate) holds: Holds,
+    /// Whether nothing is to be logged of its records; if not, it may be so all the same.
+    pub(crate) temporary: bool,
 }
 
 impl<'a> Asked<'a> {
@@ -169,8 +176,18 @@ pub(crate) fn arranged(named: Arc<Named>, method: Method) -> Result<Arc<Named>> 
     )))
 }
 
-/// The names of databases, what their methods are called, and what those are that are indices.
-pub(crate) type Kinds = (Vec<String>, Vec<String>, Vec<Holds>, BTreeMap<String, IndexInfo>);
+/// The databases of an environment, in the order of their names.
+#[derive(Debug, Default)]
+pub(crate) struct Kinds {
+    pub(crate) names: Vec<String>,
+    /// What their methods are called.
+    pub(crate) methods: Vec<String>,
+    pub(crate) holds: Vec<Holds>,
+    /// What those are that are indices, by name.
+    pub(crate) indices: BTreeMap<String, IndexInfo>,
+    /// The names of those that are temporary.
+    pub(crate) temporary: Vec<String>,
+}
 
 /// What was found under a name.
 #[derive(Debug)]
@@ -400,14 +417,20 @@ impl Databases {
             sablecat_os::random::bytes(&mut seed);
             seed
         });
-        let how = (method, asked.comparator, method.hashes().then_some(Seed::of(seed)), asked.holds);
         let tree = self.kernel.pages.new_tree_id();
         let volume = self
             .kernel
             .pages
             .volume()
             .map_or(VolumeId::MAIN, |volume| volume.superblock().placement.of_database(name));
-        self.kernel.patiently(|| self.kernel.create_tree(me, tree, volume, how))
+        let entry = CatalogEntry {
+            comparator: asked.comparator.map(str::to_owned),
+            seed: method.hashes().then_some(Seed::of(seed)),
+            holds: asked.holds,
+            temporary: asked.temporary,
+            ..CatalogEntry::new(tree, volume, method)
+        };
+        self.kernel.patiently(|| self.kernel.create_tree(me, entry.clone()))
     }
 
     /// Frees the pages of trees that have no name any more, or never got one. What cannot be freed now is
@@ -444,20 +467,19 @@ impl Databases {
         self.read(|txn| txn.database_names())
     }
 
-    /// The names of all databases, in order, what their methods are called, what they hold, and which are
-    /// indices of what.
+    /// What there is to say of all databases.
     pub(crate) fn database_kinds(&self) -> Result<Kinds> {
         let records = self.read(|txn| catalog::records(&mut txn.records.committed()))?;
-        let (mut names, mut methods, mut holds) = (Vec::new(), Vec::new(), Vec::new());
-        let mut indices = BTreeMap::new();
+        let mut kinds = Kinds::default();
         for (key, entry) in records.into_iter().filter(|(key, _)| catalog::is_name(key)) {
             let name = String::from_utf8_lossy(&key).into_owned();
-            methods.push(entry.method_name());
-            holds.push(entry.holds);
-            indices.extend(entry.relations.index.map(|index| (name.clone(), index)));
-            names.push(name);
+            kinds.methods.push(entry.method_name());
+            kinds.holds.push(entry.holds);
+            kinds.indices.extend(entry.relations.index.map(|index| (name.clone(), index)));
+            kinds.temporary.extend(entry.temporary.then(|| name.clone()));
+            kinds.names.push(name);
         }
-        Ok((names, methods, holds, indices))
+        Ok(kinds)
     }
 
     /// Gives a database another name.
@@ -510,9 +532,16 @@ fn at_any_snapshot<T>(mut look: impl FnMut() -> Result<T>) -> Result<T> {
     }
 }
 
-/// Refuses a database that has another order, or holds other records, than was asked for.
+/// Refuses a database that has another order, or holds other records, than was asked for, or is durable and
+/// was to be temporary.
 pub(in crate::env) fn check_asked(named: &Named, asked: Asked<'_>) -> Result<()> {
     check_holds(&named.name, named.holds, asked.holds)?;
+    if asked.temporary && !named.is_temporary() {
+        return Err(Error::invalid(format!(
+            "the database {:?} is a durable one, and was asked for as temporary",
+            named.name
+        )));
+    }
     let wanted = asked.comparator;
     let has = named.comparator();
     if wanted.is_none() || wanted == has {

@@ -129,7 +129,7 @@ impl Databases {
 
     /// The databases whose records expire.
     fn expiring(&self) -> Result<Vec<Place>> {
-        let (_, _, _, indices) = self.database_kinds()?;
+        let indices = self.database_kinds()?.indices;
         let by_expiry = indices.into_iter().filter(|(_, info)| info.extractor == BY_EXPIRY);
         Ok(by_expiry.map(|(index, info)| Place { primary: info.primary, index }).collect())
     }

@@ -543,7 +543,7 @@ mod tests {
             refused(core.rename_database("unknown", "other").unwrap_err());
             refused(core.remove_database("unknown").unwrap_err());
             assert_eq!(core.database_names().unwrap(), ["known", "unknown"]);
-            assert_eq!(core.database_kinds().unwrap().1, ["B+tree", "unknown method 99"]);
+            assert_eq!(core.database_kinds().unwrap().methods, ["B+tree", "unknown method 99"]);
             let known = core.database("known").unwrap().expect("there");
             put(core, &known, 1000).unwrap();
             let report = core.verify(&mut |_| {}).unwrap();

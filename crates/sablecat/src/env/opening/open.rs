@@ -164,6 +164,7 @@ pub(super) fn assemble(
     if kernel.log.keeps_records() {
         changed |= recover::replay(&kernel, &seat, &config, superblock.as_ref(), &mut report)?;
     }
+    changed |= recover::empty_temporary(&kernel, &seat)?;
     let end = if kernel.log.keeps_records() { report.end } else { header.visible() };
     let caller = txn::caller(&kernel.pages, seat.number());
     let mut floor = Lsn(0);

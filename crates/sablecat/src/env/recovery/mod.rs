@@ -1,10 +1,12 @@
 //! Recovery: from the files to a kernel that has what they say.
 //!
-//! The kernel over a region; forward replay of the log over the last checkpoint (`recover`); going back to an
-//! epoch, and forwards from there (`backward`).
+//! The kernel over a region; forward replay of the log over the last checkpoint (`recover`), after which
+//! temporary databases are emptied (`temporary`); going back to an epoch, and forwards from there
+//! (`backward`).
 
 pub(in crate::env) mod backward;
 pub(in crate::env) mod recover;
+mod temporary;
 
 pub use recover::RecoveryReport;
 

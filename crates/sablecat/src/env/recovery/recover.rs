@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 
+use super::temporary;
 use crate::access::{Bounds, PageWrite};
 use crate::env::config::Config;
 use crate::env::placed;
@@ -145,6 +146,12 @@ pub(super) fn replay_commits(
         replay.report.commits += 1;
     }
     Ok(())
+}
+
+/// Empties the temporary databases, after replay. True if anything was changed.
+pub(in crate::env) fn empty_temporary(kernel: &Kernel, me: &Participant) -> Result<bool> {
+    // SAFETY: recovery runs before any handle to the environment exists.
+    temporary::empty_all(kernel, me, || unsafe { Direct::new(&kernel.pages, me) })
 }
 
 struct Replay<'a> {

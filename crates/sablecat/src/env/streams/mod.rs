@@ -84,6 +84,8 @@ pub enum Change<'a> {
         holds: Holds,
         /// What it is an index of; none: it is none. What is in it comes as with any database.
         index: Option<&'a IndexInfo>,
+        /// Whether it is temporary: then nothing is told of its records, here or later.
+        temporary: bool,
     },
     /// A database has another name from here on.
     RenameDatabase {

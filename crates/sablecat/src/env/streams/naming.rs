@@ -30,6 +30,7 @@ pub(in crate::env) struct How {
     method: Method,
     holds: Holds,
     index: Option<IndexInfo>,
+    temporary: bool,
 }
 
 /// What a commit does about one database.
@@ -49,6 +50,7 @@ impl Deed {
                 method: how.method,
                 holds: how.holds,
                 index: how.index.as_ref(),
+                temporary: how.temporary,
             },
             Deed::Renamed { from, to } => Change::RenameDatabase { from, to },
             Deed::Removed { name } => Change::RemoveDatabase { name },
@@ -83,6 +85,7 @@ impl Said {
                             method: entry.method(key)?,
                             holds: entry.holds,
                             index: entry.relations.index.clone(),
+                            temporary: entry.temporary,
                         },
                     )),
                     _ => said.noted.push(entry.tree),

@@ -55,6 +55,8 @@ const COMPARATOR: u8 = MUST_BE_KNOWN | 1;
 const HASH_SEED: u8 = MUST_BE_KNOWN | 2;
 /// The option that says what kind of records there are (holds.rs).
 const HOLDS: u8 = MUST_BE_KNOWN | 8;
+/// The option, of no bytes, that says that nothing is logged of its records.
+const TEMPORARY: u8 = MUST_BE_KNOWN | 9;
 /// The longest that an option can be.
 pub(crate) const OPTION_BYTES_MAX: usize = u16::MAX as usize;
 
@@ -70,6 +72,8 @@ pub(crate) struct CatalogEntry {
     pub(crate) seed: Option<Seed>,
     /// What kind of records it holds.
     pub(crate) holds: Holds,
+    /// Whether its records are gone when the environment is opened afresh: nothing is logged of them.
+    pub(crate) temporary: bool,
     /// Whether it is a list of pages, and which of them are to be freed with it.
     pub(crate) list: Option<Listed>,
     /// In a note, the process that sees to it.
@@ -103,6 +107,7 @@ impl CatalogEntry {
             comparator: None,
             seed: None,
             holds: Holds::default(),
+            temporary: false,
             list: None,
             maker: None,
             method: method.number(),
@@ -132,6 +137,7 @@ impl CatalogEntry {
         let holds = self.holds.encode();
         let known = comparator.chain(seed.iter().map(|seed| (HASH_SEED, &seed[..])));
         let known = known.chain(holds.iter().map(|holds| (HOLDS, &holds[..])));
+        let known = known.chain(self.temporary.then_some((TEMPORARY, &[][..])));
         self.relations.encode(&mut bytes);
         for (tag, option) in known.chain(self.others.iter().map(|(tag, option)| (*tag, &option[..]))) {
             debug_assert!(option.len() <= OPTION_BYTES_MAX, "who makes one sees to it");
@@ -179,7 +185,7 @@ impl CatalogEntry {
                 .map_err(|_| wrong("names its comparator in bytes that are no text"))
         };
         let (mut comparator, mut seed, mut holds, mut others) = (None, None, None, Vec::new());
-        let mut relations = Box::<Relations>::default();
+        let (mut relations, mut temporary) = (Box::<Relations>::default(), false);
         if version == VERSION {
             while !left.0.is_empty() {
                 match left.option().ok_or_else(|| wrong("has an option that is cut short"))? {
@@ -193,6 +199,9 @@ impl CatalogEntry {
                     (HOLDS, _) if holds.is_some() => return Err(wrong("says twice what it holds")),
                     // One that this build does not know is kept with the others, and refused with them.
                     (HOLDS, option) if Holds::decode(option).is_some() => holds = Holds::decode(option),
+                    (TEMPORARY, _) if temporary => return Err(wrong("says twice that it is temporary")),
+                    // One with more to say is not known, as above.
+                    (TEMPORARY, []) => temporary = true,
                     (tag, option) if relations.decode(tag, option).map_err(&wrong)? => {}
                     (tag, option) => others.push((tag, option.to_vec())),
                 }
@@ -209,6 +218,7 @@ impl CatalogEntry {
             comparator,
             seed,
             holds: holds.unwrap_or_default(),
+            temporary,
             list,
             maker,
             method: head.get(METHOD_AT).copied().unwrap_or(Method::Btree.number()),
@@ -305,6 +315,7 @@ impl CatalogEntry {
             presence: None,
             follower: None,
             lapse: self.lapse(),
+            temporary: self.temporary,
         })
     }
 
@@ -466,6 +477,23 @@ mod tests {
         assert_eq!(decode(&newer).encode(), newer);
         let error = decode(&newer).method(b"jobs").unwrap_err();
         assert!(error.is_not_known() && error.to_string().contains("option 0x88"), "{error}");
+    }
+
+    /// A build that does not know it leaves the database alone, for its tag has the bit.
+    #[test]
+    fn that_it_is_temporary_is_said_once_and_where_more_is_said_of_that_it_is_refused() {
+        let made = CatalogEntry::new(TreeId(17), VolumeId::MAIN, Method::Btree);
+        let bytes = CatalogEntry { temporary: true, ..made }.encode();
+        assert_eq!(bytes[12..], *b"\x89\0\0");
+        let entry = decode(&bytes);
+        assert!(entry.temporary && entry.tree(b"d", None, None).unwrap().temporary);
+        assert!(entry.named().temporary);
+        let twice = [&bytes[..], &bytes[12..]].concat();
+        assert!(CatalogEntry::decode(b"d", &twice).unwrap_err().to_string().contains("says twice"));
+        let newer = [&bytes[..12], b"\x89\x01\0\x01"].concat();
+        assert_eq!(decode(&newer).encode(), newer);
+        let error = decode(&newer).method(b"sessions").unwrap_err();
+        assert!(error.is_not_known() && error.to_string().contains("option 0x89"), "{error}");
     }
 
     #[test]

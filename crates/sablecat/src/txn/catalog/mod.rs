@@ -73,6 +73,7 @@ pub(crate) fn catalog_tree() -> TreeRef {
         presence,
         follower,
         lapse: Lapse::Never,
+        temporary: false,
     }
 }
 

@@ -8,6 +8,8 @@ use super::presence::{Presence, State};
 use crate::access::hash::{Hashing, Table};
 use crate::access::{Home, KeyRule, Method, Order, Tree};
 use crate::error::{Error, Result};
+use crate::log::Kind;
+use crate::txn::options::Durability;
 use crate::types::{PageId, TreeId, VolumeId};
 
 /// A tree's identity, as the process remembers it.
@@ -28,6 +30,8 @@ pub(crate) struct TreeRef {
     pub(crate) follower: Option<Arc<dyn Follow>>,
     /// Whether its records lapse.
     pub(crate) lapse: Lapse,
+    /// Nothing is logged of its records, which are gone when the environment is opened afresh.
+    pub(crate) temporary: bool,
 }
 
 /// A user's order of keys, by the name that the catalog remembers it under; or that of a hash table.
@@ -82,6 +86,20 @@ impl TreeRef {
         };
         let home = Home { volume: self.volume, keys: self.keys.as_deref().unwrap_or_default() };
         Tree { id: self.id, root: self.root, method: self.method, order, home }
+    }
+
+    /// The kind of the log record of a commit that changes this tree alone: one of a temporary tree only
+    /// gives the commit its place.
+    #[inline]
+    pub(in crate::txn) fn record_kind(&self) -> Kind {
+        if self.temporary { Kind::Filler } else { Kind::Commit }
+    }
+
+    /// How durable a commit that changes this tree alone is to be made: of a temporary tree there is nothing
+    /// that a flush would keep.
+    #[inline]
+    pub(in crate::txn) fn durability(&self, asked: Durability) -> Durability {
+        if self.temporary { Durability::Memory } else { asked }
     }
 
     /// Whether a transaction in progress is making it: then it has nothing but what is pending there.

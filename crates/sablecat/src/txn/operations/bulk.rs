@@ -58,14 +58,14 @@ impl Kernel {
             published: Vec::new(),
             root_born: None,
             large: Vec::new(),
-            log: LoadLog::new(self, me),
+            log: LoadLog::new(self, me, tree),
         };
         let loaded = loading.run(records);
         let undone = if loaded.is_err() { loading.undo() } else { Ok(()) };
         drop(loading);
         let (records, lsn) = loaded?;
         undone?;
-        self.settle(lsn, durability, me.number())?;
+        self.settle(lsn, tree.durability(durability), me.number())?;
         Ok(records)
     }
 
@@ -184,11 +184,13 @@ impl<'a> Loading<'a> {
             load.push(&mut changes, key, value, |changes, within, value| {
                 self.store(changes, (within, home), value)
             })?;
-            self.log.record.begin_put(self.tree.id, key, value.len());
-            for part in value.chunks(kernel.log.record_bytes_max() / 4) {
-                self.log.record.raw(part);
-                if self.log.is_full() {
-                    changes = self.publish_chunks(changes)?;
+            if !self.tree.temporary {
+                self.log.record.begin_put(self.tree.id, key, value.len());
+                for part in value.chunks(kernel.log.record_bytes_max() / 4) {
+                    self.log.record.raw(part);
+                    if self.log.is_full() {
+                        changes = self.publish_chunks(changes)?;
+                    }
                 }
             }
             if self.log.is_full() {
@@ -222,7 +224,7 @@ impl<'a> Loading<'a> {
         (within, home): (TreeId, VolumeId),
         value: &[u8],
     ) -> Result<PageId> {
-        if !self.kernel.is_large(value) {
+        if !self.kernel.is_large(value.len()) {
             return long::store(changes, (within, home), value);
         }
         let run = self.kernel.store_large(self.me, (within, home), value)?;
@@ -345,9 +347,9 @@ struct LoadLog<'a> {
 }
 
 impl<'a> LoadLog<'a> {
-    fn new(kernel: &'a Kernel, me: &'a Participant) -> LoadLog<'a> {
+    fn new(kernel: &'a Kernel, me: &'a Participant, tree: &TreeRef) -> LoadLog<'a> {
         let mut record = RecordBuilder::new();
-        record.begin(log::Kind::Commit);
+        record.begin(tree.record_kind());
         LoadLog { kernel, me, record, chain: None, chunks: 0, bytes: 0 }
     }
 

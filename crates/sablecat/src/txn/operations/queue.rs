@@ -264,7 +264,7 @@ impl Kernel {
             }
         };
         drop(log);
-        self.settle(lsn, durability, me.number())?;
+        self.settle(lsn, tree.durability(durability), me.number())?;
         Ok(Some(done))
     }
 
@@ -293,6 +293,9 @@ impl Kernel {
         }
         log.begin(Kind::Commit);
         let Some(prepared) = change(&mut changes, &view, page, log)? else { return Ok(Attempt::NotSo) };
+        if tree.temporary {
+            log.begin(tree.record_kind());
+        }
         log.finish_body();
         #[cfg(test)]
         others(At::Prepared);

@@ -9,7 +9,7 @@
 use super::Kernel;
 use crate::access::{Change, PageRead, PageWrite, Sought, Tree, Tried, Value};
 use crate::error::{ErrorKind, Result};
-use crate::log::{Kind, RecordBuilder};
+use crate::log::RecordBuilder;
 use crate::pages::{Participant, header};
 use crate::txn::catalog::TreeRef;
 use crate::txn::commit::changes::Changes;
@@ -213,8 +213,9 @@ impl Kernel {
         let seat = self.pages.participants.sit()?;
         let me = &*seat;
         let mut record = Record::of(me);
-        record.begin(Kind::Commit);
+        record.begin(tree.record_kind());
         match change {
+            _ if tree.temporary => {}
             RecordChange::Put(value) => record.put(tree.id, key, value),
             RecordChange::Remove => record.delete(tree.id, key),
         }
@@ -245,7 +246,7 @@ impl Kernel {
         };
         drop(record);
         match done {
-            Some(lsn) => self.settle(lsn, durability, me.number()).map(|()| true),
+            Some(lsn) => self.settle(lsn, tree.durability(durability), me.number()).map(|()| true),
             None => Ok(false),
         }
     }

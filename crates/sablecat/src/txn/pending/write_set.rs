@@ -14,20 +14,18 @@
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, btree_map};
 use std::iter::Peekable;
 use std::ops::Bound;
-use std::slice;
 use std::sync::Arc;
 
+use super::recent::{Iter, Recent};
 use super::run_file::RunFile;
 use super::runs::{self, Merge, Place, Run, Writer, compare, entry_bytes};
 use super::savepoints::{Journal, Position, Undone, foreign};
 use super::short::Short;
-use crate::access::hash::Hashing;
 use crate::access::{Bounds, PendingRecord};
 use crate::error::Result;
-use crate::txn::catalog::{self, CATALOG, Comparator, TreeRef};
+use crate::txn::catalog::{self, CATALOG, TreeRef};
 use crate::txn::ranges::{self, Ranges, Span};
 use crate::types::TreeId;
 
@@ -40,189 +38,6 @@ pub(in crate::txn) type Slot = Option<Pending>;
 /// What a record takes in memory beside its bytes, about.
 const RECORD_BYTES: usize = 80;
 
-/// The pending records of one tree that are in memory, in its order.
-#[derive(Debug)]
-enum Recent {
-    /// In the order of bytes.
-    Bytes(BTreeMap<Short, Pending>),
-    /// In the order of hashes, each kept with its key.
-    Hashed(Arc<Comparator>, Hashing, BTreeMap<(u64, Short), Pending>),
-    /// In a user's order: a sorted vector.
-    Custom(Arc<Comparator>, Vec<(Short, Pending)>),
-}
-
-impl Recent {
-    fn new(tree: &TreeRef) -> Recent {
-        match &tree.comparator {
-            None => Recent::Bytes(BTreeMap::new()),
-            Some(comparator) => match &comparator.table {
-                Some(table) => Recent::Hashed(Arc::clone(comparator), table.hashing, BTreeMap::new()),
-                None => Recent::Custom(Arc::clone(comparator), Vec::new()),
-            },
-        }
-    }
-
-    /// The order, if it is not that of bytes.
-    fn order(&self) -> Option<&Comparator> {
-        match self {
-            Recent::Bytes(_) => None,
-            Recent::Hashed(comparator, ..) | Recent::Custom(comparator, _) => Some(comparator),
-        }
-    }
-
-    fn clear(&mut self) {
-        match self {
-            Recent::Bytes(map) => map.clear(),
-            Recent::Hashed(_, _, map) => map.clear(),
-            Recent::Custom(_, records) => records.clear(),
-        }
-    }
-
-    /// Those after a key; none: all.
-    fn after(&self, after: Option<&[u8]>) -> Iter<'_> {
-        match (self, after) {
-            (_, None) => self.iter(),
-            (Recent::Bytes(map), Some(after)) => {
-                Iter::Bytes(map.range::<[u8], _>((Bound::Excluded(after), Bound::Unbounded)))
-            }
-            (Recent::Hashed(_, hashing, map), Some(after)) => {
-                Iter::Hashed(map.range((Bound::Excluded(hashed(hashing, after)), Bound::Unbounded)))
-            }
-            (Recent::Custom(comparator, records), Some(after)) => {
-                let from = records.partition_point(|(key, _)| (comparator.compare)(key, after).is_le());
-                Iter::Custom(records[from..].iter())
-            }
-        }
-    }
-
-    fn place(
-        comparator: &Comparator,
-        records: &[(Short, Pending)],
-        key: &[u8],
-    ) -> std::result::Result<usize, usize> {
-        records.binary_search_by(|(have, _)| (comparator.compare)(have, key))
-    }
-
-    fn get(&self, key: &[u8]) -> Option<&Pending> {
-        match self {
-            Recent::Bytes(map) => map.get(key),
-            Recent::Hashed(_, hashing, map) => map.get(&hashed(hashing, key)),
-            Recent::Custom(comparator, records) => {
-                Self::place(comparator, records, key).ok().map(|at| &records[at].1)
-            }
-        }
-    }
-
-    fn set(&mut self, key: &[u8], value: Pending) -> Option<Pending> {
-        match self {
-            Recent::Bytes(map) => map.insert(key.into(), value),
-            Recent::Hashed(_, hashing, map) => map.insert(hashed(hashing, key), value),
-            Recent::Custom(comparator, records) => match Self::place(comparator, records, key) {
-                Ok(at) => Some(std::mem::replace(&mut records[at].1, value)),
-                Err(at) => {
-                    records.insert(at, (key.into(), value));
-                    None
-                }
-            },
-        }
-    }
-
-    fn unset(&mut self, key: &[u8]) {
-        match self {
-            Recent::Bytes(map) => {
-                map.remove(key);
-            }
-            Recent::Hashed(_, hashing, map) => {
-                map.remove(&hashed(hashing, key));
-            }
-            Recent::Custom(comparator, records) => {
-                if let Ok(at) = Self::place(comparator, records, key) {
-                    records.remove(at);
-                }
-            }
-        }
-    }
-
-    fn len(&self) -> usize {
-        match self {
-            Recent::Bytes(map) => map.len(),
-            Recent::Hashed(_, _, map) => map.len(),
-            Recent::Custom(_, records) => records.len(),
-        }
-    }
-
-    fn iter(&self) -> Iter<'_> {
-        match self {
-            Recent::Bytes(map) => Iter::Bytes(map.range::<[u8], _>(..)),
-            Recent::Hashed(_, _, map) => Iter::Hashed(map.range(..)),
-            Recent::Custom(_, records) => Iter::Custom(records.iter()),
-        }
-    }
-
-    /// The first record within the bounds (`forward`), or the last.
-    fn edge(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>, forward: bool) -> Option<(&[u8], &Pending)> {
-        match self {
-            Recent::Bytes(map) => {
-                if ranges::is_empty((lower, upper), |a, b| a.cmp(b)) {
-                    return None;
-                }
-                let mut range = map.range::<[u8], _>((lower, upper));
-                let found = if forward { range.next() } else { range.next_back() };
-                found.map(|(key, value)| (&**key, value))
-            }
-            Recent::Hashed(_, hashing, map) => {
-                if ranges::is_empty((lower, upper), |a, b| hashing.compare(a, b)) {
-                    return None;
-                }
-                let place = |bound: Bound<&[u8]>| bound.map(|key| hashed(hashing, key));
-                let mut range = map.range((place(lower), place(upper)));
-                let found = if forward { range.next() } else { range.next_back() };
-                found.map(|((_, key), value)| (&**key, value))
-            }
-            Recent::Custom(comparator, records) => {
-                let compare = |a: &[u8], b: &[u8]| (comparator.compare)(a, b);
-                let from = records.partition_point(|(key, _)| match lower {
-                    Bound::Unbounded => false,
-                    Bound::Included(bound) => compare(key, bound).is_lt(),
-                    Bound::Excluded(bound) => compare(key, bound).is_le(),
-                });
-                let to = records.partition_point(|(key, _)| match upper {
-                    Bound::Unbounded => true,
-                    Bound::Included(bound) => compare(key, bound).is_le(),
-                    Bound::Excluded(bound) => compare(key, bound).is_lt(),
-                });
-                let found = if from >= to { None } else { records.get(if forward { from } else { to - 1 }) };
-                found.map(|(key, value)| (&**key, value))
-            }
-        }
-    }
-}
-
-/// A key with its hash.
-fn hashed(hashing: &Hashing, key: &[u8]) -> (u64, Short) {
-    (hashing.hash(key), key.into())
-}
-
-/// Records in memory, in order.
-pub(crate) enum Iter<'a> {
-    Bytes(btree_map::Range<'a, Short, Pending>),
-    Hashed(btree_map::Range<'a, (u64, Short), Pending>),
-    Custom(slice::Iter<'a, (Short, Pending)>),
-}
-
-impl<'a> Iterator for Iter<'a> {
-    type Item = (&'a [u8], &'a Pending);
-
-    #[inline]
-    fn next(&mut self) -> Option<Self::Item> {
-        match self {
-            Iter::Bytes(records) => records.next().map(|(key, value)| (&**key, value)),
-            Iter::Hashed(records) => records.next().map(|((_, key), value)| (&**key, value)),
-            Iter::Custom(records) => records.next().map(|(key, value)| (&**key, value)),
-        }
-    }
-}
-
 /// The pending records of one tree, in its order.
 #[derive(Debug)]
 pub(crate) struct Records {
@@ -230,20 +45,20 @@ pub(crate) struct Records {
     /// What is not in memory, the oldest first.
     runs: Vec<Run>,
     /// Keys of which nothing is pending, whatever the runs say: it was rolled back. In the tree's order,
-    /// which may take keys for one that are written in different ways.
-    void: Recent,
+    /// which may take keys for one that are written in different ways. None: there are none.
+    void: Option<Box<Recent>>,
     /// Where all that is committed goes. What is pending there comes after it.
     removed: Ranges,
 }
 
 impl Records {
     fn new(tree: &TreeRef) -> Records {
-        Records {
-            recent: Recent::new(tree),
-            runs: Vec::new(),
-            void: Recent::new(tree),
-            removed: Ranges::default(),
-        }
+        Records { recent: Recent::new(tree), runs: Vec::new(), void: None, removed: Ranges::default() }
+    }
+
+    /// Whether it was rolled back what the runs say of a key.
+    fn is_void(&self, key: &[u8]) -> bool {
+        self.void.as_ref().is_some_and(|void| void.get(key).is_some())
     }
 
     /// What a record is to become, if it is to change: by itself, or with a range that is removed.
@@ -265,7 +80,7 @@ impl Records {
 
     #[cold]
     fn get_spilled(&self, key: &[u8]) -> Result<Slot> {
-        if self.void.get(key).is_some() {
+        if self.is_void(key) {
             return Ok(None);
         }
         for run in self.runs.iter().rev() {
@@ -406,14 +221,17 @@ impl Records {
     fn unset(&mut self, key: &[u8]) {
         self.recent.unset(key);
         if !self.runs.is_empty() {
-            self.void.set(key, None);
+            self.void.get_or_insert_with(|| Box::new(self.recent.like())).set(key, None);
         }
     }
 
     /// Moves what is in memory to a file. If that fails, it stays.
     fn spill(&mut self, file: &Arc<RunFile>) -> Result<()> {
         let order = self.recent.order();
-        let void = || self.void.iter().map(|(key, _)| key).filter(|key| self.recent.get(key).is_none());
+        let void = || {
+            let all = self.void.iter().flat_map(|void| void.iter());
+            all.map(|(key, _)| key).filter(|key| self.recent.get(key).is_none())
+        };
         let bytes = self.recent.iter().map(|(key, pending)| entry_bytes(key, Some(pending))).sum::<u64>();
         let mut writer = Writer::begin(file, bytes + void().map(|key| entry_bytes(key, None)).sum::<u64>());
         let mut void = void().peekable();
@@ -426,7 +244,7 @@ impl Records {
         void.try_for_each(|void| writer.add(void, None))?;
         self.runs.push(writer.finish()?);
         self.recent.clear();
-        self.void.clear();
+        self.void = None;
         runs::merge_some(file, self.recent.order(), &mut self.runs)
     }
 }
@@ -475,7 +293,7 @@ impl<'a> All<'a> {
             if order == Ordering::Greater {
                 let Some((key, slot)) = self.runs.next()? else { continue };
                 match slot {
-                    Some(pending) if self.records.void.get(&key).is_none() => {
+                    Some(pending) if !self.records.is_void(&key) => {
                         return Ok(Some((Cow::Owned(key), Cow::Owned(pending))));
                     }
                     _ => continue,
@@ -500,6 +318,8 @@ pub(crate) struct WriteSet {
     file: Option<Arc<RunFile>>,
     /// What has been set since the last time that anything went to the file, in bytes of memory, about.
     bytes: usize,
+    /// No value that was ever set in it is longer.
+    longest: usize,
 }
 
 impl WriteSet {
@@ -514,6 +334,11 @@ impl WriteSet {
         } else {
             self.trees.iter().map(|(_, records)| records.recent.len() + records.removed.len()).sum()
         }
+    }
+
+    /// Bytes that no value is longer than.
+    pub(crate) fn longest(&self) -> usize {
+        self.longest
     }
 
     /// Whether ranges are removed.
@@ -561,7 +386,7 @@ impl WriteSet {
         for (_, records) in self.trees.iter_mut().filter(|(_, records)| !records.runs.is_empty()) {
             if records.after(None)?.next()?.is_none() {
                 records.runs.clear();
-                records.void.clear();
+                records.void = None;
             }
         }
         if !self.is_spilled() {
@@ -576,6 +401,16 @@ impl WriteSet {
         self.trees.iter().filter(|(_, records)| records.has_any()).map(|(tree, records)| (tree, records))
     }
 
+    /// Those of them of which the log tells: all but the temporary ones.
+    pub(crate) fn logged_trees(&self) -> impl Iterator<Item = (&TreeRef, &Records)> {
+        self.trees().filter(|(tree, _)| !tree.temporary)
+    }
+
+    /// Whether the log tells of any.
+    pub(crate) fn is_logged(&self) -> bool {
+        self.logged_trees().next().is_some()
+    }
+
     pub(crate) fn records(&self, tree: TreeId) -> Option<&Records> {
         self.trees.binary_search_by_key(&tree, |(have, _)| have.id).ok().map(|at| &self.trees[at].1)
     }
@@ -584,6 +419,9 @@ impl WriteSet {
         let at = match self.trees.binary_search_by_key(&tree.id, |(have, _)| have.id) {
             Ok(at) => at,
             Err(at) => {
+                if self.trees.capacity() == 0 {
+                    self.trees = Vec::with_capacity(2);
+                }
                 self.trees.insert(at, (tree.clone(), Records::new(tree)));
                 at
             }
@@ -594,7 +432,8 @@ impl WriteSet {
     /// Sets what a record is to become.
     pub(crate) fn set(&mut self, tree: &TreeRef, key: &[u8], value: Pending) -> Result<()> {
         let is_journaled = self.journal.is_some();
-        let bytes = key.len() + value.as_deref().map_or(0, <[u8]>::len) + RECORD_BYTES;
+        let value_len = value.as_deref().map_or(0, <[u8]>::len);
+        let bytes = key.len() + value_len + RECORD_BYTES;
         let records = self.records_mut(tree);
         let spilled = if is_journaled && records.recent.get(key).is_none() {
             records.get_own(key)?.map(Cow::into_owned)
@@ -603,6 +442,7 @@ impl WriteSet {
         };
         let before = records.recent.set(key, value).or(spilled);
         self.bytes += bytes;
+        self.longest = self.longest.max(value_len);
         self.note(tree.id, || Undone::Record(key.into(), before));
         Ok(())
     }

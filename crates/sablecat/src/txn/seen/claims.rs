@@ -17,6 +17,7 @@ use std::ops::Bound;
 use crate::access::Scan;
 use crate::error::Result;
 use crate::pages::Participant;
+use crate::seldom::Seldom;
 use crate::txn::catalog::lapse::{expires, is_gone};
 use crate::txn::catalog::{CATALOG, Lapse, TreeRef};
 use crate::txn::commit::Committer;
@@ -26,9 +27,13 @@ use crate::txn::refusals::conflict;
 use crate::txn::state::{Committed, OwnedValue};
 use crate::types::TreeId;
 
+/// What a transaction has found that is to be the same when it commits. Most claim nothing.
+#[derive(Debug, Default)]
+pub(in crate::txn) struct Claims(Seldom<Claimed>);
+
 /// What records were found to be, by tree and key.
 #[derive(Debug, Default)]
-pub(in crate::txn) struct Claims {
+struct Claimed {
     records: BTreeMap<(TreeId, Vec<u8>), Claim>,
     /// Records that are to be there.
     staying: BTreeMap<(TreeId, Vec<u8>), TreeRef>,
@@ -56,12 +61,12 @@ impl Claims {
     /// Notes what a record was found to be; what it was found to first counts.
     pub(in crate::txn) fn add(&mut self, tree: &TreeRef, key: &[u8], found: Option<&[u8]>) {
         let claim = || Claim { tree: tree.clone(), found: found.map(<[u8]>::to_vec) };
-        self.records.entry((tree.id, key.to_vec())).or_insert_with(claim);
+        self.0.needed().records.entry((tree.id, key.to_vec())).or_insert_with(claim);
     }
 
     /// A record that is there is to be there.
     pub(in crate::txn) fn add_staying(&mut self, tree: &TreeRef, key: &[u8]) {
-        self.staying.entry((tree.id, key.to_vec())).or_insert_with(|| tree.clone());
+        self.0.needed().staying.entry((tree.id, key.to_vec())).or_insert_with(|| tree.clone());
     }
 
     /// A range is to be empty, but for what the transaction changes in it, if it removes a record.
@@ -71,11 +76,12 @@ impl Claims {
             Bound::Unbounded => Vec::new(),
         };
         let empty = || Empty { tree: tree.clone(), span, removed: (of, key.to_vec()) };
-        self.empty.entry((tree.id, begin)).or_insert_with(empty);
+        self.0.needed().empty.entry((tree.id, begin)).or_insert_with(empty);
     }
 
+    #[inline(always)]
     pub(in crate::txn) fn clear(&mut self) {
-        *self = Claims::default();
+        self.0.clear();
     }
 }
 
@@ -83,6 +89,7 @@ impl Committer {
     /// In the commit step, as the last part of it that may fail: a conflict if a record that was claimed, and
     /// is to change, is not what it was found to be. If a name stood for a database, that loses it, for
     /// another name or for good, and others are told. What had lapsed at `time` may have been swept.
+    #[inline(always)]
     pub(in crate::txn) fn settle_claims(
         &self,
         claims: &Claims,
@@ -90,6 +97,12 @@ impl Committer {
         time: u64,
         me: &Participant,
     ) -> Result<()> {
+        claims.0.get().map_or(Ok(()), |claimed| self.settle_claimed(claimed, writes, time, me))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn settle_claimed(&self, claims: &Claimed, writes: &WriteSet, time: u64, me: &Participant) -> Result<()> {
         let newest = self.pages.newest();
         let mut takes_names = false;
         for ((tree, key), claim) in &claims.records {
@@ -126,7 +139,7 @@ impl Committer {
     }
 
     /// A conflict if a record that another refers to is not there, or one that was removed is referred to.
-    fn settle_references(&self, claims: &Claims, writes: &WriteSet, newest: Committed<'_>) -> Result<()> {
+    fn settle_references(&self, claims: &Claimed, writes: &WriteSet, newest: Committed<'_>) -> Result<()> {
         for ((id, key), tree) in &claims.staying {
             let is_pending =
                 writes.records(*id).map_or(Ok(None), |records| records.get(key)).map(|own| own.is_some())?;

@@ -28,6 +28,7 @@ use std::ops::{Bound, Range};
 use crate::access::{Bounds, PageCopy, PageRead, Part, PendingRecord, Source, Tree, Value, Wanted};
 use crate::error::{Error, Result};
 use crate::pages::{PageMap, Participant};
+use crate::seldom::Seldom;
 use crate::txn::catalog::TreeRef;
 use crate::txn::commit::Committer;
 use crate::txn::commit::recent::Published;
@@ -159,14 +160,20 @@ pub(crate) struct ReadSet {
     index: PageMap<usize>,
     /// Ways down to subtrees. Reads that follow each other on one way down share it.
     stems: Vec<u8>,
+    more: Seldom<More>,
+    /// The time of the transaction, by which records have lapsed or not; 0: it was not asked for.
+    pub(in crate::txn) time: u64,
+}
+
+/// What few transactions have read.
+#[derive(Debug, Default)]
+struct More {
     /// What was counted.
     counted: Vec<Counted>,
     /// Trees that were to be read, and that the snapshot does not have.
     absent: Vec<TreeRef>,
     /// Where what was read of a leaf is since that has changed, each with where in `reads` it is.
     homes: BTreeSet<(PageId, usize)>,
-    /// The time of the transaction, by which records have lapsed or not; 0: it was not asked for.
-    pub(in crate::txn) time: u64,
 }
 
 /// How far what was read has been validated before the commit step.
@@ -236,9 +243,7 @@ impl ReadSet {
             reads: Vec::new(),
             index: PageMap::default(),
             stems: Vec::new(),
-            counted: Vec::new(),
-            absent: Vec::new(),
-            homes: BTreeSet::new(),
+            more: Seldom::default(),
             time: 0,
         }
     }
@@ -276,15 +281,15 @@ impl ReadSet {
     pub(crate) fn note_count(&mut self, tree: &TreeRef, (lower, upper): Bounds<'_>, records: u64) {
         let span = (lower.map(<[u8]>::to_vec), upper.map(<[u8]>::to_vec));
         let counted = Counted { tree: self.tree_index(tree), span, records };
-        if self.counted.last() != Some(&counted) {
-            self.counted.push(counted);
+        if self.counted().last() != Some(&counted) {
+            self.more.needed().counted.push(counted);
         }
     }
 
     /// Notes what another has noted, of the same snapshot.
     pub(crate) fn absorb(&mut self, other: &ReadSet) {
         self.time = self.time.max(other.time);
-        for Counted { tree, span, records } in &other.counted {
+        for Counted { tree, span, records } in other.counted() {
             self.note_count(&other.trees[*tree], ranges::bounds(span), *records);
         }
         for read in &other.reads {
@@ -297,8 +302,8 @@ impl ReadSet {
 
     /// Notes that a tree was found not to be there.
     pub(crate) fn note_absent(&mut self, tree: &TreeRef) {
-        if !self.absent.iter().any(|have| have.id == tree.id) {
-            self.absent.push(tree.clone());
+        if !self.absent().any(|have| have.id == tree.id) {
+            self.more.needed().absent.push(tree.clone());
         }
     }
 
@@ -343,7 +348,21 @@ impl ReadSet {
 
     /// The trees that were found not to be there.
     pub(in crate::txn) fn absent(&self) -> impl Iterator<Item = &TreeRef> {
-        self.absent.iter()
+        self.more.get().into_iter().flat_map(|more| &more.absent)
+    }
+
+    /// What was counted.
+    #[inline]
+    fn counted(&self) -> &[Counted] {
+        self.more.get().map_or(&[], |more| &more.counted)
+    }
+
+    /// Forgets where leaves have gone to.
+    #[inline]
+    fn forget_homes(&mut self) {
+        if let Some(more) = self.more.get_mut() {
+            more.homes.clear();
+        }
     }
 
     /// How many pieces of leaves are kept.
@@ -354,7 +373,7 @@ impl ReadSet {
 
     /// Whether nothing was read of any tree.
     pub(crate) fn is_empty(&self) -> bool {
-        self.reads.is_empty() && self.counted.is_empty()
+        self.reads.is_empty() && self.counted().is_empty()
     }
 
     /// Of how many leaves something was read.
@@ -369,9 +388,7 @@ impl ReadSet {
         self.reads.clear();
         self.index.clear();
         self.stems.clear();
-        self.counted.clear();
-        self.absent.clear();
-        self.homes.clear();
+        self.more.clear();
         self.time = 0;
     }
 
@@ -383,8 +400,8 @@ impl ReadSet {
         at: Lsn,
         me: &Participant,
     ) -> Result<Ahead<'k>> {
-        self.homes.clear();
-        if self.reads.len() <= AHEAD && self.counted.len() <= AHEAD {
+        self.forget_homes();
+        if self.reads.len() <= AHEAD && self.counted().len() <= AHEAD {
             return Ok(Ahead { since: at, published: None });
         }
         let mut published = Published::since_now(kernel, me)?;
@@ -424,7 +441,7 @@ impl ReadSet {
         at: Lsn,
         me: &Participant,
     ) -> Result<Watch<'k>> {
-        self.homes.clear();
+        self.forget_homes();
         // Before all is validated: what changes these words later is noticed.
         let elsewhere = elsewhere(kernel);
         let mut published = Published::since_now(kernel, me)?;
@@ -485,13 +502,13 @@ impl ReadSet {
     /// Whether anything that was counted may have changed with these pages: no count changes without that of
     /// all records, which is in the root.
     fn counts_on(&self, pages: &HashSet<PageId>) -> bool {
-        self.counted.iter().any(|counted| pages.contains(&self.trees[counted.tree].root))
+        self.counted().iter().any(|counted| pages.contains(&self.trees[counted.tree].root))
     }
 
     /// A conflict if anything that was counted comes to something else in the newest state. That is pinned
     /// for some of it at a time, as in [`ReadSet::compare_with_newest`].
     fn count_ahead(&self, kernel: &Committer, published: &mut Published<'_>, me: &Participant) -> Result<()> {
-        for some in self.counted.chunks(COUNTED_AT_ONCE) {
+        for some in self.counted().chunks(COUNTED_AT_ONCE) {
             let newest = kernel.pages.guarded(me);
             self.count_again(some, kernel, newest.at(), me)?;
             drop(newest);
@@ -520,7 +537,8 @@ impl ReadSet {
     /// Where in `reads` there is what was read of these pages, or is on them since.
     fn reads_on(&self, pages: impl Iterator<Item = PageId>) -> impl Iterator<Item = usize> {
         pages.flat_map(|page| {
-            let moved = self.homes.range((page, 0)..=(page, usize::MAX)).map(|home| home.1);
+            let homes = self.more.get().map(|more| more.homes.range((page, 0)..=(page, usize::MAX)));
+            let moved = homes.into_iter().flatten().map(|home| home.1);
             self.find(page).into_iter().chain(moved)
         })
     }
@@ -544,13 +562,13 @@ impl ReadSet {
         // change.
         let mut published = ahead.published.as_ref().map(RefCell::borrow_mut);
         let is_rebuilt = since < kernel.pages.rebuilt_since();
-        if !self.counted.is_empty() {
+        if !self.counted().is_empty() {
             let may_differ: Vec<bool> = self
                 .trees
                 .iter()
                 .map(|tree| is_rebuilt || !kernel.pages.is_unchanged_since(tree.root, since))
                 .collect();
-            let counted = self.counted.iter().filter(|counted| may_differ[counted.tree]);
+            let counted = self.counted().iter().filter(|counted| may_differ[counted.tree]);
             self.count_again(counted, kernel, now, me)?;
         }
         let concerned: BTreeSet<_> = if is_rebuilt {
@@ -563,7 +581,7 @@ impl ReadSet {
                 .iter()
                 .enumerate()
                 .map(|(read, of)| (of.page, read))
-                .chain(self.homes.iter().copied());
+                .chain(self.more.get().into_iter().flat_map(|more| more.homes.iter().copied()));
             places
                 .filter(|&(page, _)| !kernel.pages.is_unchanged_since(page, since))
                 .map(|(_, read)| read)
@@ -587,7 +605,9 @@ impl ReadSet {
         let newest = kernel.pages.guarded(me);
         let leaves = self.compare(kernel, read, (at, newest.at()), me)?;
         let own = self.reads[read].page;
-        self.homes.extend(leaves.into_iter().filter(|&leaf| leaf != own).map(|leaf| (leaf, read)));
+        for leaf in leaves.into_iter().filter(|&leaf| leaf != own) {
+            self.more.needed().homes.insert((leaf, read));
+        }
         Ok(())
     }
 

@@ -17,8 +17,10 @@ pub(super) fn two_kernels(frames: usize) -> [Store; 2] {
         again.frame_pointer(crate::types::FrameId(1)),
         first.kernel.pages.region.frame_pointer(crate::types::FrameId(1))
     );
-    let entry =
-        first.kernel.create_tree(&first.seat(), TreeId(2), VolumeId::MAIN, Default::default()).unwrap();
+    let entry = first
+        .kernel
+        .create_tree(&first.seat(), CatalogEntry::new(TreeId(2), VolumeId::MAIN, Method::Btree))
+        .unwrap();
     let second = Store { kernel: kernel(again, None), tree: first.tree.clone() };
     // The second learns of the tree from what the first has committed.
     assert_eq!(second.get(&catalog::note_key(TreeId(2))), Some(entry.encode()));

@@ -33,7 +33,7 @@ use std::time::Duration;
 
 use sablecat_os::sim::SimDisk;
 
-use crate::access::{self, PageWrite};
+use crate::access::{self, Method, PageWrite};
 use crate::access::{Scan, State};
 use crate::error::Result;
 use crate::log::{Log, LogConfig, LogMemory, Ring};
@@ -41,7 +41,7 @@ use crate::pages::volume::{Journal, Superblock, Volume};
 use crate::pages::{Moving, Pages, Seat};
 use crate::region::{Geometry, Region};
 use crate::txn::Kernel;
-use crate::txn::catalog::{self, CATALOG, FIRST_TREE, TreeRef};
+use crate::txn::catalog::{self, CATALOG, CatalogEntry, FIRST_TREE, TreeRef};
 use crate::txn::commit::direct::Direct;
 use crate::txn::locks::LockTable;
 use crate::txn::operations::RecordChange;
@@ -152,7 +152,7 @@ impl Store {
     fn and_catalog(self) -> Store {
         let entry = self
             .kernel
-            .create_tree(&self.seat(), TreeId(FIRST_TREE), VolumeId::MAIN, Default::default())
+            .create_tree(&self.seat(), CatalogEntry::new(TreeId(FIRST_TREE), VolumeId::MAIN, Method::Btree))
             .unwrap();
         self.kernel
             .pages

@@ -22,7 +22,7 @@ pub(super) fn processes<const N: usize>(frames: usize) -> [Store; N] {
     let first = Store::new(frames, 16, None);
     let tree = first
         .kernel
-        .create_tree(&first.seat(), TreeId(2), VolumeId::MAIN, Default::default())
+        .create_tree(&first.seat(), CatalogEntry::new(TreeId(2), VolumeId::MAIN, Method::Btree))
         .unwrap()
         .tree_of_note()
         .unwrap();

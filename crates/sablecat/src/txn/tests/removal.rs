@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::error::ErrorKind;
-use crate::txn::catalog::{self, CatalogEntry, Presence};
+use crate::txn::catalog::{self, Presence};
 use crate::txn::commit::changes::Changes;
 
 const NAME: &[u8] = b"d";
@@ -15,8 +15,10 @@ pub(super) fn database() -> Store {
 /// The same over so many frames.
 fn database_of(frames: usize) -> Store {
     let store = Store::new(frames, 6, None);
-    let entry =
-        store.kernel.create_tree(&store.seat(), TreeId(16), VolumeId::MAIN, Default::default()).unwrap();
+    let entry = store
+        .kernel
+        .create_tree(&store.seat(), CatalogEntry::new(TreeId(16), VolumeId::MAIN, Method::Btree))
+        .unwrap();
     let mut txn = store.begin(Isolation::Snapshot, false);
     txn.set(&store.tree, NAME, Some(&entry.named().encode())).unwrap();
     txn.set(&store.tree, &catalog::note_key(entry.tree), None).unwrap();

@@ -73,7 +73,7 @@ pub(crate) struct Transaction<'k> {
     /// Does not wait for who has it.
     pub(super) passes_gate: bool,
     /// The list of what its commit has replaced, if it was a large one.
-    pub(in crate::txn) replaced: Option<CatalogEntry>,
+    pub(in crate::txn) replaced: Option<Box<CatalogEntry>>,
     /// Its time, by which records have lapsed or not, in milliseconds since 1970; 0: it was not asked for.
     time: Cell<u64>,
 }
@@ -417,13 +417,15 @@ impl<'k> Transaction<'k> {
             }
         };
         let number = self.number();
+        // Of what is temporary there is nothing that a flush would keep.
+        let durability = if self.writes.is_logged() { durability } else { Durability::Memory };
         self.release();
         self.writes = WriteSet::default();
         let settled = self.kernel.settle(lsn, durability, number);
         if let Some(replaced) = self.replaced.take() {
             // The snapshot still sees it.
             self.seat.slot().unpin();
-            self.kernel.free_pages_of(&self.seat, replaced, lsn);
+            self.kernel.free_pages_of(&self.seat, *replaced, lsn);
         }
         settled.map(|()| lsn)
     }
@@ -508,7 +510,7 @@ impl<'k> Transaction<'k> {
                     me.slot().unpin();
                 }
                 let switched = kernel.commit_beside(me, (writes, large), check, &mut record, validate)?;
-                self.replaced = Some(switched.replaced);
+                self.replaced = Some(Box::new(switched.replaced));
                 switched.lsn
             }
             done => {

@@ -131,7 +131,7 @@ impl Trees {
                         continue;
                     }
                 };
-                let run = value.filter(|value| self.is_large(value)).and_then(|_| runs.next());
+                let run = value.filter(|value| self.is_large(value.len())).and_then(|_| runs.next());
                 self.apply_next(changes, &view, (key, value), run, &mut last)?;
             }
         }

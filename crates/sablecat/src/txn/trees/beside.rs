@@ -236,7 +236,7 @@ impl<'a> Build<'a> {
             };
             self.check_write(tree, &key, now)?;
             let value = value.as_deref();
-            let run = value.filter(|value| kernel.is_large(value)).and_then(|_| self.runs.get(stored));
+            let run = value.filter(|value| kernel.is_large(value.len())).and_then(|_| self.runs.get(stored));
             if !kernel.change_copy(&mut copying, &new, (&key, value), run, &mut last)? {
                 break;
             }

@@ -12,29 +12,34 @@ use crate::types::{Lsn, TreeId};
 
 impl Trees {
     /// The log record of a write set. When it is too long for the ring, it is logged in chunks now, and the
-    /// record only names them.
+    /// record only names them. Of temporary trees there is nothing in it.
     pub(in crate::txn) fn write_record<'a>(
         &'a self,
         writes: &WriteSet,
         record: &mut RecordBuilder,
         me: &'a Participant,
     ) -> Result<Option<ChainHold<'a>>> {
+        if !writes.is_logged() {
+            record.begin(Kind::Filler);
+            record.finish_body();
+            return Ok(None);
+        }
         record.begin(Kind::Commit);
         let records = || {
             writes
-                .trees()
+                .logged_trees()
                 .flat_map(|(tree, records)| records.iter().map(move |(key, value)| (tree.id, key, value)))
         };
         let bytes = |(_, key, value): (_, &[u8], &Pending)| {
             operation_bytes_max(key.len(), value.as_deref().map_or(0, <[u8]>::len))
         };
-        let ranges = || writes.trees().flat_map(|(_, records)| records.removed());
+        let ranges = || writes.logged_trees().flat_map(|(_, records)| records.removed());
         if !writes.is_spilled()
             && records().map(bytes).chain(ranges().map(range_bytes_max)).sum::<usize>()
                 + RecordBuilder::OVERHEAD_MAX
                 <= self.log.record_bytes_max()
         {
-            for (tree, records) in writes.trees() {
+            for (tree, records) in writes.logged_trees() {
                 // What is set in a range comes after it.
                 records.removed().for_each(|range| record.delete_range(tree.id, range));
                 for (key, value) in records.iter() {
@@ -49,7 +54,7 @@ impl Trees {
         }
         let hold = ChainHold::begin(me, self.log.tail());
         let mut chunks = Chunks::begin(self, record, me);
-        for (tree, records) in writes.trees() {
+        for (tree, records) in writes.logged_trees() {
             for range in records.removed() {
                 chunks.add_range(tree.id, range)?;
             }
@@ -59,7 +64,7 @@ impl Trees {
             }
         }
         chunks.finish()?;
-        if writes.has_ranges() {
+        if ranges().next().is_some() {
             record.says_ranges();
         }
         Ok(Some(hold))

@@ -37,9 +37,9 @@ impl<'a> Large<'a> {
 }
 
 impl Trees {
-    /// Whether a value goes past the pool.
-    pub(in crate::txn) fn is_large(&self, value: &[u8]) -> bool {
-        self.pages.passes_pool(long::page_count(value.len() as u64, self.page_size()))
+    /// Whether a value of so many bytes goes past the pool.
+    pub(in crate::txn) fn is_large(&self, value_len: usize) -> bool {
+        self.pages.passes_pool(long::page_count(value_len as u64, self.page_size()))
     }
 
     /// Stores a large value in a volume. The caller holds no latch.
@@ -61,10 +61,13 @@ impl Trees {
         writes: &WriteSet,
     ) -> Result<Large<'a>> {
         let mut large = Large { runs: Vec::new() };
+        if !self.is_large(writes.longest()) {
+            return Ok(large);
+        }
         for (tree, records) in writes.trees() {
             let mut all = records.after(None)?;
             while let Some((key, value)) = all.next()? {
-                if let Some(value) = value.as_deref().filter(|value| self.is_large(value)) {
+                if let Some(value) = value.as_deref().filter(|value| self.is_large(value.len())) {
                     large.runs.push(self.store_large(me, (tree.id, tree.tree().home.of_key(&key)), value)?);
                 }
             }

@@ -1,17 +1,16 @@
 //! Commits that make and unmake whole trees.
 
 use super::Trees;
-use crate::access::hash::Seed;
-use crate::access::{Method, PageWrite};
+use crate::access::PageWrite;
 use crate::error::Result;
 use crate::log::{self, RecordBuilder};
 use crate::pages::Participant;
-use crate::txn::catalog::{self, CATALOG, CatalogEntry, Holds, TreeRef};
+use crate::txn::catalog::{self, CATALOG, CatalogEntry, TreeRef};
 use crate::txn::commit::changes::Changes;
 use crate::txn::commit::publish;
 use crate::txn::commit::scratch::Record;
 use crate::txn::options::Durability;
-use crate::types::{Lsn, TreeId, VolumeId};
+use crate::types::{Lsn, TreeId};
 
 /// Pages that a commit which frees some changes, about: this many, or a part of the pool if that is less.
 pub(in crate::txn) const CHANGED_AT_ONCE: usize = 64;
@@ -19,19 +18,11 @@ const CHANGED_PART: usize = 16;
 const CHANGED_MIN: usize = 4;
 
 impl Trees {
-    /// Makes an empty tree, with a note in the catalog that it is to be freed, for nobody names it yet: one
-    /// commit. It is as durable as the commit that names it will be, since that comes after it in the log.
-    pub(crate) fn create_tree(
-        &self,
-        me: &Participant,
-        tree: TreeId,
-        volume: VolumeId,
-        (method, comparator, seed, holds): (Method, Option<&str>, Option<Seed>, Holds),
-    ) -> Result<CatalogEntry> {
-        let (comparator, maker) = (comparator.map(str::to_owned), Some(self.pages.standing()));
-        let entry =
-            CatalogEntry { comparator, maker, seed, holds, ..CatalogEntry::new(tree, volume, method) };
-        self.create_noted(me, entry)
+    /// Makes an empty tree as an entry says, but for the root page, with a note in the catalog that it is to
+    /// be freed, for nobody names it yet: one commit. It is as durable as the commit that names it will be,
+    /// since that comes after it in the log.
+    pub(crate) fn create_tree(&self, me: &Participant, entry: CatalogEntry) -> Result<CatalogEntry> {
+        self.create_noted(me, CatalogEntry { maker: Some(self.pages.standing()), ..entry })
     }
 
     /// As [`Trees::create_tree`], for what the note is to say but for the root page.

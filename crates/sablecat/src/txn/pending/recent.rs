@@ -1,0 +1,316 @@
+//! Records that a transaction has pending for one tree, in memory and in the tree's order.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, btree_map};
+use std::ops::Bound;
+use std::slice;
+use std::sync::Arc;
+
+use super::short::Short;
+use super::write_set::Pending;
+use crate::access::Bounds;
+use crate::access::hash::Hashing;
+use crate::txn::catalog::{Comparator, TreeRef};
+use crate::txn::ranges;
+
+/// So many records are kept in a sorted vector, which takes a fraction of what a tree of them does to make,
+/// to go through and to drop.
+const FEW: usize = 32;
+
+/// The pending records of one tree that are in memory, in its order.
+#[derive(Debug)]
+pub(super) enum Recent {
+    /// In the order of bytes, at most [`FEW`].
+    Few(Vec<(Short, Pending)>),
+    /// In the order of bytes.
+    Bytes(BTreeMap<Short, Pending>),
+    /// In the order of hashes, each kept with its key.
+    Hashed(Arc<Comparator>, Hashing, BTreeMap<(u64, Short), Pending>),
+    /// In a user's order: a sorted vector.
+    Custom(Arc<Comparator>, Vec<(Short, Pending)>),
+}
+
+impl Recent {
+    pub(super) fn new(tree: &TreeRef) -> Recent {
+        match &tree.comparator {
+            None => Recent::Few(Vec::new()),
+            Some(comparator) => match &comparator.table {
+                Some(table) => Recent::Hashed(Arc::clone(comparator), table.hashing, BTreeMap::new()),
+                None => Recent::Custom(Arc::clone(comparator), Vec::new()),
+            },
+        }
+    }
+
+    /// None, in the same order.
+    pub(super) fn like(&self) -> Recent {
+        match self {
+            Recent::Few(_) | Recent::Bytes(_) => Recent::Few(Vec::new()),
+            Recent::Hashed(comparator, hashing, _) => {
+                Recent::Hashed(Arc::clone(comparator), *hashing, BTreeMap::new())
+            }
+            Recent::Custom(comparator, _) => Recent::Custom(Arc::clone(comparator), Vec::new()),
+        }
+    }
+
+    /// The order, if it is not that of bytes.
+    pub(super) fn order(&self) -> Option<&Comparator> {
+        match self {
+            Recent::Few(_) | Recent::Bytes(_) => None,
+            Recent::Hashed(comparator, ..) | Recent::Custom(comparator, _) => Some(comparator),
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        match self {
+            Recent::Bytes(map) => map.clear(),
+            Recent::Hashed(_, _, map) => map.clear(),
+            Recent::Few(records) | Recent::Custom(_, records) => records.clear(),
+        }
+    }
+
+    /// Those after a key; none: all.
+    pub(super) fn after(&self, after: Option<&[u8]>) -> Iter<'_> {
+        match (self, after) {
+            (_, None) => self.iter(),
+            (Recent::Few(records), Some(after)) => {
+                let from = records.partition_point(|(key, _)| **key <= *after);
+                Iter::Listed(records[from..].iter())
+            }
+            (Recent::Bytes(map), Some(after)) => {
+                Iter::Bytes(map.range::<[u8], _>((Bound::Excluded(after), Bound::Unbounded)))
+            }
+            (Recent::Hashed(_, hashing, map), Some(after)) => {
+                Iter::Hashed(map.range((Bound::Excluded(hashed(hashing, after)), Bound::Unbounded)))
+            }
+            (Recent::Custom(comparator, records), Some(after)) => {
+                let from = records.partition_point(|(key, _)| (comparator.compare)(key, after).is_le());
+                Iter::Listed(records[from..].iter())
+            }
+        }
+    }
+
+    fn place(
+        comparator: &Comparator,
+        records: &[(Short, Pending)],
+        key: &[u8],
+    ) -> std::result::Result<usize, usize> {
+        records.binary_search_by(|(have, _)| (comparator.compare)(have, key))
+    }
+
+    /// Where a key is among few, or belongs.
+    #[inline]
+    fn place_of_few(records: &[(Short, Pending)], key: &[u8]) -> std::result::Result<usize, usize> {
+        match records.last() {
+            // Keys often come in order.
+            Some((last, _)) if **last < *key => Err(records.len()),
+            _ => records.binary_search_by(|(have, _)| (**have).cmp(key)),
+        }
+    }
+
+    #[inline]
+    pub(super) fn get(&self, key: &[u8]) -> Option<&Pending> {
+        match self {
+            Recent::Few(records) => Self::place_of_few(records, key).ok().map(|at| &records[at].1),
+            Recent::Bytes(map) => map.get(key),
+            Recent::Hashed(_, hashing, map) => map.get(&hashed(hashing, key)),
+            Recent::Custom(comparator, records) => {
+                Self::place(comparator, records, key).ok().map(|at| &records[at].1)
+            }
+        }
+    }
+
+    pub(super) fn set(&mut self, key: &[u8], value: Pending) -> Option<Pending> {
+        match self {
+            Recent::Few(records) => match Self::place_of_few(records, key) {
+                Ok(at) => Some(std::mem::replace(&mut records[at].1, value)),
+                Err(at) if records.len() < FEW => {
+                    if records.capacity() == 0 {
+                        *records = Vec::with_capacity(4);
+                    }
+                    records.insert(at, (key.into(), value));
+                    None
+                }
+                Err(_) => {
+                    let mut map: BTreeMap<_, _> = std::mem::take(records).into_iter().collect();
+                    map.insert(key.into(), value);
+                    *self = Recent::Bytes(map);
+                    None
+                }
+            },
+            Recent::Bytes(map) => map.insert(key.into(), value),
+            Recent::Hashed(_, hashing, map) => map.insert(hashed(hashing, key), value),
+            Recent::Custom(comparator, records) => match Self::place(comparator, records, key) {
+                Ok(at) => Some(std::mem::replace(&mut records[at].1, value)),
+                Err(at) => {
+                    records.insert(at, (key.into(), value));
+                    None
+                }
+            },
+        }
+    }
+
+    pub(super) fn unset(&mut self, key: &[u8]) {
+        match self {
+            Recent::Few(records) => {
+                if let Ok(at) = Self::place_of_few(records, key) {
+                    records.remove(at);
+                }
+            }
+            Recent::Bytes(map) => {
+                map.remove(key);
+            }
+            Recent::Hashed(_, hashing, map) => {
+                map.remove(&hashed(hashing, key));
+            }
+            Recent::Custom(comparator, records) => {
+                if let Ok(at) = Self::place(comparator, records, key) {
+                    records.remove(at);
+                }
+            }
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Recent::Bytes(map) => map.len(),
+            Recent::Hashed(_, _, map) => map.len(),
+            Recent::Few(records) | Recent::Custom(_, records) => records.len(),
+        }
+    }
+
+    pub(super) fn iter(&self) -> Iter<'_> {
+        match self {
+            Recent::Bytes(map) => Iter::Bytes(map.range::<[u8], _>(..)),
+            Recent::Hashed(_, _, map) => Iter::Hashed(map.range(..)),
+            Recent::Few(records) | Recent::Custom(_, records) => Iter::Listed(records.iter()),
+        }
+    }
+
+    /// The first record within the bounds (`forward`), or the last.
+    pub(super) fn edge(
+        &self,
+        lower: Bound<&[u8]>,
+        upper: Bound<&[u8]>,
+        forward: bool,
+    ) -> Option<(&[u8], &Pending)> {
+        match self {
+            Recent::Bytes(map) => {
+                if ranges::is_empty((lower, upper), |a, b| a.cmp(b)) {
+                    return None;
+                }
+                let mut range = map.range::<[u8], _>((lower, upper));
+                let found = if forward { range.next() } else { range.next_back() };
+                found.map(|(key, value)| (&**key, value))
+            }
+            Recent::Hashed(_, hashing, map) => {
+                if ranges::is_empty((lower, upper), |a, b| hashing.compare(a, b)) {
+                    return None;
+                }
+                let place = |bound: Bound<&[u8]>| bound.map(|key| hashed(hashing, key));
+                let mut range = map.range((place(lower), place(upper)));
+                let found = if forward { range.next() } else { range.next_back() };
+                found.map(|((_, key), value)| (&**key, value))
+            }
+            Recent::Few(records) => edge_of(records, (lower, upper), forward, |a, b| a.cmp(b)),
+            Recent::Custom(comparator, records) => {
+                edge_of(records, (lower, upper), forward, |a, b| (comparator.compare)(a, b))
+            }
+        }
+    }
+}
+
+/// The first of sorted records within the bounds (`forward`), or the last.
+fn edge_of<'a>(
+    records: &'a [(Short, Pending)],
+    (lower, upper): Bounds<'_>,
+    forward: bool,
+    compare: impl Fn(&[u8], &[u8]) -> Ordering,
+) -> Option<(&'a [u8], &'a Pending)> {
+    let from = records.partition_point(|(key, _)| match lower {
+        Bound::Unbounded => false,
+        Bound::Included(bound) => compare(key, bound).is_lt(),
+        Bound::Excluded(bound) => compare(key, bound).is_le(),
+    });
+    let to = records.partition_point(|(key, _)| match upper {
+        Bound::Unbounded => true,
+        Bound::Included(bound) => compare(key, bound).is_le(),
+        Bound::Excluded(bound) => compare(key, bound).is_lt(),
+    });
+    let found = if from >= to { None } else { records.get(if forward { from } else { to - 1 }) };
+    found.map(|(key, value)| (&**key, value))
+}
+
+/// A key with its hash.
+fn hashed(hashing: &Hashing, key: &[u8]) -> (u64, Short) {
+    (hashing.hash(key), key.into())
+}
+
+/// Records in memory, in order.
+pub(crate) enum Iter<'a> {
+    Bytes(btree_map::Range<'a, Short, Pending>),
+    Hashed(btree_map::Range<'a, (u64, Short), Pending>),
+    Listed(slice::Iter<'a, (Short, Pending)>),
+}
+
+impl<'a> Iterator for Iter<'a> {
+    type Item = (&'a [u8], &'a Pending);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        match self {
+            Iter::Listed(records) => records.next().map(|(key, value)| (&**key, value)),
+            Iter::Bytes(records) => records.next().map(|(key, value)| (&**key, value)),
+            Iter::Hashed(records) => records.next().map(|((_, key), value)| (&**key, value)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::txn::catalog;
+
+    /// Few records, as many as are kept in a vector, and more.
+    #[test]
+    fn records_are_found_and_in_order_however_many() {
+        let tree = catalog::catalog_tree();
+        for count in [1, 2, FEW - 1, FEW, FEW + 1, 3 * FEW] {
+            // Up, down, and from the middle on.
+            for step in [1, count - 1, count / 2 * 2 + 1] {
+                let (mut recent, mut model) = (Recent::new(&tree), BTreeMap::new());
+                for n in 0..count {
+                    let key = (n * step % count) as u16;
+                    let value = (!n.is_multiple_of(3)).then(|| vec![n as u8; n]);
+                    let pending = || value.as_deref().map(Short::from);
+                    let before = recent.set(&key.to_be_bytes(), pending());
+                    let had = model.insert(key, value.clone());
+                    assert_eq!(before.map(|before| before.as_deref().map(<[u8]>::to_vec)), had);
+                }
+                for key in (0..count as u16).filter(|key| key % 5 == 2) {
+                    recent.unset(&key.to_be_bytes());
+                    model.remove(&key);
+                }
+                assert_eq!(recent.len(), model.len());
+                let alike = |(key, value): (&[u8], &Pending), (have, is): (&u16, &Option<Vec<u8>>)| {
+                    key == have.to_be_bytes() && value.as_deref() == is.as_deref()
+                };
+                assert!(recent.iter().zip(&model).all(|(one, other)| alike(one, other)));
+                for key in 0..=count as u16 {
+                    let bytes = key.to_be_bytes();
+                    let found = recent.get(&bytes).map(|found| found.as_deref().map(<[u8]>::to_vec));
+                    assert_eq!(found.as_ref(), model.get(&key));
+                    assert_eq!(recent.after(Some(&bytes)).count(), model.range(key + 1..).count());
+                    let first = recent.edge(Bound::Included(&bytes), Bound::Unbounded, true);
+                    let last = recent.edge(Bound::Unbounded, Bound::Excluded(&bytes), false);
+                    let same = |one: Option<_>, other: Option<_>| match (one, other) {
+                        (None, None) => true,
+                        (Some(one), Some(other)) => alike(one, other),
+                        _ => false,
+                    };
+                    assert!(same(first, model.range(key..).next()));
+                    assert!(same(last, model.range(..key).next_back()));
+                }
+            }
+        }
+    }
+}
