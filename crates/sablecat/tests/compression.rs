@@ -358,6 +358,82 @@ fn a_full_disk_locks_nobody_out_although_blocks_need_space() {
     }
 }
 
+/// A disk that stays full, whatever is given back to it, through one life after another, ended in order or by
+/// a kill: records that are compressed, or cannot be, have come to blocks of others before. Nobody is locked
+/// out, and each life removes some.
+fn live_on_a_full_disk(seed: u32) -> Result<(), String> {
+    let mut dice = noise(seed, 256).into_iter();
+    let mut pick = |below: u32| {
+        let (high, low) = (dice.next().unwrap(), dice.next().unwrap());
+        ((u32::from(high) << 8 | u32::from(low)) * below) >> 16
+    };
+    let page_size = [8192, 16384, 32768, 32768, 65536][pick(5) as usize];
+    let how = [Compression::None, Compression::Lz4, Compression::zstd()][pick(3) as usize];
+    let mut disk = Arc::new(SimDisk::new(1));
+    let mut model = Model::new();
+    let open = |disk: &Arc<SimDisk>| builder(disk).page_size(page_size).compression(how).open("env");
+    let mut story = format!("seed {seed}, pages of {page_size}, {how}");
+    let remove = |env: &Env, numbers: Vec<u32>, model: &mut Model| {
+        let db = env.database("records").unwrap();
+        for n in numbers {
+            assert_eq!(db.remove(key(n)).map_err(|error| error.to_string())?, model.remove(&n).is_some());
+        }
+        Ok::<_, String>(())
+    };
+    let env = open(&disk).unwrap();
+    for _ in 0..2 + pick(4) {
+        let (from, count) = (pick(4) * 1000, 500 + pick(3000));
+        let numbers = from..from + count;
+        match pick(4) {
+            0 => put(&env, numbers.map(|n| (n, vec![n as u8; 1000])), &mut model),
+            1 | 2 => put(&env, numbers.map(|n| (n, noise(n, 1000))), &mut model),
+            _ => remove(&env, numbers.collect(), &mut model)?,
+        }
+        if pick(4) > 0 {
+            env.checkpoint().unwrap();
+        }
+    }
+    env.checkpoint().unwrap();
+    let (from, count) = (pick(4000), pick(30));
+    put(&env, (from..from + count).map(|n| (n, noise(n + 7, 1000))), &mut model);
+    let mut first = Some(env);
+    for (life, removed) in [0, 0, 0, 1, 1, 1, 10, 10, 1].into_iter().enumerate() {
+        let end = pick(4);
+        story += &format!("; life {life}: {removed} removed, end {end}");
+        let failed = |what: &str, error: String| format!("{story}: {what}: {error}");
+        let env = match first.take() {
+            Some(env) => env,
+            None => open(&disk).map_err(|error| failed("opening", error.to_string()))?,
+        };
+        check(&env, &model);
+        remove(&env, model.keys().copied().take(removed).collect(), &mut model)
+            .map_err(|error| failed("removing", error))?;
+        let done = match end {
+            0 => env.compact().map(drop),
+            1 => env.checkpoint().map(drop),
+            _ => Ok(()),
+        };
+        done.map_err(|error| failed("a checkpoint", error.to_string()))?;
+        if end == 3 {
+            env.sync().unwrap();
+            disk = Arc::new(disk.crash_as(Survival::Everything, 1));
+        } else {
+            env.close().map_err(|error| failed("closing", error.to_string()))?;
+        }
+        disk.fill_up();
+        assert_eq!(disk.free_bytes(Path::new("env")).unwrap(), 0);
+    }
+    disk.set_capacity(u64::MAX);
+    check(&open(&disk).unwrap(), &model);
+    Ok(())
+}
+
+#[test]
+fn a_full_disk_locks_nobody_out_through_many_lives() {
+    let failed: Vec<_> = (0..30).filter_map(|seed| live_on_a_full_disk(seed).err()).collect();
+    assert!(failed.is_empty(), "{} of 30: {}", failed.len(), failed.join("\n"));
+}
+
 /// A page that needs more than it had, when there is nothing at all to be had: an error that does no harm,
 /// and when there is room again it is as if nothing had been.
 #[test]
@@ -390,6 +466,31 @@ fn a_write_that_finds_no_space_can_be_made_later() {
     let env = open();
     assert_eq!(blocks(&env), before, "no block was lost");
     check(&env, &model);
+}
+
+/// As after a flush that failed: what was written there since is durable, that the file was longer is not.
+#[test]
+fn behind_what_counts_of_the_last_block_the_file_may_end() {
+    for how in KINDS {
+        let disk = Arc::new(SimDisk::new(1));
+        let mut model = Model::new();
+        let env = builder(&disk).page_size(16384).compression(how).open("env").unwrap();
+        put(&env, (0..500).map(|n| (n, text(n, 60))), &mut model);
+        env.close().unwrap();
+        let file = disk.open(Path::new(VOLUME), How::default()).unwrap();
+        let mut volume = vec![0; file.len().unwrap() as usize];
+        file.read_at(&mut volume, 0).unwrap();
+        let count = |at: usize| u32::from_le_bytes(volume[at + 12..at + 16].try_into().unwrap()) as usize;
+        let is_used = |at: &usize| volume[*at..*at + 16384].iter().any(|&byte| byte != 0);
+        let last = (131_072..volume.len()).step_by(16384).rfind(is_used).unwrap();
+        assert_eq!(&volume[last + 8..last + 12], b"spak");
+        file.set_len((last + count(last)) as u64).unwrap();
+        let env = builder(&disk).open("env").unwrap();
+        check(&env, &model);
+        put(&env, (500..1500).map(|n| (n, text(n, 60))), &mut model);
+        env.close().unwrap();
+        check(&builder(&disk).open("env").unwrap(), &model);
+    }
 }
 
 #[test]

@@ -292,3 +292,33 @@ fn a_sweep_costs_by_what_has_expired() -> Result<()> {
     assert!(few * 10 < many, "{few} looks at pages for 10 records, {many} for 1000");
     Ok(())
 }
+
+/// It is asked by the thread that keeps house, which has the log to flush and checkpoints to make.
+#[test]
+fn a_clock_that_panics_ends_no_housekeeping() -> Result<()> {
+    let (clock, is_broken) = (Clock::new(), Arc::new(AtomicBool::new(false)));
+    let (asked, broken) = (clock.clone(), Arc::clone(&is_broken));
+    let tell = move || {
+        assert!(!broken.load(Ordering::SeqCst), "a clock that is broken");
+        sablecat::Moment { ms: asked.now() }
+    };
+    let env = Env::builder()
+        .clock(tell)
+        .disk(Arc::new(SimDisk::new(1)) as _)
+        .flush_interval(Duration::from_millis(1))
+        .sweep_interval(Duration::ZERO)
+        .open("env")?;
+    let records = Expiring::open(&env, "records")?;
+    env.write(|txn| records.insert(txn, "a", "", ms(10)))?;
+    is_broken.store(true, Ordering::SeqCst);
+    thread::sleep(Duration::from_millis(200));
+    is_broken.store(false, Ordering::SeqCst);
+    clock.pass(10 + GRACE);
+    let begun = std::time::Instant::now();
+    while records.database().len()? > 0 {
+        assert!(begun.elapsed() < Duration::from_secs(20), "nobody sweeps");
+        thread::sleep(Duration::from_millis(1));
+    }
+    drop(records);
+    env.close()
+}

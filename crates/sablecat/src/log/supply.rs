@@ -37,6 +37,8 @@ use sablecat_os::clock;
 use sablecat_os::disk::{AlignedBuf, File, How};
 
 use super::archive::Archive;
+use super::flush::with_lane;
+use super::lane::Lane;
 use super::segment::{HEADER_BYTES, Name, Segments};
 use super::turn::{Caller, Held};
 use super::words::count;
@@ -432,7 +434,21 @@ impl Log {
         // Oldest first, so that a log of which a part is left lacks its beginning, and is not taken for a
         // shorter one.
         names.sort_unstable_by_key(|name| name.number_used());
-        names.into_iter().try_for_each(|name| segments.remove(name))
+        let removed = names.into_iter().try_for_each(|name| segments.remove(name));
+        // What is open keeps its space.
+        with_lane(files, Lane::reset);
+        removed
+    }
+
+    /// Cuts off what no record was written to of the segment in which the life before ended, if it is there.
+    ///
+    /// # Errors
+    /// `Io`: nothing is lost.
+    pub(crate) fn shorten_last(&self, end: Lsn) -> Result<()> {
+        let Some(files) = &self.files else { return Ok(()) };
+        let number = files.segments.number_of(end);
+        let is_there = files.segments.numbers()?.contains(&number);
+        if is_there { files.segments.cut(number, end) } else { Ok(()) }
     }
 
     /// Archives segments, given in ascending order. A life of which the end is known, from the life after it

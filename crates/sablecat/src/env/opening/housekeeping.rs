@@ -17,6 +17,7 @@
 //! A program that may not have threads calls [`Core::keep_house`] instead, now and then; its operations write
 //! dirty pages themselves.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, TryLockError, Weak};
 use std::thread::JoinHandle;
@@ -90,7 +91,15 @@ impl Keeper {
         let interval = core.config.flush_interval.max(Duration::from_millis(1));
         // What fails poisons the log, or is tried again by the commit that needs it: either way a committer
         // is told.
-        self.spawn("sablecat", core, &core.kernel.bell, interval, |core| drop(core.keep_house()))?;
+        self.spawn("sablecat", core, &core.kernel.bell, interval, |core| {
+            // A program's clock may panic, which has been said then. The next sweep asks it again; all else
+            // that is to be done is done meanwhile.
+            drop(
+                core.keep_house_and(|| {
+                    catch_unwind(AssertUnwindSafe(|| core.sweep_if_due())).unwrap_or(Ok(()))
+                }),
+            );
+        })?;
         // What could not be written is written by the operation that needs its frame, which is told what is
         // wrong.
         self.spawn("sablecat-clean", core, &core.kernel.pages.cleaner, CLEANER_SLEEP, |core| {
@@ -140,10 +149,14 @@ impl Core {
 
     /// Does what is due; nothing if another thread or process is at it.
     pub(crate) fn keep_house(&self) -> Result<()> {
+        self.keep_house_and(|| self.sweep_if_due())
+    }
+
+    fn keep_house_and(&self, sweep: impl FnOnce() -> Result<()>) -> Result<()> {
         let done = self.do_what_is_due();
         // Last: they commit, and nothing that is due waits for those whom a commit may wait for.
         self.kernel.free_pages_later();
-        if done? { self.sweep_if_due() } else { Ok(()) }
+        if done? { sweep() } else { Ok(()) }
     }
 
     /// Whether it was this process's to do.

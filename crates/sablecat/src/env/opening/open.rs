@@ -187,7 +187,12 @@ pub(super) fn assemble(
     if changed || core.kernel.log.keeps_records() {
         // So that the log before this life is not needed again, and the next recovery begins where this life
         // does.
-        core.checkpoint(false)?;
+        core.with_end_of_log(|| core.checkpoint(false).map(drop))?;
+        if core.recovery.recovered && core.shared.is_none() {
+            // Of what the log of that life took: who was killed again and again on a full disk would have
+            // nothing left.
+            core.kernel.pages.give_back_tail();
+        }
     }
     core.finish_drops()?;
     core.remove_names_left();
@@ -228,7 +233,7 @@ impl Core {
         if !log.keeps_records() || log.has_room(1) {
             return Ok(());
         }
-        self.checkpoint_and_remove_log()?;
+        self.with_end_of_log(|| self.checkpoint_and_remove_log())?;
         let seat = self.kernel.pages.participants.sit()?;
         let prepare = || log.prepare_next(txn::caller(&self.kernel.pages, seat.number()));
         // Whatever the reason, the next checkpoint must not say that there is a log where there is no
@@ -240,6 +245,18 @@ impl Core {
             }
             Err(error) if !log.has_room(1) => Err(error),
             _ => Ok(()),
+        }
+    }
+
+    /// Does something that writes to the volume what was recovered. If there is no space for it, what the
+    /// life before had taken for its log and not used yet is given up for it.
+    fn with_end_of_log(&self, write: impl Fn() -> Result<()>) -> Result<()> {
+        match write() {
+            Err(error) if error.is_full() && self.recovery.recovered => {
+                self.kernel.log.shorten_last(self.recovery.end)?;
+                write()
+            }
+            done => done,
         }
     }
 

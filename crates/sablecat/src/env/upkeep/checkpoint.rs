@@ -51,6 +51,8 @@ pub struct CompactReport {
 /// Rounds of compaction after which it ends although others keep changing pages: each has looked at all of
 /// them.
 const COMPACT_FRUITLESS_MAX: u32 = 2;
+/// Checkpoints that move pages for a reserve.
+const RESERVE_ROUNDS: u32 = 3;
 
 impl Upkeep {
     /// Writes a checkpoint and lets go of the log before it. Durable when it returns.
@@ -189,7 +191,22 @@ impl Upkeep {
         let last = self.checkpoint_as(&seat, true, Moving::Little)?;
         let given_up = self.kernel.log.give_up_files(last.lsn, caller(&self.kernel.pages, seat.number()));
         // After that: there may be room for the reserve now.
-        self.kernel.pages.give_back_tail();
+        if !self.kernel.pages.give_back_tail() && self.mode == Mode::Transactional {
+            self.make_reserve(&seat);
+        }
         given_up
+    }
+
+    /// On a full disk the reserve is made of what is free before the last block: pages go there, and what is
+    /// behind them is cut off; so many and no more, so that it does not take long. Best effort: the
+    /// checkpoint before stands.
+    fn make_reserve(&self, me: &pages::Participant) {
+        // What one frees the next can use.
+        for _ in 0..RESERVE_ROUNDS {
+            let moved = self.checkpoint_as(me, true, Moving::ForReserve).map_or(0, |report| report.moved);
+            if self.kernel.pages.give_back_tail() || moved == 0 {
+                break;
+            }
+        }
     }
 }

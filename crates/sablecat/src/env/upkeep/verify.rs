@@ -292,7 +292,7 @@ mod tests {
             assert!(pages.blocks().release(block));
             let problems = problems();
             assert!(problems.iter().any(|problem| problem.contains(&what)), "{problems:?}");
-            assert!(pages.blocks().of(block.volume()).mark(block.within()));
+            assert!(pages.blocks().of(block.volume()).take(block.within()).unwrap());
         }
         drop(hand);
         drop(seat);

@@ -297,10 +297,12 @@ impl BitSpace {
     }
 
     /// Takes this very number. True if it was free.
-    #[cfg(test)]
-    pub(crate) fn mark(&self, number: u64) -> bool {
+    ///
+    /// # Errors
+    /// As [`BitSpace::allocate_one`].
+    pub(crate) fn take(&self, number: u64) -> Result<bool> {
         assert!(number < self.capacity(), "numbers are checked against the capacity where they are read");
-        self.take_run(number, 1).expect("memory")
+        self.take_run(number, 1)
     }
 
     /// True if the number is in use.

@@ -14,7 +14,8 @@ use std::sync::atomic::Ordering;
 
 use super::Pool;
 use crate::error::{Error, ErrorKind, Result};
-use crate::pages::participants::Participant;
+use crate::pages::allocation::first_within;
+use crate::pages::participants::{Participant, hand};
 use crate::pages::volume::{Tail, Volume};
 use crate::region::{BlockWord, Counted, Held, WRITTEN_QUEUE};
 use crate::types::{BlockId, FrameId, PageId, SealedBlock};
@@ -52,7 +53,7 @@ impl<'a> Writes<'a> {
     /// # Errors
     /// Those of the volume; all are on no block then.
     pub(in crate::pages) fn write_out(&mut self, me: &Participant) -> Result<()> {
-        let written = self.write_as(|word| word)?;
+        let written = self.write_as(me, |word| word)?;
         me.slot().count(Counted::Swept, written.len() as u64);
         Ok(())
     }
@@ -67,15 +68,21 @@ impl<'a> Writes<'a> {
         held: &Held<'_>,
         me: &Participant,
     ) -> Result<Vec<(PageId, SealedBlock)>> {
-        let written = self.write_as(|word| if held.is_succeeded() { word } else { word.captured() })?;
+        let written = self.write_as(me, |word| if held.is_succeeded() { word } else { word.captured() })?;
         me.slot().count(Counted::Captured, written.len() as u64);
         if held.is_succeeded() { Err(Error::succeeded()) } else { Ok(written) }
     }
 
     /// Writes all, and ends the marks: the versions are on their blocks, with seals that are known from then
     /// on.
-    fn write_as(&mut self, known_as: impl Fn(BlockWord) -> BlockWord) -> Result<Vec<(PageId, SealedBlock)>> {
+    fn write_as(
+        &mut self,
+        me: &Participant,
+        known_as: impl Fn(BlockWord) -> BlockWord,
+    ) -> Result<Vec<(PageId, SealedBlock)>> {
         let pages = self.pages;
+        // For who has the environment alone: see `Pool::with_room`.
+        let _hand = pages.region.membership().is_none().then(|| me.in_hand());
         let Some(volume) = pages.volume.as_ref().filter(|_| !self.is_empty()) else { return Ok(Vec::new()) };
         pages.region.check_fence()?;
         // SAFETY: versions that are marked as being written are neither reclaimed nor evicted, and published
@@ -123,8 +130,9 @@ impl Drop for Writes<'_> {
 
 impl Pool {
     /// Writes to blocks. Of one that had a compressed page the space may have been given back, and on a full
-    /// disk there is none for what is to be there now; then the reserve is given up for it, bit by bit. Not
-    /// while others share the environment, who may be writing to the end of the file.
+    /// disk there is none for what is to be there now; then that of free blocks is given up for it, and the
+    /// reserve, bit by bit. Not while others share the environment, who may be writing to the end of the
+    /// file; otherwise the caller may have blocks in hand.
     ///
     /// # Errors
     /// Those of `write`.
@@ -133,19 +141,43 @@ impl Pool {
         volume: &Volume,
         mut write: impl FnMut() -> Result<T>,
     ) -> Result<T> {
+        let mut is_emptied = false;
         loop {
             let error = match write() {
                 Err(error) if error.kind() == ErrorKind::DiskFull && volume.may_have_holes() => error,
                 done => return done,
             };
             self.is_short.store(true, Ordering::Relaxed);
+            if self.region.membership().is_some() {
+                return Err(error);
+            }
+            if !is_emptied {
+                is_emptied = true;
+                self.empty_free(volume);
+                continue;
+            }
             let bytes = || volume.file_bytes().ok();
             let before = bytes();
-            let is_given_back = self.region.membership().is_none()
-                && volume.give_back_tail(&self.blocks, Tail::Half).is_ok()
-                && bytes() < before;
-            if !is_given_back {
+            if volume.give_back_tail(&self.blocks, Tail::Block).is_err() || bytes() >= before {
                 return Err(error);
+            }
+        }
+    }
+
+    /// Gives the file system what free blocks have kept of the space of what was in them, so that it does not
+    /// matter which of them is written next.
+    fn empty_free(&self, volume: &Volume) {
+        hand::assert_in_hand();
+        for one in self.blocks.volumes() {
+            let space = self.blocks.of(one);
+            for within in first_within(one, volume.block_size())..space.high_water() {
+                // Nobody else can have it meanwhile.
+                if !space.is_used(within) && space.take(within).is_ok_and(|taken| taken) {
+                    let block = BlockId::new(one, within);
+                    // Whether or not it can be done it is free.
+                    _ = volume.empty(block);
+                    self.blocks.release(block);
+                }
             }
         }
     }

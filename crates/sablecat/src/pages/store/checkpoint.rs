@@ -48,7 +48,7 @@ use crate::error::{Error, Result};
 use crate::pages::participants::Participant;
 use crate::pages::pool::rest::rest_of;
 use crate::pages::pool::writing::Writes;
-use crate::pages::volume::{Superblock, Tail, Volume};
+use crate::pages::volume::{Reserve, Superblock, Tail, Volume};
 use crate::region::{BlockWord, FrameState, Held};
 use crate::types::{BlockId, FrameId, Lsn, PageId, SealedBlock};
 
@@ -278,7 +278,7 @@ impl Store {
         if self.region.membership().is_none() {
             let _ = volume.give_back_tail(
                 &self.blocks,
-                if moving == Moving::Much { Tail::Little } else { Tail::Steps },
+                if moving.is_for_any_gain() { Tail::Little } else { Tail::Steps },
             );
         }
         let moving = (changed || self.is_moving()) && self.is_worth_moving(volume, moving);
@@ -286,9 +286,11 @@ impl Store {
     }
 
     /// Gives the free end of the file back, all but the reserve. For the last to write to the volume, whose
-    /// checkpoint stands whether or not this can be done.
-    pub(crate) fn give_back_tail(&self) {
-        let _ = self.volume.as_ref().map(|volume| volume.give_back_tail(&self.blocks, Tail::Reserve));
+    /// checkpoint stands whether or not this can be done. False if there is no space for the whole reserve.
+    pub(crate) fn give_back_tail(&self) -> bool {
+        let given_back =
+            self.volume.as_ref().map(|volume| volume.give_back_tail(&self.blocks, Tail::Reserve));
+        !matches!(given_back, Some(Ok(Reserve::Short)))
     }
 
     /// Gives back half of the reserve, for who needs it and is alone.

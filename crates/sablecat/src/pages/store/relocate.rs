@@ -78,15 +78,22 @@ pub(crate) enum Moving {
     Little,
     /// Much, and whatever it gains.
     Much,
+    /// Little, whatever it gains: for a reserve, where there is no other space for it.
+    ForReserve,
     /// What is enciphered with another key than the newest, wherever there is room.
     ToKey,
 }
 
 impl Moving {
+    /// Whether it moves whatever it gains, and may take something of the reserve for it.
+    pub(in crate::pages) fn is_for_any_gain(self) -> bool {
+        matches!(self, Moving::Much | Moving::ForReserve)
+    }
+
     /// Blocks that one checkpoint moves at most.
     fn blocks_max(self) -> usize {
         match self {
-            Moving::Little => 4096,
+            Moving::Little | Moving::ForReserve => 4096,
             Moving::Much | Moving::ToKey => 65536,
         }
     }
@@ -251,7 +258,7 @@ impl Store {
         let high = self.blocks.of(one).high_water();
         let free = high.saturating_sub(self.blocks.of(one).used_count());
         free > 0
-            && (moving == Moving::Much
+            && (moving.is_for_any_gain()
                 || 4 * free > high.saturating_sub(first_within(one, volume.block_size())))
     }
 
@@ -302,7 +309,7 @@ impl Store {
         let is_to_go = |block: BlockId| match moving {
             // Who needs what cannot be read will say so.
             Moving::ToKey => volume.key_of(block).is_ok_and(|key| key != newest),
-            Moving::Little | Moving::Much => block.within() >= bounds[block.volume()],
+            Moving::Little | Moving::Much | Moving::ForReserve => block.within() >= bounds[block.volume()],
         };
         let to = from.saturating_add(LEAVES_MAX * volume.leaf_span());
         let mut next = if to < self.page_ids.high_water() { to } else { 0 };
@@ -359,7 +366,7 @@ impl Store {
             // Of who was taken for dead they may be others' by now.
             self.region.check_fence()?;
             let write = || volume.write_blocks(&images);
-            let written = if moving == Moving::Much { self.with_room(volume, write) } else { write() };
+            let written = if moving.is_for_any_gain() { self.with_room(volume, write) } else { write() };
             let (good, bad): (Vec<_>, Vec<_>) =
                 copied.into_iter().partition(|(_, good)| *good && written.is_ok());
             self.give_up(&bad.into_iter().map(|(one, _)| one).collect::<Vec<_>>());

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 
-use sablecat_os::disk::{DIRECT_ALIGNMENT, Disk, File, How, may_pass};
+use sablecat_os::disk::{Disk, File, How, may_pass};
 
 use super::codec::Codec;
 use super::compression::Compression;
-use super::growth::{By, Growth, Tail};
+use super::growth::{By, Growth, Reserve, Tail};
 use super::packed::GRANULE;
 use super::scratch::Scratch;
 use crate::crypt::Keyring;
@@ -65,7 +65,7 @@ impl DataFile {
         read_only: bool,
     ) -> Result<DataFile> {
         let length = file.len().map_err(|e| Error::io("finding the size of", path, e))?;
-        let growth = Growth::new(length);
+        let growth = Growth::new(length, codec.block_size() as u64);
         Ok(DataFile {
             path: path.to_owned(),
             file,
@@ -211,6 +211,12 @@ impl DataFile {
             .read_at(buffer, at)
             .map_err(|e| Error::io(format!("reading block {place} of"), &self.path, e))?;
         if length != buffer.len() {
+            // What counts of a compressed block may be all that is there of the last one: the file was made
+            // longer before that was written, and where a flush fails nobody knows what is left of that.
+            if self.may_have_holes() && buffer.len() - length < self.codec.block_size() {
+                buffer[length..].fill(0);
+                return Ok(());
+            }
             let missing = place + (length / self.codec.block_size()) as u64;
             return Err(Error::corruption(format!(
                 "{}: block {missing} (byte {}) lies beyond the end of the file, which was cut short",
@@ -256,9 +262,8 @@ impl DataFile {
     }
 
     /// Gives the free end of the file back to the disk, but for what is to be kept of it.
-    pub(super) fn give_back_tail(&self, blocks: &BitSpace, tail: Tail) -> Result<()> {
-        let block = (self.codec.block_size() as u64).max(DIRECT_ALIGNMENT as u64);
-        self.growth.cut((&*self.file, &self.path), (tail, self.may_have_holes()), block, || {
+    pub(super) fn give_back_tail(&self, blocks: &BitSpace, tail: Tail) -> Result<Reserve> {
+        self.growth.cut((&*self.file, &self.path), (tail, self.may_have_holes()), || {
             let high = blocks.trim_high_water().max(first_within(self.volume, self.codec.block_size()));
             high * self.codec.block_size() as u64
         })

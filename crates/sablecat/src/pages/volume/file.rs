@@ -14,7 +14,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use sablecat_os::atomic::{Ordering, fence};
 use sablecat_os::disk::{Disk, File};
 
-use super::Tail;
 use super::batch::BlockBatch;
 use super::codec::Codec;
 use super::compression::Compression;
@@ -26,6 +25,7 @@ use super::orphans;
 use super::scan::{self, Found, InUse};
 use super::superblock::{self, Superblock};
 use super::watch::Watch;
+use super::{Reserve, Tail};
 use crate::crypt::Keyring;
 use crate::error::{Error, Result};
 use crate::pages::allocation::{BlockSpace, Bounds};
@@ -304,7 +304,13 @@ impl Volume {
     /// For each volume, the places that its file has.
     pub(super) fn blocks_there(&self) -> Result<Bounds> {
         let lengths = self.files.iter().map(DataFile::bytes).collect::<Result<Vec<_>>>()?;
-        Ok(Bounds::new(lengths.into_iter().map(|bytes| bytes / self.block_size() as u64)))
+        // Of the last block there may be no more than what counts (data_file.rs).
+        let block = self.block_size() as u64;
+        Ok(Bounds::new(
+            lengths.into_iter().zip(&self.files).map(|(bytes, file)| {
+                if file.may_have_holes() { bytes.div_ceil(block) } else { bytes / block }
+            }),
+        ))
     }
 
     /// Damage found and survived while opening, a sentence each: a copy of a superblock that was not
@@ -411,8 +417,8 @@ impl Volume {
         superblock::write(self.file(), self.path(), superblock, berth)
     }
 
-    /// Gives the free ends of the files back to their disks, where it is worth a call: when more than two
-    /// growth steps are free, or `all` is to go.
+    /// Gives the free ends of the files back to their disks, but for what is to be kept; and says whether
+    /// each has the reserve then that is to be there.
     ///
     /// Writers of this process are kept out while the highest block in use is looked up and the file cut, so
     /// a block allocated and written meanwhile is not lost. Other processes that write blocks have to be kept
@@ -420,11 +426,11 @@ impl Volume {
     ///
     /// # Errors
     /// Those of a file; it keeps its length then.
-    pub(crate) fn give_back_tail(&self, blocks: &BlockSpace, tail: Tail) -> Result<()> {
-        blocks
-            .volumes()
-            .zip(&self.files)
-            .try_for_each(|(volume, file)| file.give_back_tail(blocks.of(volume), tail))
+    pub(crate) fn give_back_tail(&self, blocks: &BlockSpace, tail: Tail) -> Result<Reserve> {
+        blocks.volumes().zip(&self.files).try_fold(Reserve::There, |so_far, (volume, file)| {
+            let one = file.give_back_tail(blocks.of(volume), tail)?;
+            Ok(if one == Reserve::Short { one } else { so_far })
+        })
     }
 
     /// The map leaf that covers a page: the first page it covers and where each of them is, by the generation

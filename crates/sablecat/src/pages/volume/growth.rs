@@ -4,9 +4,10 @@
 //! So the file is extended by a sixteenth of its size, at least 64 KiB and at most 64 MiB, before a block
 //! beyond its end is written: a small database stays small, a large one grows seldom.
 //!
-//! A file that is left has a *reserve* behind its last block, of a step and at most 1 MiB: so whoever opens
-//! it when the disk is full can delete something, write that to free blocks, and give back the rest. A part
-//! of the reserve is cut off if the log has no room otherwise.
+//! A file that is left has a *reserve* behind its last block, of a step, or of as many blocks as a checkpoint
+//! of a few changes writes, and at most 1 MiB: so whoever opens it when the disk is full can delete
+//! something, write that to free blocks, and give back the rest. A part of the reserve is cut off if the log
+//! has no room otherwise.
 //!
 //! Where pages are compressed a file has holes, and grows by some: by as much, of which only so much at the
 //! end as is kept for a reserve is space. Making a hole where there is none yet takes ten times as long as
@@ -16,7 +17,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, TryLockError};
 
-use sablecat_os::disk::File;
+use sablecat_os::disk::{DIRECT_ALIGNMENT, File};
 
 use crate::error::{Error, Result, is_full};
 
@@ -27,6 +28,9 @@ const STEP_MAX: u64 = 64 << 20;
 const ROUND: u64 = 64 << 10;
 /// Bytes of a closed file behind its last block, at most.
 const RESERVE_MAX: u64 = 1 << 20;
+/// Blocks of a reserve at least: two records' leaves with what leads to them, the map's blocks, and as many
+/// again for who cannot use those that a checkpoint before has freed.
+const RESERVE_BLOCKS: u64 = 12;
 /// How much of the end of a file is made where there is no room for more.
 const ENDING: u64 = 4096;
 /// What the log gets of it at most.
@@ -35,14 +39,16 @@ const GIVEN_UP_MAX: u64 = 64 << 10;
 /// How much of a file's free end stays.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Tail {
-    /// What it grows by in two steps, so that it is not cut and made longer all the time.
+    /// What it grows by in two steps, and the reserve, so that it is not cut and made longer all the time.
     Steps,
     /// The reserve, as far as it is there.
     Little,
     /// The reserve, which is made if there is room for it: the file is about to be left.
     Reserve,
-    /// Half of it, or more: somebody needs the room.
+    /// Half of it, or more: the log needs the room.
     Half,
+    /// All but a block: some other block needs the room.
+    Block,
 }
 
 /// What a file is made longer by.
@@ -63,6 +69,18 @@ pub(super) struct Growth {
     changing: Mutex<()>,
     /// Held shared by writers, exclusively while the file is cut.
     cutting: RwLock<()>,
+    /// Bytes of a block.
+    block: u64,
+}
+
+/// Whether a file has the reserve that it is to be left with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub(crate) enum Reserve {
+    /// It has, or none was asked for.
+    There,
+    /// There is no space for all of it, as far as could be told.
+    Short,
 }
 
 /// While it lives, the file is not cut.
@@ -73,9 +91,15 @@ pub(super) struct Room<'g> {
 }
 
 impl Growth {
-    /// Starts with a file of `length` bytes.
-    pub(super) fn new(length: u64) -> Growth {
-        Growth { extent: AtomicU64::new(length), changing: Mutex::new(()), cutting: RwLock::new(()) }
+    /// Starts with a file of `length` bytes, and blocks of `block`.
+    pub(super) fn new(length: u64, block: u64) -> Growth {
+        let (extent, changing, cutting) = (AtomicU64::new(length), Mutex::new(()), RwLock::new(()));
+        Growth { extent, changing, cutting, block }
+    }
+
+    /// Bytes behind the last block of a closed file.
+    fn reserve(&self, end: u64) -> u64 {
+        step(end).max(RESERVE_BLOCKS * self.block).min(RESERVE_MAX)
     }
 
     /// Makes room for bytes below `end`, which stays until they are written and the guard dropped. Where
@@ -114,7 +138,7 @@ impl Growth {
         // Of which as much is made of space.
         let made = match by {
             By::Space => target - length,
-            By::Holes => reserve(target).min(target - length),
+            By::Holes => self.reserve(target).min(target - length),
         };
         let reached = match (file.preallocate(target - made, made), by) {
             (Ok(()), _) => target,
@@ -138,30 +162,37 @@ impl Growth {
         &self,
         (file, path): (&dyn File, &Path),
         (tail, may_have_holes): (Tail, bool),
-        block: u64,
         end: impl FnOnce() -> u64,
-    ) -> Result<()> {
+    ) -> Result<Reserve> {
         let _alone = self.cutting.write().unwrap_or_else(PoisonError::into_inner);
         let used = end();
         let length = length(file, path)?;
+        let block = self.block.max(DIRECT_ALIGNMENT as u64);
+        let reserved = (used + self.reserve(used)).next_multiple_of(ROUND);
         let (end, beyond) = match tail {
-            Tail::Steps => (used.next_multiple_of(ROUND), 2 * step(used)),
-            Tail::Little | Tail::Reserve => ((used + reserve(used)).next_multiple_of(ROUND), 0),
+            Tail::Steps => (reserved, (2 * step(used)).saturating_sub(self.reserve(used))),
+            Tail::Little | Tail::Reserve => (reserved, 0),
             Tail::Half => {
-                ((length - (length.saturating_sub(used) / 2).min(GIVEN_UP_MAX)).next_multiple_of(block), 0)
+                let given_up = (length.saturating_sub(used) / 2).min(GIVEN_UP_MAX);
+                ((length - given_up).next_multiple_of(block), 0)
             }
+            Tail::Block => (length.saturating_sub(block).max(used).next_multiple_of(block), 0),
         };
+        let mut reserve = Reserve::There;
         if may_have_holes && tail == Tail::Reserve && length < end {
             // As below.
-            if fill_holes(file, used, end) {
+            let filled = fill_holes(file, used, end);
+            if filled.is_some() {
                 self.extent.store(end, Ordering::Relaxed);
             }
-            return Ok(());
+            return Ok(if filled == Some(end - used) { Reserve::There } else { Reserve::Short });
         }
         if length < end && tail == Tail::Reserve {
             // Best effort: without room for it the environment is as good as ever until the disk is full.
-            if file.preallocate(length, end - length).is_ok() {
-                self.extent.store(end, Ordering::Relaxed);
+            let made = make_space(file, length, end, block);
+            self.extent.store(length + made, Ordering::Relaxed);
+            if made < end - length {
+                reserve = Reserve::Short;
             }
         } else if length.saturating_sub(end) > beyond {
             // Before the call, so that a failure that cut the file all the same does no harm.
@@ -169,15 +200,18 @@ impl Growth {
             file.set_len(end).map_err(|e| Error::io("shortening", path, e))?;
         }
         if may_have_holes && matches!(tail, Tail::Little | Tail::Reserve) && used < end.min(length) {
-            _ = fill_holes(file, used, end.min(length));
+            let end = end.min(length);
+            if fill_holes(file, used, end) != Some(end - used) {
+                reserve = Reserve::Short;
+            }
         }
-        Ok(())
+        Ok(reserve)
     }
 }
 
 /// Has as much of a range be made of space as there is room for, from its end on: that is where it is given
-/// up again. Best effort, as with any reserve: whether there was room for any of it.
-fn fill_holes(file: &dyn File, from: u64, to: u64) -> bool {
+/// up again. Best effort, as with any reserve: how much of it there was room for, if any.
+fn fill_holes(file: &dyn File, from: u64, to: u64) -> Option<u64> {
     let (end, mut to, mut piece) = (to, to, to.saturating_sub(from));
     while from < to {
         let some = piece.min(to - from);
@@ -189,16 +223,26 @@ fn fill_holes(file: &dyn File, from: u64, to: u64) -> bool {
             Err(_) => break,
         }
     }
-    to < end
+    (to < end).then_some(end - to)
+}
+
+/// Makes a file longer by as many blocks of space as there is room for: by how much. Best effort: any other
+/// error ends it.
+fn make_space(file: &dyn File, from: u64, to: u64, block: u64) -> u64 {
+    let (mut made, mut piece) = (0, to - from);
+    while made < to - from {
+        let some = piece.min(to - from - made);
+        match file.preallocate(from + made, some) {
+            Ok(()) => made += some,
+            Err(error) if is_full(&error) && piece > block => piece = (piece / 2).next_multiple_of(block),
+            Err(_) => break,
+        }
+    }
+    made
 }
 
 fn length(file: &dyn File, path: &Path) -> Result<u64> {
     file.len().map_err(|e| Error::io("finding the size of", path, e))
-}
-
-/// Bytes behind the last block of a closed file.
-fn reserve(end: u64) -> u64 {
-    step(end).min(RESERVE_MAX)
 }
 
 fn step(length: u64) -> u64 {

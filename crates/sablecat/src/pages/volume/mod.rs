@@ -70,7 +70,7 @@ pub(crate) use codec::{CHECKSUM_BYTES, Codec, compare as compare_block};
 pub(crate) use codec::{open_compressed, seal as seal_block};
 pub use compression::Compression;
 pub(crate) use file::Volume;
-pub(crate) use growth::Tail;
+pub(crate) use growth::{Reserve, Tail};
 pub(crate) use keeping::Epoch;
 pub use keeping::Journal;
 pub use placement::Place;
