@@ -205,7 +205,7 @@ fn a_private_opening_cut_short_brings_no_old_region_back() {
         let left = place.killed("cut-left");
         let mut opener = Command::new(std::env::current_exe().expect("a program"));
         opener
-            .args(["--exact", "opener", "--ignored"])
+            .args(["--exact", "opener", "--ignored", "--nocapture"])
             .env(OPENED, &left.base)
             .env(CALLS, calls.to_string())
             .stdout(Stdio::null());

@@ -190,7 +190,10 @@ fn locks_end_with_the_process_that_is_killed() {
     let env = open(&path);
     let held = env.database("held").expect("created");
     let mut command = Command::new(std::env::current_exe().expect("this"));
-    command.args(["--exact", "holder", "--ignored"]).env(DIRECTORY, &path).stdout(Stdio::null());
+    command
+        .args(["--exact", "holder", "--ignored", "--nocapture"])
+        .env(DIRECTORY, &path)
+        .stdout(Stdio::null());
     let mut child = Holder(command.spawn().expect("started"));
     env.write_when_within(PATIENCE, |txn| txn.get(&held, "all")).expect("read").expect("it has it");
     let mut locker = env.locker().expect("made");

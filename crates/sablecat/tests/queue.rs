@@ -563,7 +563,10 @@ struct Worker(Child);
 impl Worker {
     fn start(path: &Path) -> Worker {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "worker", "--ignored"]).env(DIRECTORY, path).stdout(Stdio::null());
+        command
+            .args(["--exact", "worker", "--ignored", "--nocapture"])
+            .env(DIRECTORY, path)
+            .stdout(Stdio::null());
         Worker(command.spawn().unwrap())
     }
 }
@@ -637,7 +640,10 @@ fn what_a_killed_process_had_in_hand_is_there_for_who_waits() {
     let (jobs, held) = (queue(&env), env.database("held").unwrap());
     (1..=3).for_each(|n| _ = jobs.append_one(record(n)).unwrap());
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "holder", "--ignored"]).env(DIRECTORY, &path).stdout(Stdio::null());
+    command
+        .args(["--exact", "holder", "--ignored", "--nocapture"])
+        .env(DIRECTORY, &path)
+        .stdout(Stdio::null());
     let mut child = Worker(command.spawn().unwrap());
     env.write_when_within(PATIENCE, |txn| txn.get(&held, "all")).unwrap().expect("it holds them");
     assert_eq!(jobs.consume_one().unwrap(), None);

@@ -189,7 +189,10 @@ struct Worker(Child);
 impl Worker {
     fn start(path: &Path) -> Worker {
         let mut command = Command::new(std::env::current_exe().expect("a program"));
-        command.args(["--exact", "worker", "--ignored"]).env(DIRECTORY, path).stdout(Stdio::null());
+        command
+            .args(["--exact", "worker", "--ignored", "--nocapture"])
+            .env(DIRECTORY, path)
+            .stdout(Stdio::null());
         Worker(command.spawn().expect("started"))
     }
 }

@@ -64,7 +64,9 @@ impl Transaction<'_> {
             reads.absorb(&empty);
         }
         let (kernel, me) = (self.kernel, &*self.seat);
-        let mut watch = match reads.watch(kernel, at, me) {
+        // A database that is removed between two looks has no page left in the second.
+        let watched = reads.watch(kernel, at, me).map_err(|error| kernel.explain(error, reads.trees(), me));
+        let mut watch = match watched {
             // It has changed, or may have.
             Err(error) if error.is_retryable() => return Ok(true),
             watch => watch?,
