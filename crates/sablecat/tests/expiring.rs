@@ -16,17 +16,9 @@ use sablecat::{
 };
 use sablecat_os::sim::SimDisk;
 use support::clock::{BEGIN, Clock, ISOLATIONS, METHODS, at, ms};
-
-/// Numbers that look like chance.
-struct Dice(u64);
+use support::dice::Dice;
 
 impl Dice {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 31).wrapping_mul(0xd6e8_feb8_6659_fd93);
-        (mixed ^ mixed >> 32) % end
-    }
-
     /// One of some keys, of which some are too long for a page.
     fn key(&mut self) -> Vec<u8> {
         let n = self.below(40) as u8;

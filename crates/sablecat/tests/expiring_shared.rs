@@ -9,7 +9,6 @@
 mod support;
 
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -17,23 +16,13 @@ use sablecat::{
     Database, Durability, Env, ErrorKind, Expiring, Isolation, Lifetime, Method, Result, TxnOptions,
 };
 use support::Place;
+use support::dice::Dice;
+use support::worker::{DIRECTORY, Worker};
 
-const DIRECTORY: &str = "SABLECAT_TEST_DIR";
 /// Long for anything that is to happen.
 const PATIENCE: Duration = Duration::from_secs(600);
 const KEYS: u64 = 60;
 const ISOLATIONS: [Isolation; 3] = [Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable];
-
-/// Numbers that look like chance.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 31).wrapping_mul(0xd6e8_feb8_6659_fd93);
-        (mixed ^ mixed >> 32) % end
-    }
-}
 
 fn open_shared(path: &Path) -> Env {
     Env::builder()
@@ -138,26 +127,6 @@ fn worker() {
     }
 }
 
-struct Worker(Child);
-
-impl Worker {
-    fn start(path: &Path) -> Worker {
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command
-            .args(["--exact", "worker", "--ignored", "--nocapture"])
-            .env(DIRECTORY, path)
-            .stdout(Stdio::null());
-        Worker(command.spawn().unwrap())
-    }
-}
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        self.0.wait().unwrap();
-    }
-}
-
 #[test]
 fn nothing_is_lost_between_processes_that_set_touch_and_sweep_and_are_killed() {
     let place = Place::new("expiring-processes");
@@ -177,13 +146,12 @@ fn nothing_is_lost_between_processes_that_set_touch_and_sweep_and_are_killed() {
         thread::sleep(Duration::from_micros(work.dice.below(30_000)));
         work.check();
         let victim = work.dice.below(workers.len() as u64) as usize;
-        let ended = workers[victim].0.try_wait().unwrap();
-        assert_eq!(ended.map(|status| status.success()), None, "it has failed");
+        workers[victim].assert_works();
         workers[victim] = Worker::start(&path);
     }
     stop.insert("now", "").unwrap();
     for worker in &mut workers {
-        assert!(worker.0.wait().unwrap().success(), "a worker has failed");
+        worker.assert_ends();
     }
     work.check();
     let swept: Result<u64> = env.sweep();

@@ -9,7 +9,6 @@
 mod support;
 
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -19,8 +18,9 @@ use sablecat::{
 };
 use sablecat_os::check::signal;
 use support::Place;
+use support::dice::Dice;
+use support::worker::{DIRECTORY, Worker};
 
-const DIRECTORY: &str = "SABLECAT_TEST_DIR";
 /// Long for anything that is to happen.
 const PATIENCE: Duration = Duration::from_secs(600);
 /// Records that are there all the time, so that it takes a while to make an index of them.
@@ -28,17 +28,6 @@ const RECORDS: u64 = 2000;
 const ISOLATIONS: [Isolation; 3] = [Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable];
 /// The databases whose indices come and go.
 const PRIMARIES: [&str; 5] = ["records", "table", "queue", "lines", "loaded"];
-
-/// Numbers that look like chance.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 31).wrapping_mul(0xd6e8_feb8_6659_fd93);
-        (mixed ^ mixed >> 32) % end
-    }
-}
 
 fn open_shared(path: &Path) -> Env {
     Env::builder()
@@ -194,26 +183,6 @@ fn worker() {
     }
 }
 
-struct Worker(Child);
-
-impl Worker {
-    fn start(path: &Path) -> Worker {
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command
-            .args(["--exact", "worker", "--ignored", "--nocapture"])
-            .env(DIRECTORY, path)
-            .stdout(Stdio::null());
-        Worker(command.spawn().unwrap())
-    }
-}
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        self.0.wait().unwrap();
-    }
-}
-
 /// All indices that there are agree with what they are of, and references lead somewhere.
 fn sound(env: &Env) -> usize {
     let read = env.snapshot().unwrap();
@@ -273,17 +242,13 @@ fn processes_make_indices_while_others_write_and_some_are_killed() {
             env.checkpoint().unwrap();
             signal::go_on(workers[victim].0.id()).unwrap();
         } else {
-            assert_eq!(
-                workers[victim].0.try_wait().unwrap().map(|status| status.success()),
-                None,
-                "it has failed"
-            );
+            workers[victim].assert_works();
             workers[victim] = Worker::start(&path);
         }
     }
     stop.insert("now", "").unwrap();
     for worker in &mut workers {
-        assert!(worker.0.wait().unwrap().success(), "a worker has failed");
+        worker.assert_ends();
     }
     seen += sound(&env);
     assert!(seen > usize::try_from(kills).unwrap(), "{seen} indices were looked at");

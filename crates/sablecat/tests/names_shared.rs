@@ -13,7 +13,6 @@ mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -23,8 +22,9 @@ use sablecat::{
 };
 use sablecat_os::check::signal;
 use support::Place;
+use support::dice::Dice;
+use support::worker::{DIRECTORY, Worker};
 
-const DIRECTORY: &str = "SABLECAT_TEST_DIR";
 /// Long for anything that is to happen.
 const PATIENCE: Duration = Duration::from_secs(600);
 const ISOLATIONS: [Isolation; 3] = [Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable];
@@ -39,21 +39,6 @@ const SCRAPS: [&str; 3] = ["scrap 0", "scrap 1", "scrap 2"];
 
 /// A key and its value.
 type Record = (Vec<u8>, Vec<u8>);
-
-/// Numbers that look like chance.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 31).wrapping_mul(0xd6e8_feb8_6659_fd93);
-        (mixed ^ mixed >> 32) % end
-    }
-
-    fn of<T: Copy>(&mut self, some: &[T]) -> T {
-        some[self.below(some.len() as u64) as usize]
-    }
-}
 
 fn open_shared(path: &Path) -> Env {
     Env::builder()
@@ -364,26 +349,6 @@ fn worker() {
     }
 }
 
-struct Worker(Child);
-
-impl Worker {
-    fn start(path: &Path) -> Worker {
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command
-            .args(["--exact", "worker", "--ignored", "--nocapture"])
-            .env(DIRECTORY, path)
-            .stdout(Stdio::null());
-        Worker(command.spawn().unwrap())
-    }
-}
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        self.0.wait().unwrap();
-    }
-}
-
 /// Looks at a state until one is to be had for long enough.
 fn looked(env: &Env) {
     loop {
@@ -453,14 +418,13 @@ fn processes_make_load_and_exchange_databases_while_some_are_killed_or_stopped()
             looked(&env);
             signal::go_on(workers[victim].0.id()).unwrap();
         } else {
-            let ended = workers[victim].0.try_wait().unwrap();
-            assert_eq!(ended.map(|status| status.success()), None, "it has failed");
+            workers[victim].assert_works();
             workers[victim] = Worker::start(&path);
         }
     }
     stop.insert("now", "").unwrap();
     for worker in &mut workers {
-        assert!(worker.0.wait().unwrap().success(), "a worker has failed");
+        worker.assert_ends();
     }
     looked(&env);
     assert_eq!(env.verify(&mut |_| {}).unwrap().problems, [""; 0]);

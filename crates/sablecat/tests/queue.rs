@@ -9,7 +9,6 @@ mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -18,25 +17,15 @@ use std::time::Duration;
 use sablecat::{Durability, Env, ErrorKind, Isolation, Queue, Txn, TxnOptions};
 use sablecat_os::sim::SimDisk;
 use support::Place;
+use support::dice::Dice;
+use support::worker::{DIRECTORY, Worker};
 
-const DIRECTORY: &str = "SABLECAT_TEST_DIR";
 /// Long for anything that is to happen.
 const PATIENCE: Duration = Duration::from_secs(600);
 /// Short, for what is not to happen.
 const MOMENT: Duration = Duration::from_millis(30);
 
 const ISOLATIONS: [Isolation; 3] = [Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable];
-
-/// Numbers that look like chance.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 31).wrapping_mul(0xd6e8_feb8_6659_fd93);
-        (mixed ^ mixed >> 32) % end
-    }
-}
 
 fn at(isolation: Isolation) -> TxnOptions {
     TxnOptions::new().isolation(isolation)
@@ -558,26 +547,6 @@ fn worker() {
     });
 }
 
-struct Worker(Child);
-
-impl Worker {
-    fn start(path: &Path) -> Worker {
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command
-            .args(["--exact", "worker", "--ignored", "--nocapture"])
-            .env(DIRECTORY, path)
-            .stdout(Stdio::null());
-        Worker(command.spawn().unwrap())
-    }
-}
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        self.0.wait().unwrap();
-    }
-}
-
 #[test]
 fn processes_append_and_consume_some_are_killed_and_nothing_is_lost_or_twice() {
     let place = Place::new("queue-processes");
@@ -601,7 +570,7 @@ fn processes_append_and_consume_some_are_killed_and_nothing_is_lost_or_twice() {
     }
     stop.insert("now", "").unwrap();
     for worker in &mut workers {
-        assert!(worker.0.wait().unwrap().success(), "a worker has failed");
+        worker.assert_ends();
     }
     while let Some((number, job)) = jobs.consume_one().unwrap() {
         assert!(done.insert_new(job, record(number)).unwrap(), "{number} was consumed twice");
@@ -639,12 +608,7 @@ fn what_a_killed_process_had_in_hand_is_there_for_who_waits() {
     let env = open_shared(&path);
     let (jobs, held) = (queue(&env), env.database("held").unwrap());
     (1..=3).for_each(|n| _ = jobs.append_one(record(n)).unwrap());
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command
-        .args(["--exact", "holder", "--ignored", "--nocapture"])
-        .env(DIRECTORY, &path)
-        .stdout(Stdio::null());
-    let mut child = Worker(command.spawn().unwrap());
+    let mut child = Worker::start_as("holder", &path);
     env.write_when_within(PATIENCE, |txn| txn.get(&held, "all")).unwrap().expect("it holds them");
     assert_eq!(jobs.consume_one().unwrap(), None);
     thread::scope(|scope| {

@@ -3,6 +3,8 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 pub(crate) mod clock;
+pub(crate) mod dice;
+pub(crate) mod worker;
 
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};
