@@ -16,7 +16,6 @@ use sablecat::{
     Database, Durability, Env, Error, ErrorKind, Index, IndexOptions, Isolation, Method, Numbered, OnRemove,
     Queue, Result, Txn, TxnOptions,
 };
-use sablecat_os::check::signal;
 use support::Place;
 use support::dice::Dice;
 use support::worker::{DIRECTORY, Worker};
@@ -236,11 +235,10 @@ fn processes_make_indices_while_others_write_and_some_are_killed() {
         seen += sound(&env);
         let victim = work.dice.below(workers.len() as u64) as usize;
         if work.dice.below(3) == 0 {
-            signal::stop(workers[victim].0.id()).unwrap();
-            // Others go on, but for the pages that it has latched just then.
-            unless(&[], aside.insert("key", "value"));
-            env.checkpoint().unwrap();
-            signal::go_on(workers[victim].0.id()).unwrap();
+            workers[victim].stopped_beside(&env, || {
+                unless(&[], aside.insert("key", "value"));
+                env.checkpoint().unwrap();
+            });
         } else {
             workers[victim].assert_works();
             workers[victim] = Worker::start(&path);

@@ -20,7 +20,6 @@ use sablecat::{
     Changes, Database, Durability, Env, ErrorKind, Follower, Isolation, Method, Numbered, Queue, ReadTxn,
     Result, Txn, TxnOptions,
 };
-use sablecat_os::check::signal;
 use support::Place;
 use support::dice::Dice;
 use support::worker::{DIRECTORY, Worker};
@@ -411,12 +410,11 @@ fn processes_make_load_and_exchange_databases_while_some_are_killed_or_stopped()
         follow(&mut changes, &follower);
         let victim = work.dice.below(workers.len() as u64) as usize;
         if work.dice.below(3) == 0 {
-            signal::stop(workers[victim].0.id()).unwrap();
-            // Others go on, but for the pages that it has latched just then.
-            unless(&[], aside.insert("key", "value"));
-            env.checkpoint().unwrap();
-            looked(&env);
-            signal::go_on(workers[victim].0.id()).unwrap();
+            workers[victim].stopped_beside(&env, || {
+                unless(&[], aside.insert("key", "value"));
+                env.checkpoint().unwrap();
+                looked(&env);
+            });
         } else {
             workers[victim].assert_works();
             workers[victim] = Worker::start(&path);

@@ -4,6 +4,10 @@
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use sablecat::Env;
+use sablecat_os::check::signal;
+use sablecat_os::liveness;
+
 /// The variable that says where the environment is.
 pub(crate) const DIRECTORY: &str = "SABLECAT_TEST_DIR";
 
@@ -29,6 +33,33 @@ impl Worker {
     pub(crate) fn assert_works(&mut self) {
         let ended = self.0.try_wait().expect("asked");
         assert_eq!(ended.map(|status| status.success()), None, "it has failed");
+    }
+
+    /// Stops it, does `work`, which others get through but for the pages that it has latched, and lets it go
+    /// on. Does nothing if it was stopped in the commit role before its commit point: there it holds up every
+    /// commit.
+    pub(crate) fn stopped_beside(&self, env: &Env, work: impl FnOnce()) {
+        let pid = self.0.id();
+        signal::stop(pid).expect("stopped");
+        while !self.threads().all(liveness::is_stopped) {
+            std::thread::yield_now();
+        }
+        let holds_up = |process: &sablecat::Process| {
+            let is_before = |p: &sablecat::Participant| p.roles.contains(&"commit") && !p.committing;
+            process.pid == pid && process.participants.iter().any(is_before)
+        };
+        if !env.processes().iter().any(holds_up) {
+            work();
+        }
+        signal::go_on(pid).expect("continued");
+    }
+
+    /// Each stops when it comes to see the signal.
+    fn threads(&self) -> impl Iterator<Item = u32> {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.0.id())).expect("a process");
+        tasks.map(|task| {
+            task.expect("a thread").file_name().to_str().and_then(|n| n.parse().ok()).expect("a number")
+        })
     }
 
     /// It ends by itself, and has not failed.
