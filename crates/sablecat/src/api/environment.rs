@@ -106,6 +106,15 @@ impl State for Env {
         };
         look(Seen(&EnvTxn::begin(self.core(), options)?))
     }
+
+    fn with_one<T>(&self, mut look: impl FnMut(Seen<'_>) -> Result<T>) -> Result<T> {
+        loop {
+            match self.with(&mut look) {
+                Err(error) if error.kind() == ErrorKind::SnapshotTooOld => {}
+                seen => return seen,
+            }
+        }
+    }
 }
 
 /// Each call sees the newest committed state; a range has a snapshot of its own.

@@ -28,6 +28,7 @@ impl Kept {
 }
 
 /// A chain being loaded. What is to be in the root is kept until all else is there.
+#[derive(Clone)]
 pub(crate) struct Load<'t> {
     tree: Tree<'t>,
     page_size: usize,
