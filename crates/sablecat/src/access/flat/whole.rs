@@ -13,6 +13,7 @@ use crate::pages::header;
 use crate::types::{PageId, TreeId};
 
 /// A value as it is kept until its page is full.
+#[derive(Clone)]
 enum Kept {
     Inline(Vec<u8>),
     Long(PageId, u64),
