@@ -1,12 +1,13 @@
 //! Transactions that change far more than the cache holds, through the public interface.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use sablecat::{Builder, Durability, Env, Isolation, Method};
+use sablecat::{Builder, Durability, Env, ErrorKind, Isolation, Method};
 use sablecat_os::check::between::{Between, Call, Judge, Verdict};
 use sablecat_os::sim::{SimDisk, Survival};
 
@@ -186,6 +187,80 @@ fn a_power_failure_in_the_middle_leaves_all_or_nothing() {
         }
     }
     assert!(none > 0 && all > 0, "{none} {all}");
+}
+
+/// Has one call of the disk fail.
+#[derive(Clone, Debug)]
+struct FailsOnce {
+    /// So many are made before.
+    left: Arc<AtomicI64>,
+    with: io::ErrorKind,
+}
+
+impl Judge for FailsOnce {
+    fn judge(&self, _: Call) -> Verdict {
+        if self.left.fetch_sub(1, Ordering::SeqCst) == 0 {
+            return Verdict::Fail(self.with.into());
+        }
+        Verdict::Make
+    }
+}
+
+#[test]
+fn a_call_that_fails_once_leaves_all_or_nothing_and_the_next_transaction_works() {
+    let [before, after] = before_and_after();
+    let run = |n: i64, with: io::ErrorKind| {
+        let disk = SimDisk::new(1);
+        drop(filled(&disk));
+        let judge = FailsOnce { left: Arc::new(AtomicI64::new(i64::MAX)), with };
+        let open = || tiny(&disk).disk(Arc::new(Between::new(disk.clone(), judge.clone()))).open(DIRECTORY);
+        let env = open().expect("opened");
+        judge.left.store(n, Ordering::SeqCst);
+        let done = change(&env);
+        let made = n - judge.left.swap(i64::MAX, Ordering::SeqCst);
+        if let Err(error) = &done {
+            use ErrorKind::{DiskFull, Io, NotDurable, Poisoned};
+            let text = error.to_string();
+            assert!(
+                matches!(error.kind(), DiskFull | Io | NotDurable | Poisoned) && text.contains('/'),
+                "{n} {with}: {:?}: {text}",
+                error.kind()
+            );
+        }
+        let is_poisoned = env.database("a").and_then(|a| a.insert(key(0), "")).is_err();
+        let env = if is_poisoned {
+            drop(env);
+            open().expect("opened once nothing fails")
+        } else {
+            env.database("a")
+                .and_then(|a| a.insert(key(0), [if done.is_ok() { 1 } else { 0 }; 120]))
+                .expect("set");
+            env
+        };
+        if done.is_err() {
+            change(&env).unwrap_or_else(|error| panic!("{n} {with}: the next fails: {error}"));
+        }
+        let found = contents(&env);
+        assert!(found == after || is_poisoned && found == before, "{n} {with}");
+        assert_sound(&env);
+        let given_back = env.compact().expect("compacted");
+        assert_eq!(
+            (given_back.pages_freed, given_back.page_numbers_freed, given_back.blocks_freed),
+            (0, 0, 0),
+            "{n} {with}: {done:?}"
+        );
+        assert_sound(&env);
+        (made, is_poisoned)
+    };
+    let (calls, _) = run(i64::MAX - 1, io::ErrorKind::Other);
+    let parts = std::env::var("SABLECAT_TEST_CALLS").map_or(12, |parts| parts.parse().expect("a number"));
+    let mut poisoned = 0;
+    for part in 0..parts {
+        for with in [io::ErrorKind::StorageFull, io::ErrorKind::Other] {
+            poisoned += u32::from(run(calls * part / parts, with).1);
+        }
+    }
+    assert!(poisoned < parts as u32, "{poisoned} of {parts}");
 }
 
 /// Readers before, beside and after.
