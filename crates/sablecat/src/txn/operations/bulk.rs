@@ -172,8 +172,8 @@ impl<'a> Loading<'a> {
         let mut changes = self.changes();
         let records = load.finish(&mut changes)?;
         // The tree's shape is held, but a commit that needs one leaf alone may have found the root, which was
-        // a leaf until now.
-        if !changes.read_old(self.tree.root, |root| self.tree.tree().is_as_made(root)).unwrap_or(false) {
+        // a leaf until now. Who has loaded nothing may have left it alone.
+        if !changes.read_old(self.tree.root, |root| self.tree.tree().is_as_made(root)).unwrap_or(true) {
             return Err(filled());
         }
         let (tree, me, is_published) = (self.tree, self.me, !self.published.is_empty());
