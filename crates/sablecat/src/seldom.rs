@@ -5,8 +5,8 @@
 
 use std::mem::ManuallyDrop;
 
-/// Something that is made when it is first needed. Until then it takes a word, and dropping it is a test: what
-/// the compiler makes to drop a box is a call.
+/// Something that is made when it is first needed. Until then it takes a word, and dropping it is a test:
+/// what the compiler makes to drop a box is a call.
 #[derive(Debug)]
 pub(crate) struct Seldom<T>(ManuallyDrop<Option<Box<T>>>);
 

@@ -27,7 +27,7 @@ pub(super) enum Recent {
     /// In the order of hashes, each kept with its key.
     Hashed(Box<Hashed>),
     /// In a user's order: a sorted vector.
-    Custom(Box<(Arc<Comparator>, Vec<(Short, Pending)>)>),
+    Custom(Box<Custom>),
 }
 
 /// Pending records in the order of hashes.
@@ -36,6 +36,13 @@ pub(super) struct Hashed {
     comparator: Arc<Comparator>,
     hashing: Hashing,
     map: BTreeMap<(u64, Short), Pending>,
+}
+
+/// Pending records in a user's order.
+#[derive(Debug)]
+pub(super) struct Custom {
+    comparator: Arc<Comparator>,
+    records: Vec<(Short, Pending)>,
 }
 
 impl Recent {
@@ -54,7 +61,7 @@ impl Recent {
         match self {
             Recent::Few(_) | Recent::Bytes(_) => Recent::Few(Vec::new()),
             Recent::Hashed(of) => Recent::hashed(&of.comparator, of.hashing),
-            Recent::Custom(of) => Recent::custom(&of.0),
+            Recent::Custom(of) => Recent::custom(&of.comparator),
         }
     }
 
@@ -64,7 +71,7 @@ impl Recent {
     }
 
     fn custom(comparator: &Arc<Comparator>) -> Recent {
-        Recent::Custom(Box::new((Arc::clone(comparator), Vec::new())))
+        Recent::Custom(Box::new(Custom { comparator: Arc::clone(comparator), records: Vec::new() }))
     }
 
     /// The order, if it is not that of bytes.
@@ -72,7 +79,7 @@ impl Recent {
         match self {
             Recent::Few(_) | Recent::Bytes(_) => None,
             Recent::Hashed(of) => Some(&of.comparator),
-            Recent::Custom(of) => Some(&of.0),
+            Recent::Custom(of) => Some(&of.comparator),
         }
     }
 
@@ -81,7 +88,7 @@ impl Recent {
             Recent::Bytes(map) => map.clear(),
             Recent::Hashed(of) => of.map.clear(),
             Recent::Few(records) => records.clear(),
-            Recent::Custom(of) => of.1.clear(),
+            Recent::Custom(of) => of.records.clear(),
         }
     }
 
@@ -100,7 +107,7 @@ impl Recent {
                 Iter::Hashed(of.map.range((Bound::Excluded(of.key(after)), Bound::Unbounded)))
             }
             (Recent::Custom(of), Some(after)) => {
-                let (comparator, records) = &**of;
+                let Custom { comparator, records } = &**of;
                 let from = records.partition_point(|(key, _)| (comparator.compare)(key, after).is_le());
                 Iter::Listed(records[from..].iter())
             }
@@ -132,7 +139,7 @@ impl Recent {
             Recent::Bytes(map) => map.get(key),
             Recent::Hashed(of) => of.map.get(&of.key(key)),
             Recent::Custom(of) => {
-                let (comparator, records) = &**of;
+                let Custom { comparator, records } = &**of;
                 Self::place(comparator, records, key).ok().map(|at| &records[at].1)
             }
         }
@@ -159,7 +166,7 @@ impl Recent {
             Recent::Bytes(map) => map.insert(key.into(), value),
             Recent::Hashed(of) => of.map.insert(of.key(key), value),
             Recent::Custom(of) => {
-                let (comparator, records) = &mut **of;
+                let Custom { comparator, records } = &mut **of;
                 match Self::place(comparator, records, key) {
                     Ok(at) => Some(std::mem::replace(&mut records[at].1, value)),
                     Err(at) => {
@@ -185,7 +192,7 @@ impl Recent {
                 of.map.remove(&of.key(key));
             }
             Recent::Custom(of) => {
-                let (comparator, records) = &mut **of;
+                let Custom { comparator, records } = &mut **of;
                 if let Ok(at) = Self::place(comparator, records, key) {
                     records.remove(at);
                 }
@@ -198,7 +205,7 @@ impl Recent {
             Recent::Bytes(map) => map.len(),
             Recent::Hashed(of) => of.map.len(),
             Recent::Few(records) => records.len(),
-            Recent::Custom(of) => of.1.len(),
+            Recent::Custom(of) => of.records.len(),
         }
     }
 
@@ -207,7 +214,7 @@ impl Recent {
             Recent::Bytes(map) => Iter::Bytes(map.range::<[u8], _>(..)),
             Recent::Hashed(of) => Iter::Hashed(of.map.range(..)),
             Recent::Few(records) => Iter::Listed(records.iter()),
-            Recent::Custom(of) => Iter::Listed(of.1.iter()),
+            Recent::Custom(of) => Iter::Listed(of.records.iter()),
         }
     }
 
@@ -238,7 +245,7 @@ impl Recent {
             }
             Recent::Few(records) => edge_of(records, (lower, upper), forward, |a, b| a.cmp(b)),
             Recent::Custom(of) => {
-                let (comparator, records) = &**of;
+                let Custom { comparator, records } = &**of;
                 edge_of(records, (lower, upper), forward, |a, b| (comparator.compare)(a, b))
             }
         }
