@@ -546,37 +546,6 @@ fn an_index_of_much_is_made_in_one_transaction() {
     sound(&index);
 }
 
-#[test]
-fn verifying_an_index_finds_where_it_disagrees() {
-    let disk = SimDisk::new(1);
-    let open = |from: usize| {
-        let builder = Env::builder().disk(Arc::new(disk.clone())).background(false);
-        builder
-            .extractor("part", move |_, value, keys| keys.push(&value[from..]))
-            .open("env")
-            .expect("opened")
-    };
-    for unique in [false, true] {
-        let name = format!("by part {unique}");
-        let env = open(0);
-        let records = env.database(&name).expect("made");
-        let index = env
-            .index(&format!("{name} index"), &records, IndexOptions::new("part").unique(unique))
-            .expect("made");
-        records.insert_batch([("1", "ab"), ("2", "cd")]).expect("inserted");
-        assert_eq!(index.verify(&env).expect("read"), [""; 0]);
-        drop((records, index));
-        env.close().expect("closed");
-        // An extractor that says something else than it did.
-        let env = open(1);
-        let index = Index::existing(&env, &format!("{name} index")).expect("read").expect("there");
-        let problems = index.verify(&env).expect("read");
-        assert_eq!(problems.len(), 4, "{problems:?}");
-        drop(index);
-        env.close().expect("closed");
-    }
-}
-
 /// A copy has the index, what follows the origin's log keeps it, and neither needs the extractor.
 #[test]
 fn copies_and_followers_have_indices() {

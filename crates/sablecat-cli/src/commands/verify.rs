@@ -56,6 +56,7 @@ pub(crate) fn run(Arguments { place, reading }: &Arguments) -> Result<Outcome, F
             "pages": report.pages,
             "pages_unreachable": report.pages_unreachable,
             "order_not_checked": report.order_not_checked,
+            "indices_not_compared": report.indices_not_compared,
             "not_known": report.not_known,
             "epochs": report.epochs,
         }))?;
@@ -66,6 +67,11 @@ pub(crate) fn run(Arguments { place, reading }: &Arguments) -> Result<Outcome, F
         for name in &report.order_not_checked {
             output::line(&format!(
                 "database {name:?}: order not checked, since it is by a comparator that only its program has"
+            ))?;
+        }
+        for name in &report.indices_not_compared {
+            output::line(&format!(
+                "index {name:?}: its entries lead to records; not checked whether each record has its entries, since the extractor is one that only its program has"
             ))?;
         }
         for name in &report.not_known {

@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::database::StoreHandle;
+use super::index::verify_indices;
 use super::read::reading;
 use super::read::sealed::{Seen, State};
 use super::write::{goes_singly, remove_each, writing};
@@ -411,7 +412,11 @@ impl DataStore {
     /// # Errors
     /// Those that prevent checking.
     pub fn verify(&self, progress: &mut dyn FnMut(Progress)) -> Result<VerifyReport> {
-        self.core.verify(progress)
+        let mut report = self.core.verify(progress)?;
+        if report.problems.is_empty() {
+            verify_indices(self, &mut report)?;
+        }
+        Ok(report)
     }
 
     /// Numbers about the environment.

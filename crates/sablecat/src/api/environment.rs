@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use sablecat_os::clock;
 
+use super::index::verify_indices;
 use super::read::sealed::{Seen, State};
 use super::within::{Doing, Within};
 use super::{Builder, Changes, ChangesOptions, Database, KeyRange, Read, ReadTxn, Stats, Txn, TxnOptions};
@@ -625,13 +626,18 @@ impl Env {
         self.core().counters()
     }
 
-    /// Checks every invariant of pages, trees, map and catalog, at one snapshot, while others work. Reads
-    /// everything.
+    /// Checks every invariant of pages, trees, map and catalog, at one snapshot, while others work; then, if
+    /// nothing is wrong with these, whether indices agree with what they are of, at another, as
+    /// [`Index::verify`](super::Index::verify) does if their extractors are there. Reads everything.
     ///
     /// # Errors
     /// Those that prevent checking; what is found wrong is in the report.
     pub fn verify(&self, progress: &mut dyn FnMut(Progress)) -> Result<VerifyReport> {
-        self.core().verify(progress)
+        let mut report = self.core().verify(progress)?;
+        if report.problems.is_empty() {
+            verify_indices(self, &mut report)?;
+        }
+        Ok(report)
     }
 
     /// What opening the environment found and did.

@@ -23,6 +23,7 @@ pub use cursor::IndexCursor;
 pub use found::{Found, FoundKeys};
 pub use join::Join;
 pub use options::IndexOptions;
+pub(in crate::api) use verifying::verify_indices;
 
 use std::fmt;
 use std::ops::ControlFlow;

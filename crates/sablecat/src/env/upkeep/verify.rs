@@ -41,11 +41,21 @@ pub struct VerifyReport {
     /// Databases whose comparator was not given to the builder: their pages were checked, and the order of
     /// their records was not.
     pub order_not_checked: Vec<String>,
+    /// Indices whose extractor was not given to the builder: that each entry leads to a record was checked,
+    /// and not that each record has the entries that it should.
+    pub indices_not_compared: Vec<String>,
     /// Databases arranged in a way that this version of the library does not know. They were not looked at;
     /// nor were pages that nothing leads to, which may be theirs.
     pub not_known: Vec<String>,
     /// Retained epochs looked at.
     pub epochs: u64,
+}
+
+impl VerifyReport {
+    /// What is wrong with a database.
+    pub(crate) fn note(&mut self, name: &str, problems: Vec<String>) {
+        self.problems.extend(problems.into_iter().map(|why| format!("database {name:?}: {why}")));
+    }
 }
 
 /// An order for which any is right: whatever checks compare, what should be lower stands first. Nothing can
