@@ -97,6 +97,8 @@ impl Losses {
 }
 
 impl State for Env {
+    const HAS_MANY: bool = true;
+
     fn with<T>(&self, look: impl FnOnce(Seen<'_>) -> Result<T>) -> Result<T> {
         let patience = self.core().config.lock_timeout;
         let options = Options {
@@ -106,15 +108,6 @@ impl State for Env {
             patience,
         };
         look(Seen(&EnvTxn::begin(self.core(), options)?))
-    }
-
-    fn with_one<T>(&self, mut look: impl FnMut(Seen<'_>) -> Result<T>) -> Result<T> {
-        loop {
-            match self.with(&mut look) {
-                Err(error) if error.kind() == ErrorKind::SnapshotTooOld => {}
-                seen => return seen,
-            }
-        }
     }
 }
 

@@ -6,7 +6,7 @@ use super::database::Kind;
 use super::{Database, KeyRange, Range};
 use crate::access::Scan;
 use crate::env::EnvTxn;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::txn::TreeRef;
 
 /// A record: key and value.
@@ -291,10 +291,12 @@ fn at_one<S: Read + ?Sized, T>(
     db: &Database<S::Of>,
     mut look: impl FnMut(&EnvTxn<'_>, &TreeRef) -> Result<T>,
 ) -> Result<T> {
-    state.with_one(|Seen(txn)| {
-        let tree = txn.tree(db.named_in(txn.core())?)?;
-        look(txn, tree)
-    })
+    loop {
+        match within(state, db, &mut look) {
+            Err(error) if S::HAS_MANY && error.kind() == ErrorKind::SnapshotTooOld => {}
+            seen => return seen,
+        }
+    }
 }
 
 pub(super) mod sealed {
@@ -313,28 +315,22 @@ pub(super) mod sealed {
 
     /// What has a state.
     pub trait State {
+        /// Each look may be at another.
+        const HAS_MANY: bool = false;
+
         /// Looks at it.
         fn with<T>(&self, look: impl FnOnce(Seen<'_>) -> Result<T>) -> Result<T>;
-
-        /// Looks at it, or, of what has many, at one that is not given up meanwhile.
-        #[inline]
-        fn with_one<T>(&self, look: impl FnMut(Seen<'_>) -> Result<T>) -> Result<T> {
-            self.with(look)
-        }
     }
 }
 
 use sealed::Seen;
 
 impl<S: sealed::State> sealed::State for &S {
+    const HAS_MANY: bool = S::HAS_MANY;
+
     #[inline]
     fn with<T>(&self, look: impl FnOnce(Seen<'_>) -> Result<T>) -> Result<T> {
         (**self).with(look)
-    }
-
-    #[inline]
-    fn with_one<T>(&self, look: impl FnMut(Seen<'_>) -> Result<T>) -> Result<T> {
-        (**self).with_one(look)
     }
 }
 
