@@ -53,6 +53,7 @@ pub mod shared;
 pub mod step;
 pub mod steps;
 pub mod store;
+pub mod stored;
 pub mod storm;
 pub mod walk;
 

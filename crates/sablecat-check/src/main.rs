@@ -14,13 +14,14 @@ use sablecat_check::course::Course;
 use sablecat_check::steps::failing::{self, Failing};
 use sablecat_check::steps::{self, OPERATIONS, Operation, Steps, Why};
 use sablecat_check::storm::{self, Storm};
-use sablecat_check::{method, seeds};
+use sablecat_check::{method, seeds, stored};
 
 const USAGE: &str =
     "usage: sablecat-check <model|crash|crash-calls|backward|backward-calls|backward-times|store|faults|crash-shared|faults-shared|faults-mending|damage|lies|histories|operator|fuzz <pages|log|superblock>> [--seeds N] [--from S]
        sablecat-check steps [--operation NAME] [--every N] [--from K] [--after STEP] [--kills N] [--by instructions|calls] [--stop] [--journal] [--minutes N]
        sablecat-check calls [--operation NAME] [--every N] [--from K] [--after N] [--on] [--journal] [--minutes N] [--tell]
        sablecat-check storm [--processes N] [--commits N] [--cache BYTES] [--seed S] [--faults PER_MILLION] [--aim any|housekeeping|reaping|checkpoint|commit|serial]
+       and with any of the last three: --compression lz4, --encryption
        and with any of them: --method btree|flat";
 
 fn main() -> ExitCode {
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
         eprintln!("{USAGE}");
         return ExitCode::from(2);
     }
+    stored::take_from(&mut words);
     match words.first().map(String::as_str) {
         Some("storm") => run_storm(&words[1..]),
         Some("storm-worker") => run_worker(&words),
@@ -36,6 +38,11 @@ fn main() -> ExitCode {
         Some("steps-worker") => run_worker_of_steps(&words[1..], steps::work),
         Some("calls") => run_failing(&words[1..]),
         Some("calls-worker") => run_worker_of_steps(&words[1..], failing::work),
+        // The others have that among their settings.
+        _ if stored::is_chosen() => {
+            eprintln!("{USAGE}");
+            ExitCode::from(2)
+        }
         _ => run_seeds(words.into_iter()),
     }
 }

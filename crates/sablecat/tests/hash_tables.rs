@@ -169,3 +169,16 @@ fn a_crash_loses_nothing_that_was_promised() {
     let report = env.verify(&mut |_| {}).unwrap();
     assert_eq!((report.problems, report.pages_unreachable, report.pages), (vec![], 0, 1), "the catalog");
 }
+
+#[test]
+fn a_bulk_load_of_no_records_is_one() {
+    let env = Env::in_memory().expect("made");
+    for method in [Method::Btree, Method::Hash, Method::Counted] {
+        let database = env.database_as(&format!("{method:?}"), method).expect("made");
+        let none = || std::iter::empty::<(&str, &str)>();
+        assert_eq!(database.bulk_load(none()).expect("loaded"), 0);
+        assert!(database.is_empty().expect("read"));
+        assert_eq!(database.bulk_load([("key", "value")]).expect("loaded"), 1);
+        assert_eq!(database.bulk_load(none()).expect_err("not empty").kind(), ErrorKind::Invalid);
+    }
+}

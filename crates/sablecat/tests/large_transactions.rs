@@ -1,10 +1,14 @@
 //! Transactions that change far more than the cache holds, through the public interface.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
 
-use sablecat::{Builder, Durability, Env, Isolation, Method};
+use sablecat::{Builder, Durability, Env, ErrorKind, Isolation, Method};
+use sablecat_os::check::between::{Between, Call, Judge, Verdict};
 use sablecat_os::sim::{SimDisk, Survival};
 
 const DIRECTORY: &str = "/env";
@@ -185,6 +189,80 @@ fn a_power_failure_in_the_middle_leaves_all_or_nothing() {
     assert!(none > 0 && all > 0, "{none} {all}");
 }
 
+/// Has one call of the disk fail.
+#[derive(Clone, Debug)]
+struct FailsOnce {
+    /// So many are made before.
+    left: Arc<AtomicI64>,
+    with: io::ErrorKind,
+}
+
+impl Judge for FailsOnce {
+    fn judge(&self, _: Call) -> Verdict {
+        if self.left.fetch_sub(1, Ordering::SeqCst) == 0 {
+            return Verdict::Fail(self.with.into());
+        }
+        Verdict::Make
+    }
+}
+
+#[test]
+fn a_call_that_fails_once_leaves_all_or_nothing_and_the_next_transaction_works() {
+    let [before, after] = before_and_after();
+    let run = |n: i64, with: io::ErrorKind| {
+        let disk = SimDisk::new(1);
+        drop(filled(&disk));
+        let judge = FailsOnce { left: Arc::new(AtomicI64::new(i64::MAX)), with };
+        let open = || tiny(&disk).disk(Arc::new(Between::new(disk.clone(), judge.clone()))).open(DIRECTORY);
+        let env = open().expect("opened");
+        judge.left.store(n, Ordering::SeqCst);
+        let done = change(&env);
+        let made = n - judge.left.swap(i64::MAX, Ordering::SeqCst);
+        if let Err(error) = &done {
+            use ErrorKind::{DiskFull, Io, NotDurable, Poisoned};
+            let text = error.to_string();
+            assert!(
+                matches!(error.kind(), DiskFull | Io | NotDurable | Poisoned) && text.contains('/'),
+                "{n} {with}: {:?}: {text}",
+                error.kind()
+            );
+        }
+        let is_poisoned = env.database("a").and_then(|a| a.insert(key(0), "")).is_err();
+        let env = if is_poisoned {
+            drop(env);
+            open().expect("opened once nothing fails")
+        } else {
+            env.database("a")
+                .and_then(|a| a.insert(key(0), [if done.is_ok() { 1 } else { 0 }; 120]))
+                .expect("set");
+            env
+        };
+        if done.is_err() {
+            change(&env).unwrap_or_else(|error| panic!("{n} {with}: the next fails: {error}"));
+        }
+        let found = contents(&env);
+        assert!(found == after || is_poisoned && found == before, "{n} {with}");
+        assert_sound(&env);
+        let given_back = env.compact().expect("compacted");
+        assert_eq!(
+            (given_back.pages_freed, given_back.page_numbers_freed, given_back.blocks_freed),
+            (0, 0, 0),
+            "{n} {with}: {done:?}"
+        );
+        assert_sound(&env);
+        (made, is_poisoned)
+    };
+    let (calls, _) = run(i64::MAX - 1, io::ErrorKind::Other);
+    let parts = std::env::var("SABLECAT_TEST_CALLS").map_or(12, |parts| parts.parse().expect("a number"));
+    let mut poisoned = 0;
+    for part in 0..parts {
+        for with in [io::ErrorKind::StorageFull, io::ErrorKind::Other] {
+            poisoned += u32::from(run(calls * part / parts, with).1);
+        }
+    }
+    assert!(poisoned < parts as u32, "{poisoned} of {parts}");
+}
+
 /// Readers before, beside and after.
 #[test]
 fn readers_see_what_was_before_until_they_begin_anew() {
@@ -208,6 +286,69 @@ fn readers_see_what_was_before_until_they_begin_anew() {
 }
 
 /// What is given up leaves nothing; savepoints and one's own changes are as ever.
+/// Holds up one of the writes of a thread called [`SLOW`] until it is told to let it be made.
+#[derive(Clone, Debug, Default)]
+struct HoldsUp {
+    /// So many are made before.
+    left: Arc<AtomicU64>,
+    is_held: Arc<AtomicBool>,
+    goes_on: Arc<AtomicBool>,
+}
+
+const SLOW: &str = "slow";
+
+impl Judge for HoldsUp {
+    fn judge(&self, call: Call) -> Verdict {
+        let is_slow = call == Call::Write && thread::current().name() == Some(SLOW);
+        if is_slow && self.left.fetch_sub(1, Ordering::SeqCst) == 0 {
+            self.is_held.store(true, Ordering::SeqCst);
+            while !self.goes_on.load(Ordering::SeqCst) {
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+        Verdict::Make
+    }
+}
+
+/// Until a checkpoint has come to them, the pages of a load cannot leave the cache.
+#[test]
+fn a_bulk_load_larger_than_the_cache_waits_for_a_checkpoint_that_takes_long() {
+    let record = |n: u32| (key(n).to_vec(), vec![n as u8; if n.is_multiple_of(50) { 2000 } else { 100 }]);
+    for method in [Method::Btree, Method::Hash, Method::Counted] {
+        let (disk, holds_up) = (SimDisk::new(1), HoldsUp::default());
+        // The first is the log's.
+        holds_up.left.store(1, Ordering::SeqCst);
+        let between = Between::new(disk.clone(), holds_up.clone());
+        let env = tiny(&disk).cache_size(1 << 20).disk(Arc::new(between)).open(DIRECTORY).expect("created");
+        env.database("a").expect("created").insert_batch((0..6000).map(|n| (key(n), [7; 100]))).expect("set");
+        let loaded = env.database_as("loaded", method).expect("created");
+        thread::scope(|scope| {
+            let checkpoint =
+                thread::Builder::new().name(SLOW.into()).spawn_scoped(scope, || env.checkpoint());
+            let checkpoint = checkpoint.expect("started");
+            while !holds_up.is_held.load(Ordering::SeqCst) && !checkpoint.is_finished() {
+                thread::yield_now();
+            }
+            assert!(!checkpoint.is_finished(), "its first pages are still to be written");
+            let load = scope.spawn(|| loaded.bulk_load((0..12_000).map(record)));
+            // It has come to where it can but wait, or fail; or it will come there with less of a wait.
+            for _ in 0..200 {
+                if load.is_finished() {
+                    break;
+                }
+                thread::sleep(Duration::from_millis(1));
+            }
+            holds_up.goes_on.store(true, Ordering::SeqCst);
+            assert_eq!(load.join().expect("no panic").expect("it has waited"), 12_000);
+            checkpoint.join().expect("no panic").expect("written");
+        });
+        let mut all: Vec<_> = loaded.range(..).expect("read").map(|record| record.expect("read")).collect();
+        all.sort_unstable();
+        assert!(all == (0..12_000).map(record).collect::<Vec<_>>());
+        assert_sound(&env);
+    }
+}
+
 #[test]
 fn a_transaction_that_is_given_up_leaves_nothing() {
     let disk = SimDisk::new(1);

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use sablecat::{Database, Env, ErrorKind};
+use sablecat::{Database, Durability, Env, ErrorKind};
 use sablecat_os::sim::{SimDisk, Survival};
 
 const RECORDS: u32 = 20_000;
@@ -223,4 +223,68 @@ fn blocks_in_use_are_those_of_pages_and_of_their_map() {
         stats.blocks
     );
     assert!(stats.blocks * stats.page_size <= stats.volume_bytes);
+}
+
+/// A call that shows nothing before it has ended can have any newest state.
+#[test]
+fn a_single_read_whose_snapshot_is_given_up_is_made_at_another() {
+    const READS: u64 = 0;
+    const BEGUN: u64 = 1;
+    const REACHED: u64 = 2;
+    let held = Arc::new(AtomicU64::new(READS));
+    let compare = {
+        let held = Arc::clone(&held);
+        move |a: &[u8], b: &[u8]| {
+            // In the middle of the first read, until its snapshot is given up.
+            if held.compare_exchange(BEGUN, REACHED, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+                while held.load(Ordering::SeqCst) == REACHED {
+                    std::thread::yield_now();
+                }
+            }
+            a.cmp(b)
+        }
+    };
+    let env = Env::builder()
+        .disk(Arc::new(SimDisk::new(1)))
+        .page_size(512)
+        .cache_size(0)
+        .background(false)
+        .durability(Durability::Memory)
+        .comparator("held", compare)
+        .open("/env")
+        .expect("created");
+    let read = env.database_ordered_by("read", "held").expect("created");
+    for n in 0..200u32 {
+        read.insert(n.to_be_bytes(), [1; 50]).expect("set");
+    }
+    let other = env.database("other").expect("created");
+    for n in 0..2000u32 {
+        other.insert(n.to_be_bytes(), [1; 80]).expect("set");
+    }
+    let reads: [fn(&Database) -> u64; 3] = [
+        |read| u64::from(read.at_or_after(50u32.to_be_bytes()).expect("read").is_some()),
+        |read| u64::from(read.at_or_before(50u32.to_be_bytes()).expect("read").is_some()),
+        |read| {
+            sablecat::Read::count(read.env(), read, 40u32.to_be_bytes()..41u32.to_be_bytes()).expect("read")
+        },
+    ];
+    for one in reads {
+        let before = env.counters().snapshots_given_up;
+        held.store(BEGUN, Ordering::SeqCst);
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| one(&read));
+            while held.load(Ordering::SeqCst) == BEGUN {
+                std::thread::yield_now();
+            }
+            let mut n = 0u32;
+            while env.counters().snapshots_given_up == before {
+                // There is no room while the reader is where it is.
+                let _ = read.insert((n % 200).to_be_bytes(), n.to_be_bytes().repeat(12));
+                let _ = other.insert((n % 2000).to_be_bytes(), n.to_be_bytes().repeat(20));
+                n += 1;
+            }
+            held.store(READS, Ordering::SeqCst);
+            assert_eq!(reader.join().expect("it has read"), 1);
+        });
+    }
 }

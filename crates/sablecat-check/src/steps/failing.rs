@@ -24,6 +24,7 @@ use super::operation::{Act, MORE_OPERATIONS, OPERATIONS, Operation, contents};
 use super::survivor::{Left, PATIENCE, Possible, come_after, go_on, go_on_but, patiently};
 use super::{Begun, Company, Place, Start, Steps, Why, open, open_with};
 use crate::course::Course;
+use crate::{method, stored};
 
 /// Operations of whose calls one fails.
 pub fn operations() -> impl Iterator<Item = &'static Operation> {
@@ -201,6 +202,8 @@ impl Scene {
         let said = File::create(said_in(place.base()))?;
         let mut command = Command::new(std::env::current_exe()?);
         command
+            .args(method::words())
+            .args(stored::words())
             .arg("calls-worker")
             .arg(place.base())
             .arg(operation.name)
@@ -343,6 +346,7 @@ fn is_clear(error: &Error) -> bool {
         "try",
         "enlarge",
         "choose a smaller",
+        "allow the process",
     ];
     // `ReadOnly`: what is not permitted when opening to write.
     let fits = matches!(

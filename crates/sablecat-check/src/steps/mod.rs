@@ -43,7 +43,7 @@ use sablecat_os::liveness::LockFile;
 
 use crate::course::Course;
 use crate::dice::Dice;
-use crate::method;
+use crate::{method, stored};
 use after::{After, lost};
 use at::At;
 use operation::Act;
@@ -169,10 +169,9 @@ fn open_with(place: &Place, cache_bytes: u64) -> sablecat::Result<Env> {
 }
 
 fn builder(place: &Place, cache_bytes: u64) -> Builder {
-    method::builder()
+    stored::compressed(stored::keyed(method::builder()), PAGE_BYTES, &["one"])
         .shared(true)
         .background(false)
-        .page_size(PAGE_BYTES)
         .cache_size(cache_bytes)
         .log_buffer_size(1 << 16)
         .log_segment_size(SEGMENT_BYTES)
@@ -612,7 +611,7 @@ enum Stopped {
 /// A process that does an operation in a place.
 fn worker(place: &Place, operation: &str) -> std::io::Result<Command> {
     let mut command = Command::new(std::env::current_exe()?);
-    command.args(method::words()).arg("steps-worker").arg(place.base()).arg(operation);
+    command.args(method::words()).args(stored::words()).arg("steps-worker").arg(place.base()).arg(operation);
     Ok(command)
 }
 

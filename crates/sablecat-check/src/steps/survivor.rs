@@ -8,7 +8,7 @@ use sablecat_os::liveness::LockFile;
 
 use super::operation::{Contents, contents, key, use_log};
 use super::{EPOCHS, Place, State, open};
-use crate::method;
+use crate::{method, stored};
 
 /// Whatever is longer than this stands still.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
@@ -132,7 +132,7 @@ fn compare(kept: Option<InUse>, has: InUse) -> Result<(), String> {
 
 /// Looks at what the files have, and at whether anything in them is lost to use; says what is in use.
 fn look_alone(place: &Place, expected: &Contents) -> Result<InUse, String> {
-    let env = method::builder()
+    let env = stored::keyed(method::builder())
         .cache_size(0)
         .background(false)
         .open(place.environment())

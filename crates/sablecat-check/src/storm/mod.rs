@@ -44,8 +44,8 @@ use sablecat::{Builder, Durability, EncryptionKey, Env, Error, ErrorKind, Journa
 use sablecat_os::check::between::Between;
 
 use crate::dice::Dice;
-use crate::method;
 use crate::order::{self, Call};
+use crate::{method, stored};
 use plan::Expected;
 use processes::Worker;
 use said::{Memory, Said};
@@ -54,6 +54,8 @@ pub use worker::work;
 
 /// Nobody commits for so long, or somebody does not leave: then something holds everybody up.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Bytes of a page, unless it is compressed.
+const PAGE_BYTES: usize = 4096;
 /// How often to look for somebody in the role aimed at before anybody is killed.
 const LOOKS: u32 = 300;
 /// How often to try a check beside the workers before they are killed for it.
@@ -92,7 +94,8 @@ impl Storm {
 
     /// Opens it: on a disk of which calls fail for who works, on the machine's for who looks on.
     fn open(&self, disk: Option<Between>) -> sablecat::Result<Env> {
-        let builder = self.encrypted(method::builder());
+        let volumes: &[&str] = if self.has_volume() { &["one"] } else { &[] };
+        let builder = self.encrypted(stored::compressed(method::builder(), PAGE_BYTES, volumes));
         let builder = if self.keeps_journal() { builder.journal(Journal::new().epochs(3)) } else { builder };
         let builder = if self.has_volume() {
             builder.volume("one", "one.db").place(Place::database("accounts"), "one")
@@ -148,9 +151,10 @@ impl Storm {
         self.seed.is_multiple_of(3)
     }
 
-    /// Two of four storms go over an environment that is encrypted, of which keys are added.
+    /// Two of four storms go over an environment that is encrypted, of which keys are added; all if that is
+    /// asked for.
     fn is_encrypted(&self) -> bool {
-        self.seed % 4 >= 2
+        self.seed % 4 >= 2 || stored::is_encrypted()
     }
 
     fn encrypted(&self, builder: Builder) -> Builder {

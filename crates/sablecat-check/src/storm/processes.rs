@@ -10,7 +10,7 @@ use sablecat_os::check::signal;
 
 use super::Storm;
 use super::said::{Memory, Said};
-use crate::method;
+use crate::{method, stored};
 
 /// A worker: the process that it is at the moment, and what all its lives have said.
 #[derive(Debug)]
@@ -38,6 +38,7 @@ impl Worker {
         let program = std::env::current_exe().map_err(|e| format!("this program: {e}"))?;
         let mut child = Command::new(program)
             .args(method::words())
+            .args(stored::words())
             .args(storm.words_for_worker(self.number))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

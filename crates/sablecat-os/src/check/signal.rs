@@ -1,4 +1,4 @@
-//! Stopping other processes for a while, at once.
+//! Stopping other processes for a while, and killing them.
 
 use std::io;
 
@@ -18,6 +18,14 @@ pub fn stop(pid: u32) -> io::Result<()> {
 /// Those of the system.
 pub fn go_on(pid: u32) -> io::Result<()> {
     send(pid, Signal::CONT)
+}
+
+/// Kills a process, a stopped one as well.
+///
+/// # Errors
+/// Those of the system.
+pub fn kill(pid: u32) -> io::Result<()> {
+    send(pid, Signal::KILL)
 }
 
 fn send(pid: u32, signal: Signal) -> io::Result<()> {

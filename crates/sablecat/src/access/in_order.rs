@@ -4,7 +4,7 @@ use super::method::Order;
 use crate::error::{Error, Result};
 
 /// The last of the records that there were, and how many.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct InOrder {
     last: Option<Vec<u8>>,
     count: u64,

@@ -606,6 +606,7 @@ impl<'a> Tree<'a> {
 
 /// A database being loaded in bulk.
 #[allow(clippy::large_enum_variant, reason = "there is one for as long as a load takes")]
+#[derive(Clone)]
 pub(crate) enum Load<'a> {
     Btree(btree::Load<'a>),
     Hash(hash::Load<'a>),

@@ -97,6 +97,8 @@ impl Losses {
 }
 
 impl State for Env {
+    const HAS_MANY: bool = true;
+
     fn with<T>(&self, look: impl FnOnce(Seen<'_>) -> Result<T>) -> Result<T> {
         let patience = self.core().config.lock_timeout;
         let options = Options {

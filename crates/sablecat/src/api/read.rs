@@ -6,7 +6,7 @@ use super::database::Kind;
 use super::{Database, KeyRange, Range};
 use crate::access::Scan;
 use crate::env::EnvTxn;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::txn::TreeRef;
 
 /// A record: key and value.
@@ -72,7 +72,7 @@ pub trait Read: sealed::State {
     /// one that another transaction is only just creating.
     #[inline]
     fn get(&self, db: &Database<Self::Of>, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
-        within(self, db, |txn, tree| txn.records.get_owned(tree, key.as_ref()))
+        at_one(self, db, |txn, tree| txn.records.get_owned(tree, key.as_ref()))
     }
 
     /// Shows the value of a key to `look`, in place: nothing is copied. `look` should be brief; while it
@@ -103,7 +103,7 @@ pub trait Read: sealed::State {
     /// # Errors
     /// As [`Read::get`].
     fn value_len(&self, db: &Database<Self::Of>, key: impl AsRef<[u8]>) -> Result<Option<u64>> {
-        within(self, db, |txn, tree| txn.records.value_len(tree, key.as_ref()))
+        at_one(self, db, |txn, tree| txn.records.value_len(tree, key.as_ref()))
     }
 
     /// Reads part of a value, from `offset` on, as much as `into` has room for. None if there is no such
@@ -119,7 +119,7 @@ pub trait Read: sealed::State {
         offset: u64,
         into: &mut [u8],
     ) -> Result<Option<usize>> {
-        within(self, db, |txn, tree| txn.records.read_at(tree, key.as_ref(), offset, into))
+        at_one(self, db, |txn, tree| txn.records.read_at(tree, key.as_ref(), offset, into))
     }
 
     /// The record with the least key.
@@ -219,7 +219,7 @@ pub trait Read: sealed::State {
     /// As [`Read::range`].
     fn count(&self, db: &Database<Self::Of>, keys: impl KeyRange) -> Result<u64> {
         let bounds = db.bounds(&keys)?;
-        within(self, db, |txn, tree| txn.records.count(tree, &bounds))
+        at_one(self, db, |txn, tree| txn.records.count(tree, &bounds))
     }
 
     /// How many records have keys below this one, whether or not it has one itself: its number, if the first
@@ -258,7 +258,7 @@ pub trait Read: sealed::State {
     /// As [`Read::rank`].
     fn nth(&self, db: &Database<Self::Of>, n: u64) -> Result<Option<Record>> {
         db.require_counts("asking for a record by its number")?;
-        within(self, db, |txn, tree| txn.records.nth(tree, n))
+        at_one(self, db, |txn, tree| txn.records.nth(tree, n))
     }
 
     /// Whether there are no records.
@@ -283,6 +283,22 @@ pub(super) fn within<S: Read + ?Sized, T>(
     })
 }
 
+/// The same for a look of which nobody sees anything before it has ended: if the state was given up
+/// meanwhile, and any other does as well, it is looked at that.
+#[inline]
+fn at_one<S: Read + ?Sized, T>(
+    state: &S,
+    db: &Database<S::Of>,
+    mut look: impl FnMut(&EnvTxn<'_>, &TreeRef) -> Result<T>,
+) -> Result<T> {
+    loop {
+        match within(state, db, &mut look) {
+            Err(error) if S::HAS_MANY && error.kind() == ErrorKind::SnapshotTooOld => {}
+            seen => return seen,
+        }
+    }
+}
+
 pub(super) mod sealed {
     use std::fmt::{self, Debug};
 
@@ -299,6 +315,9 @@ pub(super) mod sealed {
 
     /// What has a state.
     pub trait State {
+        /// Each look may be at another.
+        const HAS_MANY: bool = false;
+
         /// Looks at it.
         fn with<T>(&self, look: impl FnOnce(Seen<'_>) -> Result<T>) -> Result<T>;
     }
@@ -307,6 +326,8 @@ pub(super) mod sealed {
 use sealed::Seen;
 
 impl<S: sealed::State> sealed::State for &S {
+    const HAS_MANY: bool = S::HAS_MANY;
+
     #[inline]
     fn with<T>(&self, look: impl FnOnce(Seen<'_>) -> Result<T>) -> Result<T> {
         (**self).with(look)
@@ -340,7 +361,9 @@ fn edge<S: Read + ?Sized>(
     (lower, upper): super::Bounds,
     forward: bool,
 ) -> Result<Option<Record>> {
-    within(state, db, |txn, tree| txn.records.next(tree, &mut Scan::new(lower, upper), forward))
+    at_one(state, db, |txn, tree| {
+        txn.records.next(tree, &mut Scan::new(lower.clone(), upper.clone()), forward)
+    })
 }
 
 fn fold<B>(

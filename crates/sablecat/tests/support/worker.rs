@@ -54,6 +54,11 @@ impl Worker {
         signal::go_on(pid).expect("continued");
     }
 
+    /// Kills it where it is, stopped or not, and leaves it to be waited for.
+    pub(crate) fn kill(&self) {
+        signal::kill(self.0.id()).expect("killed");
+    }
+
     /// Each stops when it comes to see the signal.
     fn threads(&self) -> impl Iterator<Item = u32> {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.0.id())).expect("a process");

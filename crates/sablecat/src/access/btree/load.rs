@@ -18,6 +18,7 @@ use crate::types::{PageId, TreeId};
 const FILL_PERCENT: usize = 90;
 
 /// A tree being loaded, with its subtrees.
+#[derive(Clone)]
 pub(crate) struct Load<'t> {
     tree: Tree<'t>,
     stem_bytes: usize,
@@ -103,6 +104,7 @@ impl<'t> Load<'t> {
 }
 
 /// A level above the leaves.
+#[derive(Clone)]
 struct Level {
     loader: InnerLoader,
     /// The separator before the child that comes next.
@@ -110,6 +112,7 @@ struct Level {
 }
 
 /// One tree being loaded.
+#[derive(Clone)]
 struct TreeLoad<'t> {
     tree: Tree<'t>,
     flags: u16,

@@ -13,6 +13,7 @@ use crate::pages::header;
 use crate::types::{PageId, TreeId};
 
 /// A value as it is kept until its page is full.
+#[derive(Clone)]
 enum Kept {
     Inline(Vec<u8>),
     Long(PageId, u64),
@@ -28,6 +29,7 @@ impl Kept {
 }
 
 /// A chain being loaded. What is to be in the root is kept until all else is there.
+#[derive(Clone)]
 pub(crate) struct Load<'t> {
     tree: Tree<'t>,
     page_size: usize,

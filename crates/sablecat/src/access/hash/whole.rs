@@ -14,6 +14,7 @@ use crate::types::{PageId, TreeId};
 
 /// A table being loaded, of records in any order: they are inserted into one beside it, which has a root that
 /// nothing leads to, and whose content the root takes over at the end.
+#[derive(Clone)]
 pub(crate) struct Load<'t> {
     tree: Tree<'t>,
     /// The root beside the table's; none: there was no record yet.

@@ -18,9 +18,9 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::log::{Caller, Log};
-use crate::pages::{Bell, Pages};
+use crate::pages::{Bell, Pages, Participant};
 use crate::region::Work;
 use crate::txn::options::Durability;
 use crate::txn::state::States;
@@ -63,6 +63,24 @@ impl Committer {
                 result => return result,
             }
         }
+    }
+
+    /// The same for work that has no snapshot: a mark in its slot that one was given up was meant for a
+    /// snapshot of before.
+    pub(crate) fn patiently_at_newest<T>(
+        &self,
+        me: &Participant,
+        mut work: impl FnMut() -> Result<T>,
+    ) -> Result<T> {
+        self.patiently(|| {
+            loop {
+                me.slot().clear_revoked();
+                match work() {
+                    Err(error) if error.kind() == ErrorKind::SnapshotTooOld => {}
+                    result => return result,
+                }
+            }
+        })
     }
 
     /// Makes the commit at `lsn` as durable as asked.

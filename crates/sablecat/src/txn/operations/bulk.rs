@@ -137,12 +137,30 @@ impl<'a> Loading<'a> {
             if drawn.is_empty() {
                 break;
             }
-            self.take(&mut load, &drawn)?;
+            let mut left = &drawn[..];
+            while !left.is_empty() {
+                let count = self.take(&mut load, left)?;
+                self.log(&left[..count])?;
+                left = &left[count..];
+            }
+            // So that it is not found out only after the last of many records.
+            if !self.is_empty()? {
+                return Err(filled());
+            }
         }
         if self.log.chain.is_some() {
-            let changes = self.publish_chunks(self.changes())?;
-            drop(changes);
+            self.publish_chunks()?;
         }
+        let mut record = self.log.finish();
+        let done = kernel.patiently_at_newest(self.me, || self.publish_root(load.clone(), &mut record))?;
+        self.published.clear();
+        Ok(done)
+    }
+
+    /// Makes the pages that are left, and publishes them with the root: the load's commit. Says how many
+    /// records there were.
+    fn publish_root(&mut self, load: Load<'_>, record: &mut RecordBuilder) -> Result<(u64, Lsn)> {
+        let kernel = self.kernel;
         let _structure = kernel.hold_structure(std::iter::once(self.tree.id), self.me)?;
         // With the latch held: if the tree is there now, nobody frees it before the latch is given back.
         if !kernel.is_there(self.tree, kernel.pages.guarded(self.me).at(), self.me)? {
@@ -154,12 +172,12 @@ impl<'a> Loading<'a> {
         let mut changes = self.changes();
         let records = load.finish(&mut changes)?;
         // The tree's shape is held, but a commit that needs one leaf alone may have found the root, which was
-        // a leaf until now.
-        if !changes.read_old(self.tree.root, |root| self.tree.tree().is_as_made(root)).unwrap_or(false) {
+        // a leaf until now. Who has loaded nothing may have left it alone.
+        if !changes.read_old(self.tree.root, |root| self.tree.tree().is_as_made(root)).unwrap_or(true) {
             return Err(filled());
         }
         let (tree, me, is_published) = (self.tree, self.me, !self.published.is_empty());
-        let lsn = publish::publish(&kernel.pages, &kernel.log, changes, self.log.finish(), |_| {
+        let lsn = publish::publish(&kernel.pages, &kernel.log, changes, record, |_| {
             kernel.check_there(tree, me)?;
             if is_published {
                 // Snapshots of since those pages were published are younger than they are, and do not have
@@ -168,15 +186,36 @@ impl<'a> Loading<'a> {
             }
             Ok(())
         })?;
-        self.large.drain(..).for_each(Run::keep);
-        self.published.clear();
         Ok((records, lsn))
     }
 
-    /// Makes pages of some records, and publishes them.
-    fn take<K: AsRef<[u8]>, V: AsRef<[u8]>>(&mut self, load: &mut Load<'_>, drawn: &[(K, V)]) -> Result<()> {
+    /// Makes pages of the first of some records, and publishes them. Says how many records those were: the
+    /// fewer the longer others keep the cache full.
+    fn take<'t, K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &mut self,
+        load: &mut Load<'t>,
+        drawn: &[(K, V)],
+    ) -> Result<usize> {
+        let mut most = PAGES_AT_ONCE;
+        let (taken, count) = self.kernel.patiently_at_newest(self.me, || {
+            let taken = self.take_some(load.clone(), drawn, most);
+            most = most.div_ceil(2);
+            taken
+        })?;
+        *load = taken;
+        Ok(count)
+    }
+
+    fn take_some<'t, K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &mut self,
+        mut load: Load<'t>,
+        drawn: &[(K, V)],
+        most: usize,
+    ) -> Result<(Load<'t>, usize)> {
         let kernel = self.kernel;
-        let mut changes = self.changes();
+        // Those of an attempt before this one.
+        self.large.clear();
+        let (mut changes, mut count) = (self.changes(), 0);
         for (key, value) in drawn {
             let (key, value) = (key.as_ref(), value.as_ref());
             kernel.check_record(self.tree, key, value.len())?;
@@ -184,37 +223,47 @@ impl<'a> Loading<'a> {
             load.push(&mut changes, key, value, |changes, within, value| {
                 self.store(changes, (within, home), value)
             })?;
-            if !self.tree.temporary {
-                self.log.record.begin_put(self.tree.id, key, value.len());
-                for part in value.chunks(kernel.log.record_bytes_max() / 4) {
-                    self.log.record.raw(part);
-                    if self.log.is_full() {
-                        changes = self.publish_chunks(changes)?;
-                    }
+            count += 1;
+            if changes.items().len() >= most {
+                break;
+            }
+        }
+        if !changes.items().is_empty() {
+            self.publish(changes, &mut filler())?;
+        }
+        Ok((load, count))
+    }
+
+    /// Adds records to what is logged of the load.
+    fn log<K: AsRef<[u8]>, V: AsRef<[u8]>>(&mut self, records: &[(K, V)]) -> Result<()> {
+        if self.tree.temporary {
+            return Ok(());
+        }
+        for (key, value) in records {
+            let (key, value) = (key.as_ref(), value.as_ref());
+            self.log.record.begin_put(self.tree.id, key, value.len());
+            for part in value.chunks(self.kernel.log.record_bytes_max() / 4) {
+                self.log.record.raw(part);
+                if self.log.is_full() {
+                    self.publish_chunks()?;
                 }
             }
             if self.log.is_full() {
-                changes = self.publish_chunks(changes)?;
-            } else if changes.items().len() >= PAGES_AT_ONCE {
-                changes = self.publish(changes, &mut filler())?;
+                self.publish_chunks()?;
             }
         }
-        if changes.items().is_empty() {
-            drop(changes);
-        } else {
-            drop(self.publish(changes, &mut filler())?);
-        }
-        // So that it is not found out only after the last of many records.
-        if self.is_empty()? { Ok(()) } else { Err(filled()) }
+        Ok(())
     }
 
     /// Whether the tree is as it was made, in the newest state. There are no changes meanwhile, which would
     /// lose their guard.
     fn is_empty(&self) -> Result<bool> {
         let (kernel, me) = (self.kernel, self.me);
-        let newest = kernel.pages.guarded(me);
-        Committed { kernel, me, at: newest.at() }
-            .read(self.tree.root, |root| self.tree.tree().is_as_made(root))
+        kernel.patiently_at_newest(me, || {
+            let newest = kernel.pages.guarded(me);
+            Committed { kernel, me, at: newest.at() }
+                .read(self.tree.root, |root| self.tree.tree().is_as_made(root))
+        })
     }
 
     /// Stores a long value in pages of its own, past the pool if it is large, and says which is the first.
@@ -233,8 +282,8 @@ impl<'a> Loading<'a> {
         first
     }
 
-    /// Publishes the pages made so far under `record`, and begins anew.
-    fn publish(&mut self, changes: Changes<'a>, record: &mut RecordBuilder) -> Result<Changes<'a>> {
+    /// Publishes the pages made so far under `record`.
+    fn publish(&mut self, changes: Changes<'a>, record: &mut RecordBuilder) -> Result<()> {
         // A subtree's root is published twice: when it is made, and when it is loaded.
         let made = changes.items().iter().filter(|item| item.old == FrameId::NONE);
         let mut made: Vec<(PageId, u64)> = made.map(|item| (item.page, 1)).collect();
@@ -247,7 +296,7 @@ impl<'a> Loading<'a> {
             run.keep();
         }
         self.published.extend(made);
-        Ok(self.changes())
+        Ok(())
     }
 
     /// In the commit step of who publishes pages that look like leaves of the tree: nobody takes one of them
@@ -271,17 +320,18 @@ impl<'a> Loading<'a> {
         Ok(())
     }
 
-    /// Logs what has gathered in chunks, the pages made so far being published with the first.
-    fn publish_chunks(&mut self, mut changes: Changes<'a>) -> Result<Changes<'a>> {
+    /// Logs what has gathered in chunks.
+    fn publish_chunks(&mut self) -> Result<()> {
+        let kernel = self.kernel;
         let (chain, body) = self.log.take();
         let mut record = RecordBuilder::new();
-        for bytes in body.chunks(self.kernel.log.record_bytes_max() / 2) {
+        for bytes in body.chunks(kernel.log.record_bytes_max() / 2) {
             record.chunk(chain, bytes);
-            changes = self.publish(changes, &mut record)?;
+            kernel.patiently_at_newest(self.me, || self.publish(self.changes(), &mut record))?;
             self.log.chunks += 1;
             self.log.bytes += bytes.len() as u64;
         }
-        Ok(changes)
+        Ok(())
     }
 
     /// Frees what was published, some pages at a time: where a load has filled memory there are but the
@@ -291,7 +341,7 @@ impl<'a> Loading<'a> {
         let most = kernel.changed_at_once();
         while !self.published.is_empty() {
             let from = self.published.len().saturating_sub(most);
-            kernel.patiently(|| {
+            kernel.patiently_at_newest(self.me, || {
                 let mut changes = self.changes();
                 changes.only_remove();
                 self.published[from..]
@@ -370,11 +420,11 @@ impl<'a> LoadLog<'a> {
     }
 
     /// The record that commits the load.
-    fn finish(&mut self) -> &mut RecordBuilder {
+    fn finish(&mut self) -> RecordBuilder {
         match self.chain {
             Some((chain, _)) => self.record.commit_chunked(chain, self.chunks, self.bytes),
             None => self.record.finish_body(),
         }
-        &mut self.record
+        std::mem::replace(&mut self.record, RecordBuilder::new())
     }
 }

@@ -33,7 +33,7 @@ enum Stored {
 }
 
 /// What leaves and inner pages have in common in loading.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Loader<const C: usize> {
     tree: TreeId,
     flags: u16,
@@ -208,7 +208,7 @@ impl<const C: usize> Loader<C> {
 /// For each record [`push`](Self::push); whenever it returns true, [`emit`](Self::emit) a page; after the
 /// last record [`finish`](Self::finish) until it returns `None`. Each page's separator is its upper fence and
 /// the lower fence of the next.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct LeafLoader(Loader<LEAF>);
 
 impl LeafLoader {
@@ -251,7 +251,7 @@ impl LeafLoader {
 
 /// Makes inner pages of one level from children that come in order: as [`LeafLoader`], but the separator
 /// `emit` returns is one that was pushed: it has moved up, and its child is the first of the next page.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct InnerLoader(Loader<INNER>);
 
 impl InnerLoader {
