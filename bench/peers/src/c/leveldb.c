@@ -48,22 +48,32 @@ static const char *peer_end(struct session *session, const struct peer_job *job)
     return NULL;
 }
 
-static const char *peer_put(struct session *session, const uint8_t *key, const uint8_t *value, int exists) {
+static const char *peer_put(struct session *session, struct bytes key, struct bytes value, int exists) {
     (void)exists;
     struct store *store = session->store;
     if (session->batch != NULL) {
-        leveldb_writebatch_put(session->batch, (const char *)key, KEY_BYTES, (const char *)value, VALUE_BYTES);
+        leveldb_writebatch_put(session->batch, (const char *)key.at, key.length, (const char *)value.at,
+                 value.length);
         return NULL;
     }
     char *failed = NULL;
-    leveldb_put(store->db, store->write, (const char *)key, KEY_BYTES, (const char *)value, VALUE_BYTES, &failed);
+    leveldb_put(store->db, store->write, (const char *)key.at, key.length, (const char *)value.at,
+                 value.length, &failed);
     return why(session, failed);
 }
 
-static const char *peer_get(struct session *session, const uint8_t *key, const uint8_t **value, size_t *length) {
+/* It deletes without a look, so that a record which is not there goes unnoticed: a scan counts what is left. */
+static const char *peer_remove(struct session *session, struct bytes key) {
     struct store *store = session->store;
     char *failed = NULL;
-    session->value = leveldb_get(store->db, store->read, (const char *)key, KEY_BYTES, length, &failed);
+    leveldb_delete(store->db, store->write, (const char *)key.at, key.length, &failed);
+    return why(session, failed);
+}
+
+static const char *peer_get(struct session *session, struct bytes key, const uint8_t **value, size_t *length) {
+    struct store *store = session->store;
+    char *failed = NULL;
+    session->value = leveldb_get(store->db, store->read, (const char *)key.at, key.length, length, &failed);
     *value = (const uint8_t *)session->value;
     if (failed != NULL) return why(session, failed);
     return session->value == NULL ? "not found" : NULL;

@@ -19,13 +19,13 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "workload.h"
+#include "shape.h"
 
 enum { PEER_TEXT_BYTES = 240 };
 
 enum peer_mode { MODE_DS, MODE_TDS, MODE_MEMORY, MODE_NO_SYNC, MODE_WRITE_NO_SYNC, MODE_SYNC };
 
-enum peer_kind { KIND_LOAD, KIND_WRITE, KIND_UPDATE, KIND_READ, KIND_BULK, KIND_TAKE };
+enum peer_kind { KIND_LOAD, KIND_WRITE, KIND_UPDATE, KIND_READ, KIND_BULK, KIND_TAKE, KIND_DELETE };
 
 struct peer_options {
     const char *dir;      /* exists */
@@ -38,6 +38,8 @@ struct peer_options {
 
 struct peer_job {
     struct workload_order order;
+    struct shape shape;
+    uint64_t records, present; /* how many records there are when all are there, and how many are */
     uint64_t first, end;       /* positions of this thread */
     double seconds_max;        /* the loop ends early after so long; 0: never */
     uint64_t check_every;      /* operations between looks at the clock; a power of two */

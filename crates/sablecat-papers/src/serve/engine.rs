@@ -15,9 +15,9 @@ use std::time::Duration;
 
 use sablecat::{Builder, DataStore, Database, Durability, Env, Method};
 
+use super::batch::Batch;
 use super::loops::{self, Job, Table, Tally};
 use crate::protocol::{Mode, Open};
-use crate::workload::{KEY_BYTES, VALUE_BYTES};
 
 /// The name of the one database that a run uses.
 const DATABASE: &str = "records";
@@ -144,8 +144,13 @@ impl Table for DataTable<'_> {
         self.store.insert(self.table, key, value)
     }
 
-    fn put_batch(&mut self, records: &[([u8; KEY_BYTES], [u8; VALUE_BYTES])]) -> sablecat::Result<()> {
+    fn put_batch(&mut self, records: &Batch) -> sablecat::Result<()> {
         records.iter().try_for_each(|(key, value)| self.put(key, value))
+    }
+
+    #[inline]
+    fn remove(&mut self, key: &[u8]) -> sablecat::Result<bool> {
+        self.store.remove(self.table, key)
     }
 
     #[inline]
@@ -171,8 +176,13 @@ impl<const CHECK_EVERY: u64> Table for Commits<CHECK_EVERY> {
         self.0.insert(key, value)
     }
 
-    fn put_batch(&mut self, records: &[([u8; KEY_BYTES], [u8; VALUE_BYTES])]) -> sablecat::Result<()> {
-        self.0.insert_batch(records.iter().map(|(key, value)| (&key[..], &value[..])))
+    fn put_batch(&mut self, records: &Batch) -> sablecat::Result<()> {
+        self.0.insert_batch(records.iter())
+    }
+
+    #[inline]
+    fn remove(&mut self, key: &[u8]) -> sablecat::Result<bool> {
+        self.0.remove(key)
     }
 
     #[inline]

@@ -7,7 +7,9 @@
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
+use super::batch::Batch;
 use crate::protocol::Kind;
+use crate::shape::{KEY_BYTES_MAX, Shape, VALUE_BYTES_MAX};
 use crate::workload::{self, Order};
 
 /// Records that a load puts into one batch.
@@ -18,7 +20,10 @@ const LOAD_BATCH: u64 = 1000;
 pub(super) struct Job {
     pub(super) kind: Kind,
     pub(super) order: Order,
+    pub(super) shape: Shape,
     pub(super) records: u64,
+    /// How many of the records are there.
+    pub(super) present: u64,
     /// The positions of this thread.
     pub(super) share: Range<u64>,
     pub(super) version: u32,
@@ -37,10 +42,10 @@ pub(super) trait Table {
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Self::Error>;
 
     /// Stores records as cheaply as the store can.
-    fn put_batch(
-        &mut self,
-        records: &[([u8; workload::KEY_BYTES], [u8; workload::VALUE_BYTES])],
-    ) -> Result<(), Self::Error>;
+    fn put_batch(&mut self, records: &Batch) -> Result<(), Self::Error>;
+
+    /// Removes a record, as a commit of its own where the store has commits; whether it was there.
+    fn remove(&mut self, key: &[u8]) -> Result<bool, Self::Error>;
 
     /// Shows the value of a key, in place, and returns what `look` made of it.
     fn look(&mut self, key: &[u8], look: impl FnOnce(Option<&[u8]>) -> bool) -> Result<bool, Self::Error>;
@@ -124,21 +129,23 @@ pub(super) fn run<T: Table>(table: &mut T, job: &Job) -> Tally {
         Kind::Read => read(table, job, &limit, &mut tally),
         Kind::Bulk => bulk(table, job, &limit, &mut tally),
         Kind::Take => tally.fail("take", 0, "it is no queue"),
+        Kind::Delete => delete(table, job, &limit, &mut tally),
     }
     tally.time = Some((start, Instant::now()));
     tally
 }
 
 fn load<T: Table>(table: &mut T, job: &Job, tally: &mut Tally) {
-    let mut batch = Vec::with_capacity(LOAD_BATCH as usize);
+    let mut batch = Batch::default();
+    let (mut key_bytes, mut value_bytes) = ([0; KEY_BYTES_MAX], [0; VALUE_BYTES_MAX]);
     let mut position = job.share.start;
     while position < job.share.end {
         let stop = job.share.end.min(position + LOAD_BATCH);
         batch.clear();
-        batch.extend((position..stop).map(|position| {
-            let key = job.order.key(position);
-            (workload::key_bytes(key), workload::value(key, job.version))
-        }));
+        for key in (position..stop).map(|position| job.order.key(position)) {
+            let value = job.shape.value(key, job.version, &mut value_bytes);
+            batch.push(job.shape.key(key, &mut key_bytes), value);
+        }
         if let Err(error) = table.put_batch(&batch) {
             tally.fail("load", position, error);
         }
@@ -148,9 +155,11 @@ fn load<T: Table>(table: &mut T, job: &Job, tally: &mut Tally) {
 }
 
 fn put<T: Table>(table: &mut T, job: &Job, what: &str, limit: &Limit, tally: &mut Tally) {
+    let (mut key_bytes, mut value_bytes) = ([0; KEY_BYTES_MAX], [0; VALUE_BYTES_MAX]);
     for position in job.share.clone() {
         let key = job.order.key(position);
-        if let Err(error) = table.put(&workload::key_bytes(key), &workload::value(key, job.version)) {
+        let value = job.shape.value(key, job.version, &mut value_bytes);
+        if let Err(error) = table.put(job.shape.key(key, &mut key_bytes), value) {
             tally.fail(what, key, error);
         }
         tally.ops += 1;
@@ -161,12 +170,13 @@ fn put<T: Table>(table: &mut T, job: &Job, what: &str, limit: &Limit, tally: &mu
 }
 
 fn read<T: Table>(table: &mut T, job: &Job, limit: &Limit, tally: &mut Tally) {
+    let mut key_bytes = [0; KEY_BYTES_MAX];
     for _ in 0..job.passes {
         for position in job.share.clone() {
             let key = job.order.key(position);
             let is_right =
-                |value: Option<&[u8]>| value.is_some_and(|value| workload::is_value(key, job.version, value));
-            match table.look(&workload::key_bytes(key), is_right) {
+                |value: Option<&[u8]>| value.is_some_and(|value| job.shape.is_value(key, job.version, value));
+            match table.look(job.shape.key(key, &mut key_bytes), is_right) {
                 Ok(true) => {}
                 Ok(false) => tally.fail("read", key, "not the value that was stored"),
                 Err(error) => tally.fail("read", key, error),
@@ -179,15 +189,31 @@ fn read<T: Table>(table: &mut T, job: &Job, limit: &Limit, tally: &mut Tally) {
     }
 }
 
+fn delete<T: Table>(table: &mut T, job: &Job, limit: &Limit, tally: &mut Tally) {
+    let mut key_bytes = [0; KEY_BYTES_MAX];
+    for position in job.share.clone() {
+        let key = job.order.key(position);
+        match table.remove(job.shape.key(key, &mut key_bytes)) {
+            Ok(true) => {}
+            Ok(false) => tally.fail("delete", key, "there was none"),
+            Err(error) => tally.fail("delete", key, error),
+        }
+        tally.ops += 1;
+        if limit.is_reached(tally.ops, T::CHECK_EVERY) {
+            return;
+        }
+    }
+}
+
 fn bulk<T: Table>(table: &mut T, job: &Job, limit: &Limit, tally: &mut Tally) {
     for _ in 0..job.passes {
-        let (records, version) = (job.records, job.version);
+        let (shape, version) = (job.shape, job.version);
         let scanned = table.scan((0u64, 0u64), |(visited, key_sum), key, value| {
-            let Some(number) = workload::key_number(key) else {
-                tally.fail("scan", visited, "a key of another length");
+            let Some(number) = shape.number(key, value) else {
+                tally.fail("scan", visited, "a key that is no record's");
                 return (visited + 1, key_sum);
             };
-            if !workload::is_value(number, version, value) {
+            if !shape.is_value(number, version, value) {
                 tally.fail("scan", number, "not the value that was stored");
             }
             (visited + 1, key_sum.wrapping_add(number))
@@ -196,13 +222,13 @@ fn bulk<T: Table>(table: &mut T, job: &Job, limit: &Limit, tally: &mut Tally) {
             Err(error) => tally.fail("scan", 0, error),
             Ok((visited, key_sum)) => {
                 tally.ops += visited;
-                if visited != records {
+                if visited != job.present {
                     tally.fail(
                         "scan",
                         visited,
                         "this many records were seen, which is not how many there are",
                     );
-                } else if key_sum != workload::key_sum(records) {
+                } else if visited == job.records && key_sum != workload::key_sum(job.records) {
                     tally.fail("scan", visited, "a key came twice, another not at all");
                 }
             }

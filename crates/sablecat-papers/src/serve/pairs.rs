@@ -6,6 +6,7 @@ use std::path::Path;
 
 use sablecat::{Duplicates, Env, MultiMap};
 
+use super::batch::Batch;
 use super::engine::{configure, say};
 use super::loops::{self, Job, Table, Tally};
 use crate::engine::VALUES_A_KEY;
@@ -54,8 +55,12 @@ impl Table for Pairs {
         self.map.insert_one(workload::key_bytes(number / VALUES_A_KEY), pair)
     }
 
-    fn put_batch(&mut self, records: &[([u8; KEY_BYTES], [u8; VALUE_BYTES])]) -> sablecat::Result<()> {
+    fn put_batch(&mut self, records: &Batch) -> sablecat::Result<()> {
         records.iter().try_for_each(|(key, value)| self.put(key, value))
+    }
+
+    fn remove(&mut self, _: &[u8]) -> sablecat::Result<bool> {
+        Ok(false)
     }
 
     fn look(&mut self, _: &[u8], _: impl FnOnce(Option<&[u8]>) -> bool) -> sablecat::Result<bool> {
