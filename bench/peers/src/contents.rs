@@ -25,6 +25,8 @@ pub(crate) struct Contents {
     pub(crate) state: State,
     /// How many of the records were removed.
     pub(crate) removed: u64,
+    /// How many a mix has inserted.
+    pub(crate) added: u64,
 }
 
 /// How much of what was asked for is there.
@@ -60,6 +62,7 @@ impl Contents {
                     version: 0,
                     state: State::Whole,
                     removed: 0,
+                    added: 0,
                 });
             }
             Err(error) => return Err(format!("{}: {error}", dir.join(FILE).display())),

@@ -7,6 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::mix::Mix;
 use crate::shape::Shape;
 use crate::system::{self, Mode};
 use crate::workload::Keys;
@@ -78,6 +79,9 @@ pub(crate) struct Run {
     /// How many records are visited, of those that there are; 0: all.
     #[serde(default)]
     pub(crate) visits: u64,
+    /// Of a mix: what is done to which records.
+    #[serde(default)]
+    pub(crate) mix: Option<Mix>,
 }
 
 impl Run {
@@ -106,6 +110,8 @@ pub(crate) enum Kind {
     Take = 5,
     /// Removes records, one a commit. A later write of as many puts them back.
     Delete = 6,
+    /// Does what the run's mix says.
+    Mix = 7,
 }
 
 /// [`Keys`], as it is spelt in a request.

@@ -18,7 +18,7 @@ use std::time::Instant;
 use crate::contents::{Contents, State};
 use crate::machine;
 use crate::protocol::{Answer, Figures, Kind, Open, Request, Run};
-use crate::system::{Job, Mode, Options, Outcome, Store, System};
+use crate::system::{Acts, Job, Mode, Options, Outcome, Store, System};
 use crate::workload::{self, Order, Stage};
 
 /// One system, and the store of it that is open, if any.
@@ -113,7 +113,7 @@ impl Server {
 
         opened.before(run, version)?;
         if run.warm && matches!(run.kind, Kind::Read | Kind::Bulk | Kind::Update) {
-            opened.store.session()?.run(&Job { passes: 1, seconds_max: 0.0, ..stored });
+            opened.store.session()?.run(&Job { passes: 1, seconds_max: 0.0, ..stored }, &[]);
         }
         let outcomes = run_on_threads(&opened.store, &asked, run)?;
         let total = add_up(&outcomes);
@@ -132,6 +132,12 @@ impl Opened {
     fn may_run(&self, run: &Run) -> Result<(), String> {
         let Contents { records, state, mode, removed, .. } = self.contents;
         run.shape.check()?;
+        run.mix.map_or(Ok(()), |mix| mix.check())?;
+        if run.mix.is_some() != (run.kind == Kind::Mix) || (run.mix.is_some() && run.shape.is_plain()) {
+            return Err(
+                "a mix, and nothing else, says what is done, to records that know their version".to_owned()
+            );
+        }
         let is_in_runs = |records: u64| records.checked_rem(run.together) == Some(0);
         if !is_in_runs(run.records) || !is_in_runs(run.visited()) || run.visited() > run.records {
             return Err(format!("{} of {} records, {} together", run.visited(), run.records, run.together));
@@ -142,11 +148,12 @@ impl Opened {
         if run.records == 0 || run.passes == 0 {
             return Err("records and passes must be at least 1".to_owned());
         }
-        if mode == Mode::Ds
-            && run.threads > 1
-            && matches!(run.kind, Kind::Load | Kind::Write | Kind::Update | Kind::Delete)
-        {
+        let reads = matches!(run.kind, Kind::Read | Kind::Bulk | Kind::Take);
+        if mode == Mode::Ds && run.threads > 1 && !reads {
             return Err("Data Store has no locks: one thread writes".to_owned());
+        }
+        if mode == Mode::Ds && run.kind == Kind::Mix {
+            return Err("in Data Store a run is one transaction, which either reads or writes".to_owned());
         }
         if run.kind == Kind::Take && run.threads > 1 {
             return Err("one thread takes records, so that they are known to come in their order".to_owned());
@@ -166,7 +173,7 @@ impl Opened {
             _ if records != run.records => {
                 Err(format!("{} records, but the store holds {records}", run.records))
             }
-            Kind::Read | Kind::Update | Kind::Delete if removed != 0 => {
+            Kind::Read | Kind::Update | Kind::Delete | Kind::Mix if removed != 0 => {
                 Err(format!("{removed} records were removed"))
             }
             Kind::Read | Kind::Bulk | Kind::Take if state == State::Mixed && run.shape.is_plain() => {
@@ -180,7 +187,7 @@ impl Opened {
         run.version.unwrap_or(match run.kind {
             Kind::Load | Kind::Write => 0,
             Kind::Update => self.contents.version + 1,
-            Kind::Read | Kind::Bulk | Kind::Take | Kind::Delete => self.contents.expected(),
+            Kind::Read | Kind::Bulk | Kind::Take | Kind::Delete | Kind::Mix => self.contents.expected(),
         })
     }
 
@@ -188,13 +195,13 @@ impl Opened {
     fn before(&mut self, run: &Run, version: u32) -> Result<(), String> {
         self.contents.state = match run.kind {
             Kind::Load | Kind::Write => State::Part,
-            Kind::Update => State::Mixed,
+            Kind::Update | Kind::Mix => State::Mixed,
             Kind::Read | Kind::Bulk => return Ok(()),
             // What is left of them is not known from here on.
             Kind::Take | Kind::Delete => State::Part,
         };
         self.contents.records = run.records;
-        if run.kind != Kind::Delete {
+        if !matches!(run.kind, Kind::Delete | Kind::Mix) {
             // Where reading is refused until a later update is whole, this need only be higher than all that
             // is there.
             self.contents.version = version;
@@ -204,6 +211,11 @@ impl Opened {
 
     /// Notes that it has done all of it, if it has.
     fn after(&mut self, run: &Run, total: &Outcome) -> Result<(), String> {
+        if run.kind == Kind::Mix {
+            // However many of them it has done: those are there, and are counted.
+            self.contents.added += total.inserted;
+            return self.contents.write(&self.dir);
+        }
         if matches!(run.kind, Kind::Read | Kind::Bulk | Kind::Take)
             || total.ops != run.visited()
             || total.errors != 0
@@ -224,13 +236,16 @@ fn run_on_threads(store: &Store, job: &Job, run: &Run) -> Result<Vec<Outcome>, S
         let threads: Vec<_> = (0..run.threads)
             .map(|thread| {
                 let barrier = &barrier;
+                let acts = run.mix.map_or(Vec::new(), |mix| {
+                    mix.acts(run.records, (run.threads.into(), thread.into()), run.seed)
+                });
                 let share =
                     workload::share_of_runs(run.visited(), run.together, run.threads.into(), thread.into());
                 scope.spawn(move || {
                     let session = store.session();
                     barrier.wait();
                     let outcome = session.map(|mut session| {
-                        let outcome = session.run(&Job { first: share.start, end: share.end, ..*job });
+                        let outcome = session.run(&Job { first: share.start, end: share.end, ..*job }, &acts);
                         barrier.wait();
                         outcome
                     });
@@ -250,13 +265,14 @@ fn job(run: &Run, kind: Kind, contents: &Contents) -> Job {
         // What is removed and written again are the same records.
         Kind::Load | Kind::Write | Kind::Delete => Stage::Write,
         Kind::Update => Stage::Update,
-        Kind::Read | Kind::Bulk | Kind::Take => Stage::Read,
+        Kind::Read | Kind::Bulk | Kind::Take | Kind::Mix => Stage::Read,
     };
     Job {
         order: Order::in_runs(run.keys.into(), stage, (run.records / run.together, run.together), run.seed),
         shape: run.shape,
         records: run.records,
-        present: run.records.saturating_sub(contents.removed),
+        present: (run.records + contents.added).saturating_sub(contents.removed),
+        acts: Acts::NONE,
         first: 0,
         end: run.visited(),
         seconds_max: if kind == Kind::Load { 0.0 } else { run.seconds_max },
@@ -276,6 +292,7 @@ fn add_up(outcomes: &[Outcome]) -> Outcome {
     Outcome {
         ops: outcomes.iter().map(|outcome| outcome.ops).sum(),
         errors: outcomes.iter().map(|outcome| outcome.errors).sum(),
+        inserted: outcomes.iter().map(|outcome| outcome.inserted).sum(),
         started_ns: outcomes.iter().map(|outcome| outcome.started_ns).min().unwrap_or(0),
         ended_ns: outcomes.iter().map(|outcome| outcome.ended_ns).max().unwrap_or(0),
         first_error: text(|outcome| &outcome.first_error),

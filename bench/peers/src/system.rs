@@ -13,6 +13,7 @@ use std::ptr::NonNull;
 
 use serde::{Deserialize, Serialize};
 
+use crate::mix::Act;
 use crate::shape::Shape;
 use crate::workload::Order;
 
@@ -75,6 +76,8 @@ pub(crate) struct Job {
     pub(crate) shape: Shape,
     pub(crate) records: u64,
     pub(crate) present: u64,
+    /// What the thread does in a mix; set by [`Session::run`].
+    pub(crate) acts: Acts,
     pub(crate) first: u64,
     pub(crate) end: u64,
     pub(crate) seconds_max: f64,
@@ -85,11 +88,28 @@ pub(crate) struct Job {
     pub(crate) cursor: i32,
 }
 
+/// A list as C is given it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Acts {
+    first: *const Act,
+    count: u64,
+}
+
+impl Acts {
+    /// None.
+    pub(crate) const NONE: Acts = Acts { first: std::ptr::null(), count: 0 };
+}
+
+// SAFETY: it is only followed by the thread that was given the list too, in `Session::run`.
+unsafe impl Sync for Acts {}
+
 /// `struct peer_result`.
 #[repr(C)]
 struct RawResult {
     ops: u64,
     errors: u64,
+    inserted: u64,
     started_ns: u64,
     ended_ns: u64,
     first_error: [c_char; TEXT_BYTES],
@@ -101,6 +121,7 @@ struct RawResult {
 pub(crate) struct Outcome {
     pub(crate) ops: u64,
     pub(crate) errors: u64,
+    pub(crate) inserted: u64,
     pub(crate) started_ns: u64,
     pub(crate) ended_ns: u64,
     pub(crate) first_error: String,
@@ -240,21 +261,24 @@ pub(crate) struct Session<'store> {
 }
 
 impl Session<'_> {
-    pub(crate) fn run(&mut self, job: &Job) -> Outcome {
+    pub(crate) fn run(&mut self, job: &Job, acts: &[Act]) -> Outcome {
+        let job = Job { acts: Acts { first: acts.as_ptr(), count: acts.len() as u64 }, ..*job };
         let mut raw = RawResult {
             ops: 0,
             errors: 0,
+            inserted: 0,
             started_ns: 0,
             ended_ns: 0,
             first_error: [0; TEXT_BYTES],
             note: [0; TEXT_BYTES],
         };
-        // SAFETY: the session is open (ended by drop only) and on its thread; `job` and `raw` outlive the
-        // call.
-        unsafe { (self.peer.run)(self.session.as_ptr(), job, &mut raw) };
+        // SAFETY: the session is open (ended by drop only) and on its thread; `job`, `acts` and `raw` outlive
+        // the call.
+        unsafe { (self.peer.run)(self.session.as_ptr(), &job, &mut raw) };
         Outcome {
             ops: raw.ops,
             errors: raw.errors,
+            inserted: raw.inserted,
             started_ns: raw.started_ns,
             ended_ns: raw.ended_ns,
             first_error: text(&raw.first_error),
@@ -295,7 +319,7 @@ mod tests {
 
     // SAFETY: probe.c defines these with these types.
     unsafe extern "C" {
-        static probe_sizes: [usize; 5];
+        static probe_sizes: [usize; 6];
         fn probe_key(order: *const Order, position: u64) -> u64;
         fn probe_key_number(bytes: *const u8) -> u64;
         fn probe_key_bytes(key: u64, bytes: *mut u8);
@@ -330,7 +354,8 @@ mod tests {
                 size_of::<RawOptions>(),
                 size_of::<Job>(),
                 size_of::<RawResult>(),
-                size_of::<Shape>()
+                size_of::<Shape>(),
+                size_of::<Act>()
             ]
         );
     }

@@ -177,6 +177,38 @@ fn what_is_removed_is_missing_until_it_is_written_again() {
 }
 
 #[test]
+fn every_system_does_what_a_mix_says_and_keeps_what_it_inserts() {
+    for (system, modes) in systems() {
+        for mode in modes.iter().filter(|mode| *mode != "DS") {
+            let records = records_for(mode);
+            let dir = fresh_dir(&format!("{system}-{mode}-mix"));
+            let mut served = Served::start(&system);
+            let threads = 3;
+            served.ask_all(&open(&dir, mode, threads), 0);
+            let request = |kind: &str, threads| {
+                let mut request = run_of(records, kind, "random", threads);
+                request["shape"] =
+                    json!({"key_bytes": 24, "value_bytes_min": 100, "value_bytes_max": 300, "scattered": 1});
+                request
+            };
+            served.ask_all(&request("load", 1), records);
+            // Hash tables have no order.
+            let scan = if system.ends_with("-hash") { 0 } else { 20 };
+            let mut mixed = request("mix", threads);
+            mixed["mix"] = json!({"read": 40 - scan, "update": 20, "insert": 20, "scan": scan, "modify": 20,
+                "pick": "latest", "operations": records});
+            served.ask_all(&mixed, records);
+            let all = served.ask(&request("bulk", 1));
+            let more = all["ops"].as_u64().unwrap() - records;
+            assert!(more > records / 8 && more < records / 4, "{system} in {mode}: {all}");
+            assert_eq!(all["errors"], json!(0), "{system} in {mode}: {all}");
+            served.end();
+            std::fs::remove_dir_all(dir).unwrap();
+        }
+    }
+}
+
+#[test]
 fn a_queue_gives_back_what_it_is_given_in_order_and_once() {
     let output = program(&["list"]).output().unwrap();
     let list: Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`Suite::Wp43`] | the white paper on Berkeley DB 4.3: single operations on small records, all in cache |
 //! | [`Suite::Wp11g`] | the white paper on Berkeley DB 11g Release 2: runs of ten neighbouring records, by 1 to 16 threads |
+//! | [`Suite::Ycsb`] | YCSB's workloads A to F: mixes of operations on records some of which are wanted more |
 //! | [`Suite::Engine`] | what it only names: recovery, opening, attaching, more records, caches too small for the data |
 //! | [`Suite::Threen1`] | the 3n+1 problem of the paper on GT.M: processes that share one environment, and may be killed |
 //!
@@ -23,6 +24,7 @@ mod contestant;
 mod engine;
 mod grid;
 mod machine;
+pub mod mix;
 mod place;
 pub mod protocol;
 mod row;
@@ -34,6 +36,7 @@ pub mod threen1;
 pub mod workload;
 mod wp11g;
 mod wp43;
+mod ycsb;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -61,6 +64,8 @@ pub enum Suite {
     Wp43,
     /// Berkeley DB 11g Release 2 white paper, 2011.
     Wp11g,
+    /// The core workloads of YCSB, 2010.
+    Ycsb,
     /// Recovery, opening, attaching, large and spilling databases.
     Engine,
     /// Linux file systems under GT.M: the 3n+1 problem, about 2010.
@@ -69,13 +74,14 @@ pub enum Suite {
 
 impl Suite {
     /// Every suite, in the order in which they run.
-    pub const ALL: [Suite; 4] = [Suite::Wp43, Suite::Wp11g, Suite::Engine, Suite::Threen1];
+    pub const ALL: [Suite; 5] = [Suite::Wp43, Suite::Wp11g, Suite::Ycsb, Suite::Engine, Suite::Threen1];
 
     /// As commands and reports spell it.
     pub fn name(self) -> &'static str {
         match self {
             Suite::Wp43 => "wp43",
             Suite::Wp11g => "wp11g",
+            Suite::Ycsb => "ycsb",
             Suite::Engine => "engine",
             Suite::Threen1 => "threen1",
         }
@@ -219,7 +225,7 @@ pub fn run(suite: Suite, options: &Options, progress: &mut dyn Progress) -> Resu
     }
     let ours: &[&str] = match suite {
         Suite::Engine => &ALL_OURS,
-        Suite::Wp43 | Suite::Wp11g if options.shared => &[OURS, SHARED],
+        Suite::Wp43 | Suite::Wp11g | Suite::Ycsb if options.shared => &[OURS, SHARED],
         _ => &[OURS],
     };
     let own: Vec<Program> =
@@ -236,6 +242,7 @@ pub fn run(suite: Suite, options: &Options, progress: &mut dyn Progress) -> Resu
     let mut report = match suite {
         Suite::Wp43 => wp43::run(options, field),
         Suite::Wp11g => wp11g::run(options, field),
+        Suite::Ycsb => ycsb::run(options, field),
         Suite::Engine => engine::run(options, field),
         Suite::Threen1 => threen1::run(options, place.path(), field.progress)?,
     };

@@ -19,6 +19,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::mix::Mix;
 use crate::shape::Shape;
 use crate::workload::Keys;
 
@@ -73,6 +74,8 @@ pub enum Kind {
     Take,
     /// Removes records, one a commit. A later write of as many puts them back.
     Delete,
+    /// Does what the run's mix says.
+    Mix,
 }
 
 impl Kind {
@@ -86,6 +89,7 @@ impl Kind {
             Kind::Bulk => "bulk",
             Kind::Take => "take",
             Kind::Delete => "delete",
+            Kind::Mix => "mix",
         }
     }
 }
@@ -176,6 +180,9 @@ pub struct Run {
     /// How many records are visited, of those that there are; 0: all.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub visits: u64,
+    /// Of a mix: what is done to which records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mix: Option<Mix>,
 }
 
 impl Run {
@@ -314,6 +321,7 @@ mod tests {
             shape: Shape::PLAIN,
             together: 1,
             visits: 0,
+            mix: None,
         });
         let line = serde_json::to_string(&run).unwrap();
         assert_eq!(

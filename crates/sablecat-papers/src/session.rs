@@ -17,6 +17,7 @@ use sablecat_os::interrupt;
 use crate::Progress;
 use crate::contestant::{Contestant, DEVICE, Refusal, Served, is_ours};
 use crate::machine;
+use crate::mix::Mix;
 use crate::protocol::{Figures, Kind, Mode, Open, Request, Run};
 use crate::row::Row;
 use crate::shape::Shape;
@@ -57,13 +58,15 @@ pub(crate) struct Step {
     pub(crate) seconds_max: f64,
     /// How many records are visited; 0: all.
     pub(crate) visits: u64,
+    /// What is done to which records.
+    pub(crate) mix: Option<Mix>,
     /// Whether it prepares or checks only, so that it has no row.
     pub(crate) is_aside: bool,
 }
 
 impl Step {
     pub(crate) fn new(kind: Kind, passes: u32, seconds_max: f64) -> Step {
-        Step { kind, op: kind.name(), passes, seconds_max, visits: 0, is_aside: false }
+        Step { kind, op: kind.name(), passes, seconds_max, visits: 0, mix: None, is_aside: false }
     }
 
     /// One that has no row: what goes wrong in it is a problem all the same.
@@ -277,6 +280,7 @@ impl Session {
             shape: self.shape,
             together: self.together,
             visits: step.map_or(0, |step| step.visits),
+            mix: step.and_then(|step| step.mix),
         })
     }
 }

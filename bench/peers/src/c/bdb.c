@@ -138,6 +138,29 @@ static const char *peer_scan(struct session *session, struct scan *scan) {
     return code == DB_NOTFOUND ? NULL : why(code);
 }
 
+static const char *peer_range(struct session *session, struct bytes from, uint32_t count, struct range *range) {
+    DB *db = session->db;
+    uint8_t key[KEY_BYTES_MAX];
+    int code;
+    if (session->store->type != DB_BTREE) return "it keeps no order";
+    do {
+        DBC *cursor;
+        DBT k = {.data = key, .size = from.length, .ulen = sizeof key, .flags = DB_DBT_USERMEM};
+        DBT v = {.data = session->value, .ulen = VALUE_BYTES_MAX, .flags = DB_DBT_USERMEM};
+        memcpy(key, from.at, from.length);
+        range->visited = range->wrong = 0;
+        if ((code = db->cursor(db, NULL, &cursor, 0)) != 0) return why(code);
+        code = cursor->get(cursor, &k, &v, DB_SET_RANGE);
+        while (code == 0) {
+            range_visit(range, key, k.size, session->value, v.size);
+            if (range->visited == count) break;
+            code = cursor->get(cursor, &k, &v, DB_NEXT);
+        }
+        cursor->close(cursor);
+    } while (code == DB_LOCK_DEADLOCK);
+    return code == DB_NOTFOUND ? NULL : why(code);
+}
+
 static const char *peer_batch(struct session *session, int open) {
     DB_ENV *env = session->store->env;
     DB_TXN *batch = session->batch;

@@ -94,6 +94,20 @@ static const char *peer_scan(struct session *session, struct scan *scan) {
     return why(session, failed);
 }
 
+static const char *peer_range(struct session *session, struct bytes from, uint32_t count, struct range *range) {
+    leveldb_iterator_t *at = leveldb_create_iterator(session->store->db, session->store->read);
+    leveldb_iter_seek(at, (const char *)from.at, from.length);
+    for (; range->visited < count && leveldb_iter_valid(at); leveldb_iter_next(at)) {
+        size_t key_length, value_length;
+        const char *key = leveldb_iter_key(at, &key_length), *value = leveldb_iter_value(at, &value_length);
+        range_visit(range, (const uint8_t *)key, key_length, (const uint8_t *)value, value_length);
+    }
+    char *failed = NULL;
+    leveldb_iter_get_error(at, &failed);
+    leveldb_iter_destroy(at);
+    return why(session, failed);
+}
+
 static const char *peer_batch(struct session *session, int open) {
     if (open) {
         session->batch = leveldb_writebatch_create();

@@ -176,6 +176,20 @@ static const char *peer_scan(struct session *session, struct scan *scan) {
     return code == MDB_NOTFOUND ? NULL : why(code);
 }
 
+static const char *peer_range(struct session *session, struct bytes from, uint32_t count, struct range *range) {
+    const char *failed = renew_reader(session);
+    if (failed != NULL) return failed;
+    MDB_val k = {from.length, (void *)from.at}, v;
+    int code = mdb_cursor_get(session->reading, &k, &v, MDB_SET_RANGE);
+    while (code == 0) {
+        range_visit(range, k.mv_data, k.mv_size, v.mv_data, v.mv_size);
+        if (range->visited == count) break;
+        code = mdb_cursor_get(session->reading, &k, &v, MDB_NEXT);
+    }
+    mdb_txn_reset(session->reader);
+    return code == MDB_NOTFOUND ? NULL : why(code);
+}
+
 static const char *peer_batch(struct session *session, int open) {
     return open ? open_writer(session) : commit_writer(session);
 }

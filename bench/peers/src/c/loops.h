@@ -7,6 +7,8 @@
  *   const char *peer_get(struct session *, struct bytes key, const uint8_t **value, size_t *length)
  *   void peer_release(struct session *)                                  done with what peer_get has returned
  *   const char *peer_scan(struct session *, struct scan *)               calls scan_visit for every record, in any order
+ *   const char *peer_range(struct session *, struct bytes from, uint32_t count, struct range *)
+ *                                              calls range_visit for so many records from a key on, in order
  *   const char *peer_batch(struct session *, int open)                   opens / commits a batch of puts while loading
  *
  * One that serves a queue defines PEER_TAKES, and besides
@@ -45,6 +47,24 @@ static inline void scan_visit(struct scan *scan, const uint8_t *key, size_t key_
         peer_fail(scan->result, "scan", number, "not the value that was stored");
 }
 
+/* A short scan under way: it begins with the record that it was asked to begin with, and shows records only. */
+struct range {
+    const struct shape *shape;
+    uint64_t first;
+    uint32_t visited, wrong;
+};
+
+static inline void range_visit(struct range *range, const uint8_t *key, size_t key_length, const uint8_t *value,
+                               size_t value_length) {
+    uint64_t number;
+    struct bytes k = {key, key_length}, v = {value, value_length};
+    int right = shape_number(range->shape, k, v, &number) &&
+                shape_is_value(range->shape, number, ANY_VERSION, value, value_length) &&
+                (range->visited > 0 || number == range->first);
+    range->visited++;
+    range->wrong += !right;
+}
+
 static const char *peer_begin(struct session *, const struct peer_job *);
 static const char *peer_end(struct session *, const struct peer_job *);
 static const char *peer_put(struct session *, struct bytes key, struct bytes value, int exists);
@@ -52,6 +72,7 @@ static const char *peer_remove(struct session *, struct bytes key);
 static const char *peer_get(struct session *, struct bytes key, const uint8_t **value, size_t *length);
 static void peer_release(struct session *);
 static const char *peer_scan(struct session *, struct scan *);
+static const char *peer_range(struct session *, struct bytes from, uint32_t count, struct range *);
 static const char *peer_batch(struct session *, int open);
 #ifdef PEER_TAKES
 static const char *peer_take(struct session *, const uint8_t **value, size_t *length);
@@ -160,6 +181,44 @@ static void loops_take(struct session *session, const struct peer_job *job, stru
 #endif
 }
 
+static const char *loops_range(struct session *session, const struct peer_job *job, const struct act *act,
+                               struct bytes key) {
+    struct range range = {.shape = &job->shape, .first = act->number};
+    const char *why = peer_range(session, key, act->count, &range);
+    if (why != NULL) return why;
+    if (range.wrong > 0) return "not a record that was stored, or not the first";
+    return range.visited > 0 ? NULL : "it shows nothing";
+}
+
+static void loops_mix(struct session *session, const struct peer_job *job, struct peer_result *result) {
+    uint8_t key[KEY_BYTES_MAX], buffer[VALUE_BYTES_MAX];
+    const uint8_t *value = NULL;
+    size_t length = 0;
+    const char *why;
+    for (const struct act *act = job->acts, *end = act + job->acts_count; act < end; act++) {
+        struct bytes k = shape_key(&job->shape, act->number, key);
+        if (act->what == ACT_READ || act->what == ACT_MODIFY) {
+            if (__builtin_expect((why = peer_get(session, k, &value, &length)) != NULL, 0)) {
+                peer_fail(result, "read", act->number, why);
+            } else {
+                if (__builtin_expect(!shape_is_value(&job->shape, act->number, ANY_VERSION, value, length), 0))
+                    peer_fail(result, "read", act->number, "not a value that was stored");
+                peer_release(session);
+            }
+        }
+        if (act->what == ACT_UPDATE || act->what == ACT_INSERT || act->what == ACT_MODIFY) {
+            struct bytes v = shape_value(&job->shape, act->number, act->count, buffer);
+            if (__builtin_expect((why = peer_put(session, k, v, act->what != ACT_INSERT)) != NULL, 0))
+                peer_fail(result, "write", act->number, why);
+            else
+                result->inserted += act->what == ACT_INSERT;
+        }
+        if (act->what == ACT_SCAN && (why = loops_range(session, job, act, k)) != NULL)
+            peer_fail(result, "scan", act->number, why);
+        if (loops_late(job, result, ++result->ops)) return;
+    }
+}
+
 static void loops_run(void *session, const struct peer_job *job, struct peer_result *result) {
     const char *why;
     result->started_ns = peer_now_ns();
@@ -172,6 +231,7 @@ static void loops_run(void *session, const struct peer_job *job, struct peer_res
         case KIND_BULK: loops_bulk(session, job, result); break;
         case KIND_TAKE: loops_take(session, job, result); break;
         case KIND_DELETE: loops_delete(session, job, result); break;
+        case KIND_MIX: loops_mix(session, job, result); break;
     }
     if ((why = peer_end(session, job)) != NULL) peer_fail(result, "end", 0, why);
     result->ended_ns = peer_now_ns();

@@ -1,7 +1,7 @@
 /* The C workload with external linkage, and the structs' sizes, for the tests that compare them with Rust's. */
 #include "peer.h"
 
-extern const size_t probe_sizes[5];
+extern const size_t probe_sizes[6];
 uint64_t probe_key(const struct workload_order *order, uint64_t position);
 uint64_t probe_key_number(const uint8_t *bytes);
 void probe_key_bytes(uint64_t key, uint8_t *bytes);
@@ -14,8 +14,8 @@ int probe_shape_is_value(const struct shape *shape, uint64_t number, uint32_t ve
 uint64_t probe_shape_number(const struct shape *shape, const uint8_t *key, size_t key_length, const uint8_t *value,
                             size_t value_length);
 
-const size_t probe_sizes[5] = {sizeof(struct workload_order), sizeof(struct peer_options), sizeof(struct peer_job),
-                               sizeof(struct peer_result), sizeof(struct shape)};
+const size_t probe_sizes[6] = {sizeof(struct workload_order), sizeof(struct peer_options), sizeof(struct peer_job),
+                               sizeof(struct peer_result), sizeof(struct shape), sizeof(struct act)};
 
 uint64_t probe_key(const struct workload_order *order, uint64_t position) { return workload_key(order, position); }
 uint64_t probe_key_number(const uint8_t *bytes) { return workload_key_number(bytes); }

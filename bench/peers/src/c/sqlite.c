@@ -22,7 +22,7 @@ struct store {
 struct session {
     struct store *store;
     sqlite3 *db;
-    sqlite3_stmt *insert, *update, *get, *remove;
+    sqlite3_stmt *insert, *update, *get, *remove, *range;
     int in_batch;  /* it is the writer for as long as that lasts */
     char failure[PEER_TEXT_BYTES];
 };
@@ -108,6 +108,20 @@ static const char *peer_scan(struct session *session, struct scan *scan) {
     return failed;
 }
 
+static const char *peer_range(struct session *session, struct bytes from, uint32_t count, struct range *range) {
+    sqlite3_stmt *some = session->range;
+    int code;
+    sqlite3_bind_blob(some, 1, from.at, (int)from.length, SQLITE_STATIC);
+    sqlite3_bind_int64(some, 2, count);
+    while ((code = sqlite3_step(some)) == SQLITE_ROW) {
+        const uint8_t *key = sqlite3_column_blob(some, 0), *value = sqlite3_column_blob(some, 1);
+        range_visit(range, key, (size_t)sqlite3_column_bytes(some, 0), value, (size_t)sqlite3_column_bytes(some, 1));
+    }
+    const char *failed = why(session, code);
+    sqlite3_reset(some);
+    return failed;
+}
+
 static const char *peer_batch(struct session *session, int open) {
     struct store *store = session->store;
     if (open && store->options.threads > 1) pthread_mutex_lock(&store->writer);
@@ -178,6 +192,7 @@ static void end_session(void *of) {
     sqlite3_finalize(session->update);
     sqlite3_finalize(session->get);
     sqlite3_finalize(session->remove);
+    sqlite3_finalize(session->range);
     if (session->db != session->store->single) sqlite3_close(session->db);
     free(session);
 }
@@ -186,6 +201,7 @@ static void *new_session(void *of, char *error) {
     static const char INSERT[] = "INSERT INTO records (key, value) VALUES (?1, ?2)";
     static const char UPDATE[] = "UPDATE records SET value = ?2 WHERE key = ?1";
     static const char REMOVE[] = "DELETE FROM records WHERE key = ?1";
+    static const char RANGE[] = "SELECT key, value FROM records WHERE key >= ?1 ORDER BY key LIMIT ?2";
     static const char GET[] = "SELECT value FROM records WHERE key = ?1";
     struct session *session = calloc(1, sizeof *session);
     session->store = of;
@@ -201,6 +217,8 @@ static void *new_session(void *of, char *error) {
         code = sqlite3_prepare_v3(session->db, GET, -1, SQLITE_PREPARE_PERSISTENT, &session->get, NULL);
     if (code == SQLITE_OK)
         code = sqlite3_prepare_v3(session->db, REMOVE, -1, SQLITE_PREPARE_PERSISTENT, &session->remove, NULL);
+    if (code == SQLITE_OK)
+        code = sqlite3_prepare_v3(session->db, RANGE, -1, SQLITE_PREPARE_PERSISTENT, &session->range, NULL);
     if (code == SQLITE_OK) return session;
     refuse(error, "prepare", session->db);
     end_session(session);

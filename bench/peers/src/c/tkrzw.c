@@ -91,6 +91,11 @@ static const char *peer_scan(struct session *session, struct scan *scan) {
     return why(tkrzw_dbm_process_each(session->store->dbm, visit, scan, 0));
 }
 
+static const char *peer_range(struct session *session, struct bytes from, uint32_t count, struct range *range) {
+    (void)session, (void)from, (void)count, (void)range;
+    return "it keeps no order";
+}
+
 static const char *peer_batch(struct session *session, int open) {
     (void)session, (void)open;
     return NULL;

@@ -109,6 +109,25 @@ static const char *peer_scan(struct session *session, struct scan *scan) {
     return code == WT_NOTFOUND ? NULL : why(code);
 }
 
+static const char *peer_range(struct session *session, struct bytes from, uint32_t count, struct range *range) {
+    WT_CURSOR *cursor = session->cursor;
+    WT_ITEM k = {.data = from.at, .size = from.length}, v;
+    int exact = 0, code = session->session->begin_transaction(session->session, "isolation=snapshot");
+    if (code != 0) return why(code);
+    cursor->set_key(cursor, &k);
+    code = cursor->search_near(cursor, &exact);
+    if (code == 0 && exact < 0) code = cursor->next(cursor);
+    while (code == 0) {
+        if ((code = cursor->get_key(cursor, &k)) != 0 || (code = cursor->get_value(cursor, &v)) != 0) break;
+        range_visit(range, k.data, k.size, v.data, v.size);
+        if (range->visited == count) break;
+        code = cursor->next(cursor);
+    }
+    cursor->reset(cursor);
+    session->session->rollback_transaction(session->session, NULL);
+    return code == WT_NOTFOUND ? NULL : why(code);
+}
+
 static const char *peer_batch(struct session *session, int open) {
     session->in_transaction = open;
     if (open) return why(session->session->begin_transaction(session->session, "isolation=snapshot"));

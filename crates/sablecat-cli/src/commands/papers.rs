@@ -27,7 +27,7 @@ pub(crate) struct Arguments {
     /// Few records and short runs: seconds instead of minutes
     #[arg(long)]
     quick: bool,
-    /// wp43, wp11g: measure a shared environment too, beside the private one, as a system of its own
+    /// wp43, wp11g, ycsb: measure a shared environment too, beside the private one, as a system of its own
     #[arg(long)]
     shared: bool,
     /// wp43: one order of the keys instead of both
@@ -90,6 +90,8 @@ enum SuiteName {
     Wp43,
     /// Berkeley DB 11g Release 2 white paper, 2011: runs of ten records, by 1 to 16 threads
     Wp11g,
+    /// YCSB's workloads A to F, by 1 to 4 threads
+    Ycsb,
     /// Recovery, opening, processes that attach, ten million records, caches too small for the data
     Engine,
     /// Linux file systems under GT.M, about 2010: the 3n+1 problem, by processes that share an environment
@@ -121,6 +123,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let suites = match arguments.suite {
         Some(SuiteName::Wp43) => vec![Suite::Wp43],
         Some(SuiteName::Wp11g) => vec![Suite::Wp11g],
+        Some(SuiteName::Ycsb) => vec![Suite::Ycsb],
         Some(SuiteName::Engine) => vec![Suite::Engine],
         Some(SuiteName::Threen1) => vec![Suite::Threen1],
         None => Suite::ALL.to_vec(),

@@ -178,6 +178,7 @@ fn replay_once(ours: &dyn Contestant, dir: &Path, session: &Session) -> Result<F
             shape: session.shape,
             together: session.together,
             visits: 0,
+            mix: None,
         })
     };
     let mut served = ours.start()?;

@@ -129,6 +129,11 @@ pub(super) fn say(error: sablecat::Error) -> String {
     error.to_string()
 }
 
+/// Whether to go on after so many records.
+fn up_to(count: u32, seen: u32) -> ControlFlow<u32, u32> {
+    if seen < count { ControlFlow::Continue(seen) } else { ControlFlow::Break(seen) }
+}
+
 /// A table of a data store.
 struct DataTable<'a> {
     store: &'a mut DataStore,
@@ -156,6 +161,18 @@ impl Table for DataTable<'_> {
     #[inline]
     fn look(&mut self, key: &[u8], look: impl FnOnce(Option<&[u8]>) -> bool) -> sablecat::Result<bool> {
         self.store.get_with(self.table, key, look)
+    }
+
+    fn range(
+        &mut self,
+        from: &[u8],
+        count: u32,
+        mut each: impl FnMut(&[u8], &[u8]),
+    ) -> sablecat::Result<u32> {
+        self.store.fold(self.table, from.., 0, |seen, key, value| {
+            each(key, value);
+            up_to(count, seen + 1)
+        })
     }
 
     fn scan<B>(&mut self, initial: B, mut each: impl FnMut(B, &[u8], &[u8]) -> B) -> sablecat::Result<B> {
@@ -188,6 +205,18 @@ impl<const CHECK_EVERY: u64> Table for Commits<CHECK_EVERY> {
     #[inline]
     fn look(&mut self, key: &[u8], look: impl FnOnce(Option<&[u8]>) -> bool) -> sablecat::Result<bool> {
         self.0.get_with(key, look)
+    }
+
+    fn range(
+        &mut self,
+        from: &[u8],
+        count: u32,
+        mut each: impl FnMut(&[u8], &[u8]),
+    ) -> sablecat::Result<u32> {
+        self.0.fold(from.., 0, |seen, key, value| {
+            each(key, value);
+            up_to(count, seen + 1)
+        })
     }
 
     fn scan<B>(&mut self, initial: B, mut each: impl FnMut(B, &[u8], &[u8]) -> B) -> sablecat::Result<B> {

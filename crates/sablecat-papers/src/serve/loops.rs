@@ -8,8 +8,9 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use super::batch::Batch;
+use crate::mix::{Act, What};
 use crate::protocol::Kind;
-use crate::shape::{KEY_BYTES_MAX, Shape, VALUE_BYTES_MAX};
+use crate::shape::{ANY_VERSION, KEY_BYTES_MAX, Shape, VALUE_BYTES_MAX};
 use crate::workload::{self, Order};
 
 /// Records that a load puts into one batch.
@@ -26,6 +27,8 @@ pub(super) struct Job {
     pub(super) present: u64,
     /// The positions of this thread.
     pub(super) share: Range<u64>,
+    /// Of a mix: what this thread does.
+    pub(super) acts: Vec<Act>,
     pub(super) version: u32,
     pub(super) passes: u32,
     /// 0: no limit.
@@ -50,6 +53,9 @@ pub(super) trait Table {
     /// Shows the value of a key, in place, and returns what `look` made of it.
     fn look(&mut self, key: &[u8], look: impl FnOnce(Option<&[u8]>) -> bool) -> Result<bool, Self::Error>;
 
+    /// Shows so many records from a key on, in order; how many there were.
+    fn range(&mut self, from: &[u8], count: u32, each: impl FnMut(&[u8], &[u8])) -> Result<u32, Self::Error>;
+
     /// Folds every record into one value, beginning with `initial`.
     fn scan<B>(&mut self, initial: B, each: impl FnMut(B, &[u8], &[u8]) -> B) -> Result<B, Self::Error>;
 }
@@ -60,6 +66,8 @@ pub(super) struct Tally {
     pub(super) ops: u64,
     pub(super) errors: u64,
     pub(super) first_error: String,
+    /// Records that a mix has added.
+    pub(super) inserted: u64,
     /// Start and end of the loop.
     pub(super) time: Option<(Instant, Instant)>,
 }
@@ -87,6 +95,7 @@ impl Tally {
                 sum.first_error = tally.first_error;
             }
             sum.errors += tally.errors;
+            sum.inserted += tally.inserted;
             sum.time = match (sum.time, tally.time) {
                 (Some((start, end)), Some((other_start, other_end))) => {
                     Some((start.min(other_start), end.max(other_end)))
@@ -130,6 +139,7 @@ pub(super) fn run<T: Table>(table: &mut T, job: &Job) -> Tally {
         Kind::Bulk => bulk(table, job, &limit, &mut tally),
         Kind::Take => tally.fail("take", 0, "it is no queue"),
         Kind::Delete => delete(table, job, &limit, &mut tally),
+        Kind::Mix => mix(table, job, &limit, &mut tally),
     }
     tally.time = Some((start, Instant::now()));
     tally
@@ -202,6 +212,56 @@ fn delete<T: Table>(table: &mut T, job: &Job, limit: &Limit, tally: &mut Tally) 
         if limit.is_reached(tally.ops, T::CHECK_EVERY) {
             return;
         }
+    }
+}
+
+fn mix<T: Table>(table: &mut T, job: &Job, limit: &Limit, tally: &mut Tally) {
+    let (mut key_bytes, mut value_bytes) = ([0; KEY_BYTES_MAX], [0; VALUE_BYTES_MAX]);
+    for act in &job.acts {
+        let key = job.shape.key(act.number, &mut key_bytes);
+        if matches!(act.what, What::Read | What::Modify) {
+            let is_right = |value: Option<&[u8]>| {
+                value.is_some_and(|value| job.shape.is_value(act.number, ANY_VERSION, value))
+            };
+            match table.look(key, is_right) {
+                Ok(true) => {}
+                Ok(false) => tally.fail("read", act.number, "not a value that was stored"),
+                Err(error) => tally.fail("read", act.number, error),
+            }
+        }
+        if matches!(act.what, What::Update | What::Insert | What::Modify) {
+            let value = job.shape.value(act.number, act.count, &mut value_bytes);
+            match table.put(key, value) {
+                Ok(()) => tally.inserted += u64::from(act.what == What::Insert),
+                Err(error) => tally.fail("write", act.number, error),
+            }
+        }
+        if act.what == What::Scan {
+            short_scan(table, job, *act, key, tally);
+        }
+        tally.ops += 1;
+        if limit.is_reached(tally.ops, T::CHECK_EVERY) {
+            return;
+        }
+    }
+}
+
+/// A scan begins with the record that it was asked to begin with, and shows records only.
+fn short_scan<T: Table>(table: &mut T, job: &Job, act: Act, key: &[u8], tally: &mut Tally) {
+    let (mut is_first, mut wrong) = (true, None);
+    let shown = table.range(key, act.count, |key, value| {
+        let number = job.shape.number(key, value);
+        let is_right = number.is_some_and(|number| job.shape.is_value(number, ANY_VERSION, value))
+            && (!is_first || number == Some(act.number));
+        if !is_right {
+            wrong.get_or_insert("not a record that was stored, or not the first");
+        }
+        is_first = false;
+    });
+    match (shown, wrong) {
+        (Ok(1..), None) => {}
+        (Ok(_), wrong) => tally.fail("scan", act.number, wrong.unwrap_or("it shows nothing")),
+        (Err(error), _) => tally.fail("scan", act.number, error),
     }
 }
 

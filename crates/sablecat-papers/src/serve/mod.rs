@@ -28,6 +28,7 @@ use sablecat_os::interrupt;
 
 use crate::contestant::{DEVICE, DUPS, DUPS_SHARED, HASH, HASH_SHARED, OURS, QUEUE, QUEUE_SHARED, SHARED};
 use crate::machine;
+use crate::mix::Act;
 use crate::protocol::{Answer, Figures, Kind, Open, Request, Run};
 use crate::shape::ANY_VERSION;
 use crate::workload::{self, Order, Stage};
@@ -93,6 +94,8 @@ struct Contents {
     is_mixed: bool,
     /// How many were removed.
     removed: u64,
+    /// How many a mix has inserted.
+    added: u64,
 }
 
 impl Contents {
@@ -114,6 +117,7 @@ impl Contents {
                 self.version = version;
             }
             Kind::Delete => self.removed += ops,
+            Kind::Mix => self.is_mixed = true,
             Kind::Read | Kind::Bulk | Kind::Take => {}
         }
     }
@@ -242,6 +246,12 @@ impl Opened {
             return Err("records and passes must be at least 1".to_owned());
         }
         run.shape.check()?;
+        run.mix.map_or(Ok(()), |mix| mix.check())?;
+        if run.mix.is_some() != (run.kind == Kind::Mix) || (run.mix.is_some() && run.shape.is_plain()) {
+            return Err(
+                "a mix, and nothing else, says what is done, to records that know their version".to_owned()
+            );
+        }
         let is_in_runs = |records: u64| records.checked_rem(run.together) == Some(0);
         if !is_in_runs(run.records) || !is_in_runs(run.visited()) || run.visited() > run.records {
             return Err(format!("{} of {} records, {} together", run.visited(), run.records, run.together));
@@ -249,9 +259,9 @@ impl Opened {
         let version = run.version.unwrap_or(match run.kind {
             Kind::Load | Kind::Write => 0,
             Kind::Update => self.contents.version + 1,
-            Kind::Read | Kind::Bulk | Kind::Take | Kind::Delete => self.contents.expected(),
+            Kind::Read | Kind::Bulk | Kind::Take | Kind::Delete | Kind::Mix => self.contents.expected(),
         });
-        let present = run.records.saturating_sub(self.contents.removed);
+        let present = (run.records + self.contents.added).saturating_sub(self.contents.removed);
         let job = job(run, version, present);
         let tally = match &mut self.store {
             Store::Device(device) => device.run(&job)?,
@@ -272,6 +282,7 @@ impl Opened {
             }
         };
         self.contents.note(run, version, tally.ops);
+        self.contents.added += tally.inserted;
         let (rss_mb, rss_peak_mb) = machine::resident_mb();
         Ok(Figures {
             ops: tally.ops,
@@ -292,7 +303,7 @@ fn job(run: &Run, version: u32, present: u64) -> Job {
         // What is removed and written again are the same records.
         Kind::Load | Kind::Write | Kind::Delete => Stage::Write,
         Kind::Update => Stage::Update,
-        Kind::Read | Kind::Bulk | Kind::Take => Stage::Read,
+        Kind::Read | Kind::Bulk | Kind::Take | Kind::Mix => Stage::Read,
     };
     Job {
         kind: run.kind,
@@ -301,10 +312,16 @@ fn job(run: &Run, version: u32, present: u64) -> Job {
         records: run.records,
         present,
         share: 0..run.visited(),
+        acts: acts(run, 0),
         version,
         passes: run.passes,
         seconds_max: if run.kind == Kind::Load { 0.0 } else { run.seconds_max },
     }
+}
+
+/// What a thread does in a mix.
+fn acts(run: &Run, thread: u64) -> Vec<Act> {
+    run.mix.map_or(Vec::new(), |mix| mix.acts(run.records, (run.threads.into(), thread), run.seed))
 }
 
 /// One job per thread; all start together. A single thread's job runs on this one.
@@ -319,7 +336,8 @@ fn run_on_threads(engine: &mut Engine, run: &Run, job: &Job) -> Result<Tally, St
             .zip(tables)
             .map(|(thread, mut table)| {
                 let share = workload::share_of_runs(run.visited(), run.together, run.threads.into(), thread);
-                let job = Job { share, ..job.clone() };
+                let acts = if thread == 0 { job.acts.clone() } else { acts(run, thread) };
+                let job = Job { share, acts, ..job.clone() };
                 let barrier = &barrier;
                 scope.spawn(move || {
                     barrier.wait();
@@ -345,6 +363,7 @@ fn figures(dir: &Path, started: Instant) -> Figures {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mix::{Mix, Pick};
     use crate::place::Place;
     use crate::protocol::Mode;
     use crate::shape::Shape;
@@ -385,6 +404,7 @@ mod tests {
             shape: Shape::PLAIN,
             together: 1,
             visits: 0,
+            mix: None,
         })
     }
 
@@ -447,6 +467,38 @@ mod tests {
             done(Kind::Bulk, 0, 0);
             done(Kind::Write, 0, 300);
             done(Kind::Read, 0, 300);
+        }
+    }
+
+    #[test]
+    fn a_mix_adds_what_it_inserts_and_sees_what_is_wrong() {
+        let mix = Mix {
+            read: 20,
+            update: 20,
+            insert: 20,
+            scan: 20,
+            modify: 20,
+            pick: Pick::Latest,
+            operations: 400,
+        };
+        for (mode, threads) in [(Mode::Ds, 1), (Mode::Memory, 1), (Mode::NoSync, 3)] {
+            let place = Place::below(&std::env::temp_dir()).unwrap();
+            let mut server = Server::new("sablecat").unwrap();
+            ask(&mut server, &open(&place.path().join("env"), mode, threads));
+            let mut done = |kind, threads, mix| {
+                let Request::Run(plain) = run(kind, Keys::Random, threads) else { unreachable!() };
+                let shape = Shape::new(24, 100, 200, true);
+                ask(&mut server, &Request::Run(Run { shape, passes: 1, mix, ..plain }))
+            };
+            assert_eq!(done(Kind::Write, 1, None).errors, 0);
+            let mixed = done(Kind::Mix, threads, Some(mix));
+            assert_eq!((mixed.ops, mixed.errors, mixed.first_error.as_str()), (400, 0, ""), "{mode:?}");
+            let scanned = done(Kind::Bulk, 1, None);
+            assert_eq!((scanned.errors, scanned.first_error.as_str()), (0, ""), "{mode:?}");
+            assert!((350..450).contains(&scanned.ops), "{mode:?}: {}", scanned.ops);
+            done(Kind::Delete, 1, None);
+            let missing = done(Kind::Mix, 1, Some(Mix { pick: Pick::Uniform, ..mix }));
+            assert!(missing.errors > 0, "{mode:?}: {missing:?}");
         }
     }
 

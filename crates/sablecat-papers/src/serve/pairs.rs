@@ -67,6 +67,10 @@ impl Table for Pairs {
         Ok(false)
     }
 
+    fn range(&mut self, _: &[u8], _: u32, _: impl FnMut(&[u8], &[u8])) -> sablecat::Result<u32> {
+        Ok(0)
+    }
+
     fn scan<B>(&mut self, initial: B, mut each: impl FnMut(B, &[u8], &[u8]) -> B) -> sablecat::Result<B> {
         self.map.fold(&self.env, .., initial, |sum, _, pair| {
             let (number, value) = pair.split_at_checked(KEY_BYTES).unwrap_or((pair, &[]));
