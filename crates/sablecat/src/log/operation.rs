@@ -45,7 +45,7 @@ impl Operation<'_> {
 }
 
 /// An operation is not longer than this: its code, a tree number, and two lengths, beside key and value.
-pub(crate) fn operation_bytes_max(key_len: usize, value_len: usize) -> usize {
+pub(crate) const fn operation_bytes_max(key_len: usize, value_len: usize) -> usize {
     1 + 5 + 10 + key_len + 10 + value_len
 }
 

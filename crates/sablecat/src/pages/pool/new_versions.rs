@@ -21,6 +21,7 @@ use super::Pool;
 use crate::error::{Error, Result};
 use crate::pages::participants::Participant;
 use crate::region::{FrameState, ListItem, SLOT_LIST_INLINE};
+use crate::seldom::Seldom;
 use crate::types::{FrameId, Lsn, PageId, VolumeId};
 
 /// Above this many changed pages they are found by hashing.
@@ -34,13 +35,20 @@ pub(crate) struct NewVersions<'a> {
     /// Each page is latched by `me`, and named once. `old` is its current version, and stays that; `new`, if
     /// there is one, is building, by `me`.
     items: Vec<ListItem>,
-    index: PageMap<usize>,
-    /// Frames that hold the part of the list that the slot has no room for, each with its link in word 0.
-    more: Vec<FrameId>,
+    long: Seldom<Long>,
     /// So many pages at most.
     most: usize,
     /// What was published of them.
     put: Vec<ListItem>,
+}
+
+/// What a long list has beside its items.
+#[derive(Debug, Default)]
+struct Long {
+    /// Where in it a page is.
+    index: PageMap<usize>,
+    /// Frames that hold the part of the list that the slot has no room for, each with its link in word 0.
+    more: Vec<FrameId>,
 }
 
 impl<'a> NewVersions<'a> {
@@ -49,15 +57,7 @@ impl<'a> NewVersions<'a> {
     pub(crate) fn new(pool: &'a Pool, me: &'a Participant) -> NewVersions<'a> {
         let items = me.list.take();
         debug_assert!(items.is_empty());
-        NewVersions {
-            pool,
-            me,
-            items,
-            index: PageMap::default(),
-            more: Vec::new(),
-            most: usize::MAX,
-            put: Vec::new(),
-        }
+        NewVersions { pool, me, items, long: Seldom::default(), most: usize::MAX, put: Vec::new() }
     }
 
     /// Has them fail with "too many" when they come to more pages than this.
@@ -82,7 +82,7 @@ impl<'a> NewVersions<'a> {
         if self.items.len() <= LINEAR_MAX {
             self.items.iter().rposition(|item| item.page == page)
         } else {
-            self.index.get(&page).copied()
+            self.long.get().and_then(|long| long.index.get(&page).copied())
         }
     }
 
@@ -184,10 +184,19 @@ impl<'a> NewVersions<'a> {
     /// Makes the page findable.
     #[inline]
     fn note(&mut self, page: PageId, index: usize) {
+        if self.items.len() > LINEAR_MAX {
+            self.note_in_long(page, index);
+        }
+    }
+
+    #[cold]
+    fn note_in_long(&mut self, page: PageId, at: usize) {
+        let index = &mut self.long.needed().index;
         if self.items.len() == LINEAR_MAX + 1 {
-            self.index = self.items.iter().enumerate().map(|(n, item)| (item.page, n)).collect();
-        } else if self.items.len() > LINEAR_MAX {
-            self.index.insert(page, index);
+            index.clear();
+            index.extend(self.items.iter().enumerate().map(|(n, item)| (item.page, n)));
+        } else {
+            index.insert(page, at);
         }
     }
 
@@ -201,7 +210,9 @@ impl<'a> NewVersions<'a> {
     pub(crate) fn release_last(&mut self) {
         let item = self.items.pop().expect("a page was latched");
         debug_assert_eq!(item.new, FrameId::NONE);
-        self.index.remove(&item.page);
+        if let Some(long) = self.long.get_mut() {
+            long.index.remove(&item.page);
+        }
         self.pool.unlatch(item.page, self.me);
         self.me.slot().set_list_len(self.items.len());
     }
@@ -239,12 +250,13 @@ impl<'a> NewVersions<'a> {
     #[cold]
     fn set_more(&mut self, index: usize, item: ListItem) -> Result<()> {
         let each = self.pool.listed_in_frame();
-        if index / each == self.more.len() {
+        if index / each == self.long.needed().more.len() {
             let frame = self.frame()?;
-            self.pool.begin_list(frame, self.more.last().copied(), self.me.slot());
-            self.more.push(frame);
+            let more = &mut self.long.needed().more;
+            self.pool.begin_list(frame, more.last().copied(), self.me.slot());
+            more.push(frame);
         }
-        self.pool.set_listed(self.more[index / each], index % each, item);
+        self.pool.set_listed(self.long.needed().more[index / each], index % each, item);
         Ok(())
     }
 
@@ -300,6 +312,18 @@ impl<'a> NewVersions<'a> {
     }
 }
 
+impl NewVersions<'_> {
+    #[cold]
+    fn end_long(&self, long: Long) {
+        let slot = self.me.slot();
+        if !long.more.is_empty() {
+            slot.set_list_more(FrameId::NONE);
+        }
+        slot.unguard();
+        long.more.into_iter().for_each(|frame| self.pool.drop_frame(frame, self.me));
+    }
+}
+
 impl Drop for NewVersions<'_> {
     /// Undoes what was not published, and ends the list.
     #[inline]
@@ -310,12 +334,9 @@ impl Drop for NewVersions<'_> {
         }
         let slot = self.me.slot();
         slot.set_list_len(0);
-        if !self.more.is_empty() {
-            slot.set_list_more(FrameId::NONE);
-        }
-        slot.unguard();
-        for frame in self.more.drain(..) {
-            self.pool.drop_frame(frame, self.me);
+        match self.long.take() {
+            Some(long) => self.end_long(long),
+            None => slot.unguard(),
         }
         let mut memory =
             std::mem::take(if self.put.capacity() == 0 { &mut self.items } else { &mut self.put });

@@ -8,6 +8,7 @@ use crate::access::{PageRead, PageWrite, check_different, long};
 use crate::error::Result;
 use crate::pages::{InHand, NewVersions, Pages, Participant, Run, header};
 use crate::region::ListItem;
+use crate::seldom::Seldom;
 use crate::types::{Lsn, PageId, TreeId, VolumeId};
 
 /// The pages that one commit changes.
@@ -16,7 +17,13 @@ pub(crate) struct Changes<'a> {
     pub(super) versions: NewVersions<'a>,
     /// The snapshot at which pages that are not changed here are read.
     at: Lsn,
-    /// Page ids to give back when the changes are dropped.
+    ids: Seldom<Ids<'a>>,
+}
+
+/// The page ids that changes take and give back.
+#[derive(Default)]
+struct Ids<'a> {
+    /// To be given back when the changes are dropped.
     allocated: Vec<PageId>,
     /// First pages of the runs that are freed here.
     freed_runs: Vec<PageId>,
@@ -28,21 +35,13 @@ impl<'a> Changes<'a> {
     /// No changes yet, over the state at `at`, which `me` has pinned.
     #[inline]
     pub(crate) fn new(pages: &'a Pages, me: &'a Participant, at: Lsn) -> Changes<'a> {
-        Changes {
-            pages,
-            versions: NewVersions::new(pages, me),
-            at,
-            allocated: Vec::new(),
-            freed_runs: Vec::new(),
-            hand: None,
-        }
+        Changes { pages, versions: NewVersions::new(pages, me), at, ids: Seldom::default() }
     }
 
     /// Page ids are about to be taken, which have names when this is published.
     fn take_in_hand(&mut self) {
-        if self.hand.is_none() {
-            self.hand = Some(self.participant().in_hand());
-        }
+        let me = self.participant();
+        self.ids.needed().hand.get_or_insert_with(|| me.in_hand());
     }
 
     /// No changes yet, over the newest state, which the participant's guard holds from now on.
@@ -110,16 +109,30 @@ impl<'a> Changes<'a> {
     }
 }
 
+impl Changes<'_> {
+    #[cold]
+    fn undo(&mut self) {
+        // Of who was taken for dead all of it is for others to mend, or mended.
+        if self.pages.is_fenced() {
+            return;
+        }
+        self.versions.undo();
+        if let Some(ids) = self.ids.get_mut() {
+            ids.allocated.drain(..).for_each(|page| self.pages.release_page(page));
+        }
+    }
+}
+
 impl Drop for Changes<'_> {
     /// Undoes what was not published: frees the new frames, ends the latches, gives back the page ids.
     #[inline]
     fn drop(&mut self) {
         if self.versions.are_put() {
-            self.freed_runs.drain(..).for_each(|first| self.pages.note_freed(first));
-        } else if !self.pages.is_fenced() {
-            // Of who was taken for dead all of it is for others to mend, or mended.
-            self.versions.undo();
-            self.allocated.drain(..).for_each(|page| self.pages.release_page(page));
+            if let Some(ids) = self.ids.get_mut() {
+                ids.freed_runs.drain(..).for_each(|first| self.pages.note_freed(first));
+            }
+        } else {
+            self.undo();
         }
     }
 }
@@ -162,7 +175,7 @@ impl PageWrite for Changes<'_> {
     fn allocate(&mut self, home: VolumeId) -> Result<PageId> {
         self.take_in_hand();
         let page = self.pages.allocate_page()?;
-        self.allocated.push(page);
+        self.ids.needed().allocated.push(page);
         self.versions.add(page, home)?;
         Ok(page)
     }
@@ -171,7 +184,7 @@ impl PageWrite for Changes<'_> {
         self.take_in_hand();
         let first = self.pages.allocate_run(count)?;
         let run = (first.0..first.0 + count as u32).map(PageId);
-        self.allocated.extend(run.clone());
+        self.ids.needed().allocated.extend(run.clone());
         run.into_iter().try_for_each(|page| self.versions.add(page, home))?;
         Ok(first)
     }
@@ -190,7 +203,7 @@ impl PageWrite for Changes<'_> {
         let freed_after = (count - 1) as u32;
         header::form_free(self.write(first)?, first, freed_after);
         if freed_after > 0 {
-            self.freed_runs.push(first);
+            self.ids.needed().freed_runs.push(first);
         }
         Ok(())
     }

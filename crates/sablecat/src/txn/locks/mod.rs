@@ -181,7 +181,15 @@ impl LockTable {
 
     /// Releases all locks of a transaction that will run again. It keeps its age, so that it does not give
     /// way as the youngest for ever.
+    #[inline]
     pub(crate) fn release_to_retry(&self, me: u16, held: &mut Held) {
+        if !held.is_empty() {
+            self.release_some(me, held);
+        }
+    }
+
+    #[inline(never)]
+    fn release_some(&self, me: u16, held: &mut Held) {
         // Of who was taken for dead the slot is another's, and with it the locks that name it.
         let is_fenced = self.table.is_fenced();
         for index in held.words.drain(..).filter(|_| !is_fenced) {

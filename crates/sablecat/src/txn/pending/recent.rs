@@ -25,9 +25,17 @@ pub(super) enum Recent {
     /// In the order of bytes.
     Bytes(BTreeMap<Short, Pending>),
     /// In the order of hashes, each kept with its key.
-    Hashed(Arc<Comparator>, Hashing, BTreeMap<(u64, Short), Pending>),
+    Hashed(Box<Hashed>),
     /// In a user's order: a sorted vector.
-    Custom(Arc<Comparator>, Vec<(Short, Pending)>),
+    Custom(Box<(Arc<Comparator>, Vec<(Short, Pending)>)>),
+}
+
+/// Pending records in the order of hashes.
+#[derive(Debug)]
+pub(super) struct Hashed {
+    comparator: Arc<Comparator>,
+    hashing: Hashing,
+    map: BTreeMap<(u64, Short), Pending>,
 }
 
 impl Recent {
@@ -35,8 +43,8 @@ impl Recent {
         match &tree.comparator {
             None => Recent::Few(Vec::new()),
             Some(comparator) => match &comparator.table {
-                Some(table) => Recent::Hashed(Arc::clone(comparator), table.hashing, BTreeMap::new()),
-                None => Recent::Custom(Arc::clone(comparator), Vec::new()),
+                Some(table) => Recent::hashed(comparator, table.hashing),
+                None => Recent::custom(comparator),
             },
         }
     }
@@ -45,26 +53,35 @@ impl Recent {
     pub(super) fn like(&self) -> Recent {
         match self {
             Recent::Few(_) | Recent::Bytes(_) => Recent::Few(Vec::new()),
-            Recent::Hashed(comparator, hashing, _) => {
-                Recent::Hashed(Arc::clone(comparator), *hashing, BTreeMap::new())
-            }
-            Recent::Custom(comparator, _) => Recent::Custom(Arc::clone(comparator), Vec::new()),
+            Recent::Hashed(of) => Recent::hashed(&of.comparator, of.hashing),
+            Recent::Custom(of) => Recent::custom(&of.0),
         }
+    }
+
+    fn hashed(comparator: &Arc<Comparator>, hashing: Hashing) -> Recent {
+        let comparator = Arc::clone(comparator);
+        Recent::Hashed(Box::new(Hashed { comparator, hashing, map: BTreeMap::new() }))
+    }
+
+    fn custom(comparator: &Arc<Comparator>) -> Recent {
+        Recent::Custom(Box::new((Arc::clone(comparator), Vec::new())))
     }
 
     /// The order, if it is not that of bytes.
     pub(super) fn order(&self) -> Option<&Comparator> {
         match self {
             Recent::Few(_) | Recent::Bytes(_) => None,
-            Recent::Hashed(comparator, ..) | Recent::Custom(comparator, _) => Some(comparator),
+            Recent::Hashed(of) => Some(&of.comparator),
+            Recent::Custom(of) => Some(&of.0),
         }
     }
 
     pub(super) fn clear(&mut self) {
         match self {
             Recent::Bytes(map) => map.clear(),
-            Recent::Hashed(_, _, map) => map.clear(),
-            Recent::Few(records) | Recent::Custom(_, records) => records.clear(),
+            Recent::Hashed(of) => of.map.clear(),
+            Recent::Few(records) => records.clear(),
+            Recent::Custom(of) => of.1.clear(),
         }
     }
 
@@ -79,10 +96,11 @@ impl Recent {
             (Recent::Bytes(map), Some(after)) => {
                 Iter::Bytes(map.range::<[u8], _>((Bound::Excluded(after), Bound::Unbounded)))
             }
-            (Recent::Hashed(_, hashing, map), Some(after)) => {
-                Iter::Hashed(map.range((Bound::Excluded(hashed(hashing, after)), Bound::Unbounded)))
+            (Recent::Hashed(of), Some(after)) => {
+                Iter::Hashed(of.map.range((Bound::Excluded(of.key(after)), Bound::Unbounded)))
             }
-            (Recent::Custom(comparator, records), Some(after)) => {
+            (Recent::Custom(of), Some(after)) => {
+                let (comparator, records) = &**of;
                 let from = records.partition_point(|(key, _)| (comparator.compare)(key, after).is_le());
                 Iter::Listed(records[from..].iter())
             }
@@ -112,8 +130,9 @@ impl Recent {
         match self {
             Recent::Few(records) => Self::place_of_few(records, key).ok().map(|at| &records[at].1),
             Recent::Bytes(map) => map.get(key),
-            Recent::Hashed(_, hashing, map) => map.get(&hashed(hashing, key)),
-            Recent::Custom(comparator, records) => {
+            Recent::Hashed(of) => of.map.get(&of.key(key)),
+            Recent::Custom(of) => {
+                let (comparator, records) = &**of;
                 Self::place(comparator, records, key).ok().map(|at| &records[at].1)
             }
         }
@@ -138,14 +157,17 @@ impl Recent {
                 }
             },
             Recent::Bytes(map) => map.insert(key.into(), value),
-            Recent::Hashed(_, hashing, map) => map.insert(hashed(hashing, key), value),
-            Recent::Custom(comparator, records) => match Self::place(comparator, records, key) {
-                Ok(at) => Some(std::mem::replace(&mut records[at].1, value)),
-                Err(at) => {
-                    records.insert(at, (key.into(), value));
-                    None
+            Recent::Hashed(of) => of.map.insert(of.key(key), value),
+            Recent::Custom(of) => {
+                let (comparator, records) = &mut **of;
+                match Self::place(comparator, records, key) {
+                    Ok(at) => Some(std::mem::replace(&mut records[at].1, value)),
+                    Err(at) => {
+                        records.insert(at, (key.into(), value));
+                        None
+                    }
                 }
-            },
+            }
         }
     }
 
@@ -159,10 +181,11 @@ impl Recent {
             Recent::Bytes(map) => {
                 map.remove(key);
             }
-            Recent::Hashed(_, hashing, map) => {
-                map.remove(&hashed(hashing, key));
+            Recent::Hashed(of) => {
+                of.map.remove(&of.key(key));
             }
-            Recent::Custom(comparator, records) => {
+            Recent::Custom(of) => {
+                let (comparator, records) = &mut **of;
                 if let Ok(at) = Self::place(comparator, records, key) {
                     records.remove(at);
                 }
@@ -173,16 +196,18 @@ impl Recent {
     pub(super) fn len(&self) -> usize {
         match self {
             Recent::Bytes(map) => map.len(),
-            Recent::Hashed(_, _, map) => map.len(),
-            Recent::Few(records) | Recent::Custom(_, records) => records.len(),
+            Recent::Hashed(of) => of.map.len(),
+            Recent::Few(records) => records.len(),
+            Recent::Custom(of) => of.1.len(),
         }
     }
 
     pub(super) fn iter(&self) -> Iter<'_> {
         match self {
             Recent::Bytes(map) => Iter::Bytes(map.range::<[u8], _>(..)),
-            Recent::Hashed(_, _, map) => Iter::Hashed(map.range(..)),
-            Recent::Few(records) | Recent::Custom(_, records) => Iter::Listed(records.iter()),
+            Recent::Hashed(of) => Iter::Hashed(of.map.range(..)),
+            Recent::Few(records) => Iter::Listed(records.iter()),
+            Recent::Custom(of) => Iter::Listed(of.1.iter()),
         }
     }
 
@@ -202,17 +227,18 @@ impl Recent {
                 let found = if forward { range.next() } else { range.next_back() };
                 found.map(|(key, value)| (&**key, value))
             }
-            Recent::Hashed(_, hashing, map) => {
-                if ranges::is_empty((lower, upper), |a, b| hashing.compare(a, b)) {
+            Recent::Hashed(of) => {
+                if ranges::is_empty((lower, upper), |a, b| of.hashing.compare(a, b)) {
                     return None;
                 }
-                let place = |bound: Bound<&[u8]>| bound.map(|key| hashed(hashing, key));
-                let mut range = map.range((place(lower), place(upper)));
+                let place = |bound: Bound<&[u8]>| bound.map(|key| of.key(key));
+                let mut range = of.map.range((place(lower), place(upper)));
                 let found = if forward { range.next() } else { range.next_back() };
                 found.map(|((_, key), value)| (&**key, value))
             }
             Recent::Few(records) => edge_of(records, (lower, upper), forward, |a, b| a.cmp(b)),
-            Recent::Custom(comparator, records) => {
+            Recent::Custom(of) => {
+                let (comparator, records) = &**of;
                 edge_of(records, (lower, upper), forward, |a, b| (comparator.compare)(a, b))
             }
         }
@@ -240,9 +266,11 @@ fn edge_of<'a>(
     found.map(|(key, value)| (&**key, value))
 }
 
-/// A key with its hash.
-fn hashed(hashing: &Hashing, key: &[u8]) -> (u64, Short) {
-    (hashing.hash(key), key.into())
+impl Hashed {
+    /// A key with its hash.
+    fn key(&self, key: &[u8]) -> (u64, Short) {
+        (self.hashing.hash(key), key.into())
+    }
 }
 
 /// Records in memory, in order.

@@ -52,12 +52,14 @@ pub(in crate::txn) struct Journal {
 /// Numbers of write sets with savepoints.
 static SETS: AtomicU64 = AtomicU64::new(1);
 
-impl Journal {
-    pub(in crate::txn) fn new() -> Journal {
+impl Default for Journal {
+    fn default() -> Journal {
         // Relaxed: the numbers need only differ.
         Journal { set: SETS.fetch_add(1, atomic::Ordering::Relaxed), changes: 0, undos: Vec::new(), kept: 0 }
     }
+}
 
+impl Journal {
     pub(in crate::txn) fn position(&self) -> Position {
         Position {
             set: self.set,

@@ -25,6 +25,8 @@ use super::savepoints::{Journal, Position, Undone, foreign};
 use super::short::Short;
 use crate::access::{Bounds, PendingRecord};
 use crate::error::Result;
+use crate::log::operation_bytes_max;
+use crate::seldom::Seldom;
 use crate::txn::catalog::{self, CATALOG, TreeRef};
 use crate::txn::ranges::{self, Ranges, Span};
 use crate::types::TreeId;
@@ -37,28 +39,45 @@ pub(in crate::txn) type Slot = Option<Pending>;
 
 /// What a record takes in memory beside its bytes, about.
 const RECORD_BYTES: usize = 80;
+const _: () =
+    assert!(operation_bytes_max(0, 0) <= RECORD_BYTES, "what it takes in memory is more than in the log");
 
 /// The pending records of one tree, in its order.
 #[derive(Debug)]
 pub(crate) struct Records {
     recent: Recent,
+    more: Seldom<More>,
+}
+
+/// What few transactions have pending for a tree.
+#[derive(Debug, Default)]
+struct More {
     /// What is not in memory, the oldest first.
     runs: Vec<Run>,
     /// Keys of which nothing is pending, whatever the runs say: it was rolled back. In the tree's order,
     /// which may take keys for one that are written in different ways. None: there are none.
-    void: Option<Box<Recent>>,
+    void: Option<Recent>,
     /// Where all that is committed goes. What is pending there comes after it.
     removed: Ranges,
 }
 
 impl Records {
     fn new(tree: &TreeRef) -> Records {
-        Records { recent: Recent::new(tree), runs: Vec::new(), void: None, removed: Ranges::default() }
+        Records { recent: Recent::new(tree), more: Seldom::default() }
+    }
+
+    #[inline]
+    fn runs(&self) -> &[Run] {
+        self.more.get().map_or(&[], |more| &more.runs)
+    }
+
+    fn void(&self) -> Option<&Recent> {
+        self.more.get().and_then(|more| more.void.as_ref())
     }
 
     /// Whether it was rolled back what the runs say of a key.
     fn is_void(&self, key: &[u8]) -> bool {
-        self.void.as_ref().is_some_and(|void| void.get(key).is_some())
+        self.void().is_some_and(|void| void.get(key).is_some())
     }
 
     /// What a record is to become, if it is to change: by itself, or with a range that is removed.
@@ -73,7 +92,7 @@ impl Records {
     fn get_own(&self, key: &[u8]) -> Result<Option<Cow<'_, Pending>>> {
         match self.recent.get(key) {
             Some(pending) => Ok(Some(Cow::Borrowed(pending))),
-            None if self.runs.is_empty() => Ok(None),
+            None if !self.is_spilled() => Ok(None),
             None => self.get_spilled(key).map(|slot| slot.map(Cow::Owned)),
         }
     }
@@ -83,7 +102,7 @@ impl Records {
         if self.is_void(key) {
             return Ok(None);
         }
-        for run in self.runs.iter().rev() {
+        for run in self.runs().iter().rev() {
             if let Some(slot) = run.get(self.recent.order(), key)? {
                 return Ok(slot);
             }
@@ -93,14 +112,14 @@ impl Records {
 
     /// As [`Records::get`], where nothing has gone to a file.
     pub(crate) fn get_in_memory(&self, key: &[u8]) -> Option<&Pending> {
-        debug_assert!(self.runs.is_empty());
+        debug_assert!(!self.is_spilled());
         self.recent.get(key)
     }
 
     /// Whether there is a record of a key that begins so, where nothing has gone to a file and keys are in
     /// the order of bytes.
     pub(in crate::txn) fn has_prefix(&self, prefix: &[u8]) -> bool {
-        debug_assert!(self.runs.is_empty());
+        debug_assert!(!self.is_spilled());
         self.recent
             .edge(Bound::Included(prefix), Bound::Unbounded, true)
             .is_some_and(|(key, _)| key.starts_with(prefix))
@@ -108,13 +127,13 @@ impl Records {
 
     /// All records, in order, where nothing has gone to a file.
     pub(crate) fn iter(&self) -> Iter<'_> {
-        debug_assert!(self.runs.is_empty());
+        debug_assert!(!self.is_spilled());
         self.recent.iter()
     }
 
     /// All records after a key, in order; none: from the first on.
     pub(crate) fn after(&self, after: Option<&[u8]>) -> Result<All<'_>> {
-        let runs = Merge::after(self.recent.order(), &self.runs, after)?;
+        let runs = Merge::after(self.recent.order(), self.runs(), after)?;
         Ok(All { records: self, recent: self.recent.after(after).peekable(), runs })
     }
 
@@ -126,7 +145,7 @@ impl Records {
         upper: Bound<&[u8]>,
         forward: bool,
     ) -> Result<Option<PendingRecord>> {
-        if self.runs.is_empty() {
+        if !self.is_spilled() {
             let found = self.recent.edge(lower, upper, forward);
             return Ok(found.map(|(key, value)| (key.to_vec(), value.as_deref().map(<[u8]>::to_vec))));
         }
@@ -135,7 +154,7 @@ impl Records {
         loop {
             let (low, high) = (lower.as_ref().map(|key| &key[..]), upper.as_ref().map(|key| &key[..]));
             let mut edge = self.recent.edge(low, high, forward).map(|(key, _)| key.to_vec());
-            for run in &self.runs {
+            for run in self.runs() {
                 let Some(key) = run.edge(order, if forward { low } else { high }, forward)? else { continue };
                 let is_within = match if forward { high } else { low } {
                     Bound::Unbounded => true,
@@ -165,7 +184,7 @@ impl Records {
     }
 
     fn has_any(&self) -> bool {
-        self.recent.len() > 0 || !self.runs.is_empty() || self.has_ranges()
+        self.recent.len() > 0 || self.is_spilled() || self.has_ranges()
     }
 
     fn compare(&self) -> impl Fn(&[u8], &[u8]) -> Ordering {
@@ -173,32 +192,40 @@ impl Records {
     }
 
     /// Whether some are not in memory.
+    #[inline]
     pub(crate) fn is_spilled(&self) -> bool {
-        !self.runs.is_empty()
+        self.more.get().is_some_and(|more| !more.runs.is_empty())
     }
 
     /// Whether ranges are removed.
+    #[inline]
     pub(crate) fn has_ranges(&self) -> bool {
-        self.removed.len() > 0
+        self.more.get().is_some_and(|more| more.removed.len() > 0)
+    }
+
+    /// How many records and ranges are in memory.
+    #[inline]
+    fn len(&self) -> usize {
+        self.recent.len() + self.more.get().map_or(0, |more| more.removed.len())
     }
 
     /// The ranges that are removed, in order; they lie apart.
     pub(crate) fn removed(&self) -> impl Iterator<Item = Bounds<'_>> {
-        self.removed.iter().map(ranges::bounds)
+        self.more.get().into_iter().flat_map(|more| more.removed.iter().map(ranges::bounds))
     }
 
     /// The range with a key in it that is removed.
     #[inline]
     pub(crate) fn removed_around(&self, key: &[u8]) -> Option<Bounds<'_>> {
-        if !self.has_ranges() {
-            return None;
-        }
-        self.removed.covering(key, self.compare()).map(ranges::bounds)
+        self.more.get()?.removed.covering(key, self.compare()).map(ranges::bounds)
     }
 
     /// What of a range is not removed yet, in order.
     pub(crate) fn not_removed(&self, span: &Span) -> Vec<Span> {
-        self.removed.gaps(span, self.compare())
+        match self.more.get() {
+            Some(more) => more.removed.gaps(span, self.compare()),
+            None => Ranges::default().gaps(span, self.compare()),
+        }
     }
 
     /// All that changes where nothing has gone to a file, in the order of keys: a range where it begins.
@@ -220,8 +247,10 @@ impl Records {
 
     fn unset(&mut self, key: &[u8]) {
         self.recent.unset(key);
-        if !self.runs.is_empty() {
-            self.void.get_or_insert_with(|| Box::new(self.recent.like())).set(key, None);
+        if let Some(more) = self.more.get_mut()
+            && !more.runs.is_empty()
+        {
+            more.void.get_or_insert_with(|| self.recent.like()).set(key, None);
         }
     }
 
@@ -229,7 +258,7 @@ impl Records {
     fn spill(&mut self, file: &Arc<RunFile>) -> Result<()> {
         let order = self.recent.order();
         let void = || {
-            let all = self.void.iter().flat_map(|void| void.iter());
+            let all = self.void().into_iter().flat_map(Recent::iter);
             all.map(|(key, _)| key).filter(|key| self.recent.get(key).is_none())
         };
         let bytes = self.recent.iter().map(|(key, pending)| entry_bytes(key, Some(pending))).sum::<u64>();
@@ -242,10 +271,12 @@ impl Records {
             writer.add(key, Some(pending))?;
         }
         void.try_for_each(|void| writer.add(void, None))?;
-        self.runs.push(writer.finish()?);
+        let run = writer.finish()?;
+        let more = self.more.needed();
+        more.runs.push(run);
+        more.void = None;
         self.recent.clear();
-        self.void = None;
-        runs::merge_some(file, self.recent.order(), &mut self.runs)
+        runs::merge_some(file, self.recent.order(), &mut more.runs)
     }
 }
 
@@ -271,7 +302,7 @@ impl<'a> All<'a> {
     /// The next record.
     #[inline]
     pub(crate) fn next(&mut self) -> Result<Option<Change<'a>>> {
-        if self.records.runs.is_empty() {
+        if !self.records.is_spilled() {
             return Ok(self.next_recent());
         }
         self.next_of_both()
@@ -313,11 +344,12 @@ impl<'a> All<'a> {
 pub(crate) struct WriteSet {
     /// In the order of tree numbers.
     trees: Vec<(TreeRef, Records)>,
-    journal: Option<Journal>,
+    journal: Seldom<Journal>,
     /// Where records are that are not in memory.
     file: Option<Arc<RunFile>>,
     /// What has been set since the last time that anything went to the file, in bytes of memory, about.
     bytes: usize,
+    has_spilled: bool,
     /// No value that was ever set in it is longer.
     longest: usize,
 }
@@ -329,11 +361,14 @@ impl WriteSet {
 
     /// How many records and ranges are pending; any number if some are not in memory.
     pub(crate) fn len(&self) -> usize {
-        if self.is_spilled() {
-            usize::MAX
-        } else {
-            self.trees.iter().map(|(_, records)| records.recent.len() + records.removed.len()).sum()
-        }
+        if self.is_spilled() { usize::MAX } else { self.trees.iter().map(|(_, records)| records.len()).sum() }
+    }
+
+    /// How many bytes its records take in memory, at most: for each [`RECORD_BYTES`] more than it has. Any
+    /// number once some have gone to a file, and when they were rolled back.
+    #[inline]
+    pub(crate) fn memory(&self) -> usize {
+        if self.has_spilled { usize::MAX } else { self.bytes }
     }
 
     /// Bytes that no value is longer than.
@@ -348,7 +383,7 @@ impl WriteSet {
 
     /// Whether some records are not in memory.
     pub(crate) fn is_spilled(&self) -> bool {
-        self.trees.iter().any(|(_, records)| !records.runs.is_empty())
+        self.trees.iter().any(|(_, records)| records.is_spilled())
     }
 
     /// Whether everything is removed that changes, if nothing has gone to files. Taking a name from a
@@ -378,15 +413,20 @@ impl WriteSet {
             self.trees.iter_mut().filter(|(tree, records)| tree.id != CATALOG && records.recent.len() > 0);
         spilled.into_iter().try_for_each(|(_, records)| records.spill(&file))?;
         self.bytes = 0;
+        self.has_spilled = true;
         Ok(())
     }
 
     /// Forgets the trees of which everything was rolled back that had gone to files.
     pub(crate) fn forget_void(&mut self) -> Result<()> {
-        for (_, records) in self.trees.iter_mut().filter(|(_, records)| !records.runs.is_empty()) {
+        if self.file.is_none() {
+            return Ok(());
+        }
+        for (_, records) in self.trees.iter_mut().filter(|(_, records)| records.is_spilled()) {
             if records.after(None)?.next()?.is_none() {
-                records.runs.clear();
-                records.void = None;
+                let more = records.more.needed();
+                more.runs.clear();
+                more.void = None;
             }
         }
         if !self.is_spilled() {
@@ -431,7 +471,7 @@ impl WriteSet {
 
     /// Sets what a record is to become.
     pub(crate) fn set(&mut self, tree: &TreeRef, key: &[u8], value: Pending) -> Result<()> {
-        let is_journaled = self.journal.is_some();
+        let is_journaled = !self.journal.is_none();
         let value_len = value.as_deref().map_or(0, <[u8]>::len);
         let bytes = key.len() + value_len + RECORD_BYTES;
         let records = self.records_mut(tree);
@@ -451,7 +491,7 @@ impl WriteSet {
     pub(crate) fn remove_range(&mut self, tree: &TreeRef, span: Span) {
         let records = self.records_mut(tree);
         let order = records.recent.order();
-        let added = records.removed.add(span, |a, b| compare(order, a, b));
+        let added = records.more.needed().removed.add(span, |a, b| compare(order, a, b));
         self.note(tree.id, || Undone::Range(added));
     }
 
@@ -466,19 +506,19 @@ impl WriteSet {
     /// Notes what undoes a change, if that may be asked for.
     #[inline]
     fn note(&mut self, tree: TreeId, what: impl FnOnce() -> Undone) {
-        if let Some(journal) = &mut self.journal {
+        if let Some(journal) = self.journal.get_mut() {
             journal.note(tree, what());
         }
     }
 
     /// Whether changes are noted so that they can be undone.
     pub(crate) fn is_journaled(&self) -> bool {
-        self.journal.is_some()
+        !self.journal.is_none()
     }
 
     /// A position to roll back to.
     pub(crate) fn savepoint(&mut self) -> Position {
-        self.journal.get_or_insert_with(Journal::new).position()
+        self.journal.needed().position()
     }
 
     /// Undoes everything set since the position was taken.
@@ -487,7 +527,7 @@ impl WriteSet {
     /// `Invalid` for a position of another write set, one that was rolled back over, or one before what is
     /// kept: nothing is changed.
     pub(crate) fn roll_back_to(&mut self, position: Position) -> Result<()> {
-        let Some(journal) = &mut self.journal else { return Err(foreign()) };
+        let Some(journal) = self.journal.get_mut() else { return Err(foreign()) };
         journal.check(position)?;
         while let Some((of, what)) = journal.undo_since(position) {
             let Some((_, records)) = self.trees.iter_mut().find(|(tree, _)| tree.id == of) else {
@@ -498,7 +538,7 @@ impl WriteSet {
                     records.recent.set(&key, before);
                 }
                 Undone::Record(key, None) => records.unset(&key),
-                Undone::Range(added) => records.removed.undo(added),
+                Undone::Range(added) => records.more.needed().removed.undo(added),
             }
         }
         Ok(())
@@ -506,12 +546,12 @@ impl WriteSet {
 
     /// Keeps what was set so far from being rolled back; says how much was kept before.
     pub(crate) fn keep(&mut self) -> usize {
-        self.journal.as_mut().map_or(0, Journal::keep)
+        self.journal.get_mut().map_or(0, Journal::keep)
     }
 
     /// Ends [`WriteSet::keep`], by what that said.
     pub(crate) fn keep_only(&mut self, kept: usize) {
-        if let Some(journal) = &mut self.journal {
+        if let Some(journal) = self.journal.get_mut() {
             journal.keep_only(kept);
         }
     }

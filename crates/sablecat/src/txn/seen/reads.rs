@@ -152,12 +152,10 @@ struct Counted {
 }
 
 /// The reads of a transaction: as many as it read leaves, whatever it read of them and however often.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct ReadSet {
     trees: Vec<TreeRef>,
     reads: Vec<Read>,
-    /// Where in `reads` a leaf is, once they are many. One snapshot has each page once.
-    index: PageMap<usize>,
     /// Ways down to subtrees. Reads that follow each other on one way down share it.
     stems: Vec<u8>,
     more: Seldom<More>,
@@ -168,6 +166,8 @@ pub(crate) struct ReadSet {
 /// What few transactions have read.
 #[derive(Debug, Default)]
 struct More {
+    /// Where in `reads` a leaf is, once they are many. One snapshot has each page once.
+    index: PageMap<usize>,
     /// What was counted.
     counted: Vec<Counted>,
     /// Trees that were to be read, and that the snapshot does not have.
@@ -237,17 +237,6 @@ impl Source for Compared<'_> {
 }
 
 impl ReadSet {
-    pub(crate) fn new() -> ReadSet {
-        ReadSet {
-            trees: Vec::new(),
-            reads: Vec::new(),
-            index: PageMap::default(),
-            stems: Vec::new(),
-            more: Seldom::default(),
-            time: 0,
-        }
-    }
-
     /// Notes that the keys between the bounds, which are as such things are kept ([`Tree::bound_read`]), were
     /// read from this leaf page, of the subtree that `stems` lead to.
     pub(crate) fn note(
@@ -272,8 +261,9 @@ impl ReadSet {
         let (tree, stems) = (self.tree_index(tree), self.keep_stems(stems));
         self.reads.push(Read { tree, stems, page, span: Span::of(lower, upper), more: Vec::new() });
         if self.reads.len() > LINEAR_MAX {
-            let known = self.index.len();
-            self.index.extend(self.reads.iter().enumerate().skip(known).map(|(at, read)| (read.page, at)));
+            let index = &mut self.more.needed().index;
+            let known = index.len();
+            index.extend(self.reads.iter().enumerate().skip(known).map(|(at, read)| (read.page, at)));
         }
     }
 
@@ -312,7 +302,7 @@ impl ReadSet {
         if self.reads.len() <= LINEAR_MAX {
             self.reads.iter().rposition(|read| read.page == page)
         } else {
-            self.index.get(&page).copied()
+            self.more.get().and_then(|more| more.index.get(&page).copied())
         }
     }
 
@@ -386,7 +376,6 @@ impl ReadSet {
     pub(crate) fn clear(&mut self) {
         self.trees.clear();
         self.reads.clear();
-        self.index.clear();
         self.stems.clear();
         self.more.clear();
         self.time = 0;

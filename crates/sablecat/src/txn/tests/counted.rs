@@ -120,7 +120,7 @@ fn what_was_counted_much_is_counted_again_before_the_commit_step() {
     let kernel = &store.kernel;
     let seat = store.seat();
     let at = kernel.pages.pin(&seat);
-    let mut reads = ReadSet::new();
+    let mut reads = ReadSet::default();
     for n in (0..RECORDS).step_by(6) {
         let bounds = key(n);
         reads.note_count(&store.tree, (Bound::Unbounded, Bound::Excluded(&bounds)), n.into());

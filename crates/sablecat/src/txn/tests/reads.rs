@@ -40,7 +40,7 @@ fn leaf_of(store: &Store, key: &[u8], at: Lsn, me: &Participant) -> PageId {
 
 /// What a transaction has read that has looked for these keys in a state.
 fn reads_of(store: &Store, keys: impl Iterator<Item = Vec<u8>>, at: Lsn, me: &Participant) -> ReadSet {
-    let mut reads = ReadSet::new();
+    let mut reads = ReadSet::default();
     for key in keys {
         reads.note(
             &store.tree,
@@ -61,7 +61,7 @@ fn read_all(txn: &mut Transaction<'_>, store: &Store) {
 #[test]
 fn what_is_read_again_and_again_takes_no_memory() {
     let store = store(None);
-    let mut reads = ReadSet::new();
+    let mut reads = ReadSet::default();
     for n in 0..100_000 {
         let key = key(n % 50);
         reads.note(&store.tree, b"", PageId(7), Bound::Included(&key), Bound::Included(&key));

@@ -16,15 +16,15 @@ impl Transaction<'_> {
             self.release_locks();
             let gate = self.kernel.pages.role(Work::Serial);
             let me = self.seat.number();
-            self.gate =
-                at_the_gate(gate, time, || gate.try_take_unfenced(me).transpose()).and_then(Result::ok);
+            let held = at_the_gate(gate, time, || gate.try_take_unfenced(me).transpose());
+            self.gate.put(held.and_then(Result::ok));
         }
         self.has_gate()
     }
 
     /// Whether it holds the serial gate.
     pub(crate) fn has_gate(&self) -> bool {
-        self.gate.is_some()
+        !self.gate.is_none()
     }
 
     /// Has it commit beside who has the serial gate.

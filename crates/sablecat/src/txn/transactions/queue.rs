@@ -50,6 +50,7 @@ use std::ops::{Bound, Range};
 use super::Transaction;
 use crate::access::{Found, Scan, State};
 use crate::error::{Error, Result};
+use crate::seldom::Seldom;
 use crate::txn::catalog::TreeRef;
 use crate::txn::commit::publish;
 use crate::txn::locks::{Mode, record_hash};
@@ -73,9 +74,9 @@ const TURN: u8 = b'a';
 
 /// What a transaction knows of the queues that it uses; nothing, before it uses one.
 #[derive(Debug, Default)]
-pub(in crate::txn) struct Queues(Option<Box<Known>>);
+pub(in crate::txn) struct Queues(Seldom<Known>);
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Known {
     /// Numbers that it may use, by queue.
     taken: Vec<(TreeId, Range<u64>)>,
@@ -89,12 +90,12 @@ impl Queues {
     /// It begins anew.
     #[inline]
     pub(in crate::txn) fn clear(&mut self) {
-        self.0 = None;
+        self.0.clear();
     }
 
     /// Records that it has consumed may be there again.
     pub(super) fn rolled_back(&mut self) {
-        if let Some(known) = &mut self.0 {
+        if let Some(known) = self.0.get_mut() {
             known.fronts.clear();
         }
     }
@@ -105,10 +106,7 @@ impl Queues {
     }
 
     fn known(&mut self) -> &mut Known {
-        self.0.get_or_insert_with(|| {
-            let empty = RefCell::new(ReadSet::new());
-            Box::new(Known { taken: Vec::new(), fronts: Vec::new(), empty })
-        })
+        self.0.needed()
     }
 }
 
@@ -314,7 +312,7 @@ impl Transaction<'_> {
         self.queues.known();
         self.look(tree, |state| {
             scan.look_in(self.state(state.at));
-            let empty = self.queues.0.as_ref().map(|known| &known.empty);
+            let empty = self.queues.0.get().map(|known| &known.empty);
             let mut merged = Merged { reads: empty, ..self.merged(state, tree) };
             while scan.next(&tree.tree(), &mut merged, true)?.is_some() {}
             Ok(())

@@ -17,6 +17,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::log::RecordBuilder;
 use crate::pages::{Participant, Seat};
 use crate::region::Held as HeldRole;
+use crate::seldom::Seldom;
 use crate::txn::catalog::{CATALOG, CatalogEntry, TreeRef};
 use crate::txn::commit::changes::Changes;
 use crate::txn::commit::publish;
@@ -54,7 +55,7 @@ pub(crate) struct Transaction<'k> {
     /// Names that are to change only if they still stand for what they were found to.
     pub(in crate::txn) claims: Claims,
     pub(in crate::txn) held: Held,
-    pub(in crate::txn) passed: PassedOver,
+    pub(in crate::txn) passed: Seldom<PassedOver>,
     /// What it knows of the queues that it uses.
     pub(super) queues: Queues,
     /// Counts what was done since the snapshot was taken; 0: it may still be moved.
@@ -69,11 +70,11 @@ pub(crate) struct Transaction<'k> {
     /// Counts what was set and rolled back.
     pub(super) sets: u64,
     /// Holds the serial gate, with which nobody else commits.
-    pub(in crate::txn) gate: Option<HeldRole<'k>>,
+    pub(in crate::txn) gate: Seldom<HeldRole<'k>>,
     /// Does not wait for who has it.
     pub(super) passes_gate: bool,
     /// The list of what its commit has replaced, if it was a large one.
-    pub(in crate::txn) replaced: Option<Box<CatalogEntry>>,
+    pub(in crate::txn) replaced: Seldom<CatalogEntry>,
     /// Its time, by which records have lapsed or not, in milliseconds since 1970; 0: it was not asked for.
     time: Cell<u64>,
 }
@@ -99,6 +100,7 @@ impl Drop for Transaction<'_> {
 
 impl<'k> Transaction<'k> {
     /// Begins: takes a seat and pins the newest published state.
+    #[inline]
     pub(crate) fn begin(kernel: &'k Transactions, options: Options) -> Result<Transaction<'k>> {
         let seat = kernel.pages.sit()?;
         seat.slot().clear_revoked();
@@ -117,7 +119,7 @@ impl<'k> Transaction<'k> {
     }
 
     /// A transaction in a seat that has pinned its snapshot.
-    #[inline]
+    #[inline(always)]
     fn at_pin(kernel: &'k Transactions, seat: Seat<'k>, at: Lsn, options: Options) -> Transaction<'k> {
         Transaction {
             kernel,
@@ -125,19 +127,19 @@ impl<'k> Transaction<'k> {
             at: Cell::new(at),
             options,
             writes: WriteSet::default(),
-            reads: RefCell::new(ReadSet::new()),
+            reads: RefCell::new(ReadSet::default()),
             claims: Claims::default(),
             held: Held::default(),
-            passed: PassedOver::default(),
+            passed: Seldom::default(),
             queues: Queues::default(),
             used: Cell::new(0),
             busy: Cell::new(false),
             is_named: Cell::new(false),
             run: Cell::new(0),
             sets: 0,
-            gate: None,
+            gate: Seldom::default(),
             passes_gate: false,
-            replaced: None,
+            replaced: Seldom::default(),
             time: Cell::new(0),
         }
     }
@@ -174,7 +176,7 @@ impl<'k> Transaction<'k> {
     /// Gives up everything but the snapshot, record locks and the gate too, and says what it has read at it.
     pub(super) fn abandon(&mut self) -> (ReadSet, Lsn) {
         self.release();
-        let reads = self.reads.replace(ReadSet::new());
+        let reads = self.reads.replace(ReadSet::default());
         (self.writes, self.claims) = (WriteSet::default(), Claims::default());
         (reads, self.at())
     }
@@ -185,7 +187,7 @@ impl<'k> Transaction<'k> {
     }
 
     fn release(&mut self) {
-        self.gate = None;
+        self.gate.clear();
         self.kernel.locks.release_all(self.seat.number(), &mut self.held);
     }
 
@@ -294,7 +296,7 @@ impl<'k> Transaction<'k> {
         }
         let is_newest = is_taken && self.sees_newest_of(tree, key)?;
         if !is_newest && self.tracks_reads() {
-            self.passed.note(is_taken, hash);
+            self.passed.needed().note(is_taken, hash);
         }
         Ok(is_newest)
     }
@@ -425,7 +427,7 @@ impl<'k> Transaction<'k> {
         if let Some(replaced) = self.replaced.take() {
             // The snapshot still sees it.
             self.seat.slot().unpin();
-            self.kernel.free_pages_of(&self.seat, *replaced, lsn);
+            self.kernel.free_pages_of(&self.seat, replaced, lsn);
         }
         settled.map(|()| lsn)
     }
@@ -510,7 +512,7 @@ impl<'k> Transaction<'k> {
                     me.slot().unpin();
                 }
                 let switched = kernel.commit_beside(me, (writes, large), check, &mut record, validate)?;
-                self.replaced = Some(Box::new(switched.replaced));
+                self.replaced.put(Some(switched.replaced));
                 switched.lsn
             }
             done => {

@@ -34,15 +34,6 @@ impl PassedOver {
         }
     }
 
-    pub(in crate::txn) fn clear(&mut self) {
-        self.locked.clear();
-        self.has_changed = false;
-    }
-
-    fn is_empty(&self) -> bool {
-        self.locked.is_empty() && !self.has_changed
-    }
-
     /// Whether one of them may be had by now. Where none is, the end of each of the locks wakes who sleeps
     /// until something changes.
     fn may_be_had(&self, kernel: &Transactions, me: u16) -> bool {
@@ -71,7 +62,7 @@ impl Transaction<'_> {
             Err(error) if error.is_retryable() => return Ok(true),
             watch => watch?,
         };
-        if reads.is_empty() && passed.is_empty() {
+        if reads.is_empty() && passed.get().is_none() {
             let message = "waiting for a change of what a transaction has read, which has read nothing: read in it what is to change, at the isolation Serializable";
             return Err(Error::new(ErrorKind::NotAllowed, message));
         }
@@ -85,8 +76,8 @@ impl Transaction<'_> {
                 .fail_if_poisoned()
                 .and_then(|()| kernel.pages.fail_if_poisoned())
                 .and_then(|()| kernel.pages.check_fence());
-            let mut is_disturbed =
-                || Ok(reads.is_disturbed(kernel, &mut watch, me)? || passed.may_be_had(kernel, me.number()));
+            let may_be_had = || passed.get().is_some_and(|passed| passed.may_be_had(kernel, me.number()));
+            let mut is_disturbed = || Ok(reads.is_disturbed(kernel, &mut watch, me)? || may_be_had());
             match ended.and_then(|()| is_disturbed()) {
                 Ok(false) => None,
                 Ok(true) => Some(Ok(())),

@@ -33,6 +33,7 @@ impl Trees {
     ///
     /// # Errors
     /// `Poisoned` if this process was taken for dead.
+    #[inline(never)]
     pub(crate) fn hold_structure(
         &self,
         trees: impl Iterator<Item = TreeId>,
@@ -95,6 +96,7 @@ impl Trees {
     }
 
     /// Applies a write set with structure latches held.
+    #[inline(never)]
     pub(in crate::txn) fn apply_shape(
         &self,
         changes: &mut Changes<'_>,
@@ -139,6 +141,7 @@ impl Trees {
     }
 
     /// In the commit step, snapshot isolation's first-committer-wins for all single records of a write set.
+    #[inline(never)]
     pub(in crate::txn) fn check_writes(&self, writes: &WriteSet, check: WriteCheck<'_>) -> Result<()> {
         let WriteCheck::AsOf { at, time, me } = check else { return Ok(()) };
         let now = self.pages.newest();

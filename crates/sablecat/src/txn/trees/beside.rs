@@ -81,6 +81,8 @@ impl Trees {
     }
 
     /// Commits a write set of any size. The caller holds no latch.
+    #[cold]
+    #[inline(never)]
     pub(in crate::txn) fn commit_beside<'a>(
         &'a self,
         me: &'a Participant,

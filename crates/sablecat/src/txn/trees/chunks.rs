@@ -7,7 +7,7 @@ use crate::log::{Kind, RecordBuilder, operation_bytes_max, range_bytes_max};
 use crate::pages::Participant;
 use crate::txn::commit::changes::Changes;
 use crate::txn::commit::publish;
-use crate::txn::pending::write_set::{Pending, WriteSet};
+use crate::txn::pending::write_set::WriteSet;
 use crate::types::{Lsn, TreeId};
 
 impl Trees {
@@ -25,20 +25,9 @@ impl Trees {
             return Ok(None);
         }
         record.begin(Kind::Commit);
-        let records = || {
-            writes
-                .logged_trees()
-                .flat_map(|(tree, records)| records.iter().map(move |(key, value)| (tree.id, key, value)))
-        };
-        let bytes = |(_, key, value): (_, &[u8], &Pending)| {
-            operation_bytes_max(key.len(), value.as_deref().map_or(0, <[u8]>::len))
-        };
-        let ranges = || writes.logged_trees().flat_map(|(_, records)| records.removed());
-        if !writes.is_spilled()
-            && records().map(bytes).chain(ranges().map(range_bytes_max)).sum::<usize>()
-                + RecordBuilder::OVERHEAD_MAX
-                <= self.log.record_bytes_max()
-        {
+        let most = self.log.record_bytes_max() - RecordBuilder::OVERHEAD_MAX;
+        // What the write set takes in memory is at least what its records take in the log.
+        if writes.memory() <= most && !writes.has_ranges() || fits(writes, most) {
             for (tree, records) in writes.logged_trees() {
                 // What is set in a range comes after it.
                 records.removed().for_each(|range| record.delete_range(tree.id, range));
@@ -52,6 +41,17 @@ impl Trees {
             record.finish_body();
             return Ok(None);
         }
+        self.write_chunks(writes, record, me).map(Some)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn write_chunks<'a>(
+        &'a self,
+        writes: &WriteSet,
+        record: &mut RecordBuilder,
+        me: &'a Participant,
+    ) -> Result<ChainHold<'a>> {
         let hold = ChainHold::begin(me, self.log.tail());
         let mut chunks = Chunks::begin(self, record, me);
         for (tree, records) in writes.logged_trees() {
@@ -64,11 +64,21 @@ impl Trees {
             }
         }
         chunks.finish()?;
-        if ranges().next().is_some() {
+        if writes.logged_trees().any(|(_, records)| records.has_ranges()) {
             record.says_ranges();
         }
-        Ok(Some(hold))
+        Ok(hold)
     }
+}
+
+/// Whether the record of a write set takes so many bytes at most, or less.
+#[cold]
+fn fits(writes: &WriteSet, most: usize) -> bool {
+    let records = writes.logged_trees().flat_map(|(_, records)| records.iter());
+    let bytes =
+        records.map(|(key, value)| operation_bytes_max(key.len(), value.as_deref().map_or(0, <[u8]>::len)));
+    let ranges = writes.logged_trees().flat_map(|(_, records)| records.removed());
+    !writes.is_spilled() && bytes.chain(ranges.map(range_bytes_max)).sum::<usize>() <= most
 }
 
 /// A write set on its way to the log in chunks: one chunk at a time is put together, so a value is never

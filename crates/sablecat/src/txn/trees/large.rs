@@ -55,15 +55,22 @@ impl Trees {
 
     /// Stores the large values of a write set. Their pages say they are of the outermost tree: which subtrees
     /// a commit makes shows later. The caller holds no latch.
+    #[inline]
     pub(in crate::txn) fn store_all_large<'a>(
         &'a self,
         me: &'a Participant,
         writes: &WriteSet,
     ) -> Result<Large<'a>> {
-        let mut large = Large { runs: Vec::new() };
-        if !self.is_large(writes.longest()) {
-            return Ok(large);
+        if self.is_large(writes.longest()) {
+            self.store_some_large(me, writes)
+        } else {
+            Ok(Large { runs: Vec::new() })
         }
+    }
+
+    #[cold]
+    fn store_some_large<'a>(&'a self, me: &'a Participant, writes: &WriteSet) -> Result<Large<'a>> {
+        let mut large = Large { runs: Vec::new() };
         for (tree, records) in writes.trees() {
             let mut all = records.after(None)?;
             while let Some((key, value)) = all.next()? {
