@@ -10,6 +10,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::shape::ANY_VERSION;
 use crate::system::Mode;
 
 /// The state of the records below a directory.
@@ -22,6 +23,10 @@ pub(crate) struct Contents {
     /// The version that was written last.
     pub(crate) version: u32,
     pub(crate) state: State,
+    /// How many of the records were removed.
+    pub(crate) removed: u64,
+    /// How many a mix has inserted.
+    pub(crate) added: u64,
 }
 
 /// How much of what was asked for is there.
@@ -30,7 +35,7 @@ pub(crate) struct Contents {
 pub(crate) enum State {
     /// All records, all of one version.
     Whole,
-    /// All records, of more than one version: an update stopped early.
+    /// All records, of more than one version: an update was of some, or stopped early.
     Mixed,
     /// An unknown part of the records: a write stopped early.
     Part,
@@ -39,13 +44,26 @@ pub(crate) enum State {
 const FILE: &str = "peer.json";
 
 impl Contents {
+    /// The version to expect where none is asked for.
+    pub(crate) fn expected(&self) -> u32 {
+        if self.state == State::Mixed { ANY_VERSION } else { self.version }
+    }
+
     /// Those of a directory: what was noted there, or empty.
     pub(crate) fn read(dir: &Path, system: &str, mode: Mode) -> Result<Contents, String> {
         let text = match fs::read_to_string(dir.join(FILE)) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let system = system.to_owned();
-                return Ok(Contents { system, mode, records: 0, version: 0, state: State::Whole });
+                return Ok(Contents {
+                    system,
+                    mode,
+                    records: 0,
+                    version: 0,
+                    state: State::Whole,
+                    removed: 0,
+                    added: 0,
+                });
             }
             Err(error) => return Err(format!("{}: {error}", dir.join(FILE).display())),
         };

@@ -7,8 +7,9 @@
 //!
 //! The layers, each a file: [`protocol`] is the words of the requests and answers, [`server`] carries them
 //! out, [`contents`] remembers what a directory holds, [`system`] is the door to the C adapters in src/c,
-//! [`machine`] reads memory and disk use, and [`workload`] is the records, shared as a file with the papers'
-//! crate. README.md has the protocol with examples and the table of modes.
+//! [`machine`] reads memory and disk use, and [`workload`], [`shape`] and [`mix`] are the records and what is
+//! done to them, shared as files with the papers' crate. README.md has the protocol with examples and
+//! the table of modes.
 //!
 //! A process serves one system, so that its resident memory is that system's; the program that compares them
 //! runs several side by side and asks each in turn.
@@ -18,8 +19,14 @@ use std::process::ExitCode;
 
 mod contents;
 mod machine;
+#[path = "../../../crates/sablecat-papers/src/mix.rs"]
+#[allow(dead_code, unreachable_pub, reason = "shared with a crate that uses and exports all of it")]
+mod mix;
 mod protocol;
 mod server;
+#[path = "../../../crates/sablecat-papers/src/shape.rs"]
+#[allow(dead_code, unreachable_pub, reason = "shared with a crate that uses and exports all of it")]
+mod shape;
 mod system;
 #[path = "../../../crates/sablecat-papers/src/workload.rs"]
 #[allow(dead_code, unreachable_pub, reason = "shared with a crate that uses and exports all of it")]

@@ -7,6 +7,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::mix::Mix;
+use crate::shape::Shape;
 use crate::system::{self, Mode};
 use crate::workload::Keys;
 
@@ -68,6 +70,25 @@ pub(crate) struct Run {
     /// Whether to scan everything, untimed, before a read, bulk or update run.
     #[serde(default = "yes")]
     pub(crate) warm: bool,
+    /// What the records look like.
+    #[serde(default = "plain")]
+    pub(crate) shape: Shape,
+    /// How many keys that follow each other are visited together; the number of records is a multiple of it.
+    #[serde(default = "one_of_many")]
+    pub(crate) together: u64,
+    /// How many records are visited, of those that there are; 0: all.
+    #[serde(default)]
+    pub(crate) visits: u64,
+    /// Of a mix: what is done to which records.
+    #[serde(default)]
+    pub(crate) mix: Option<Mix>,
+}
+
+impl Run {
+    /// How many records are visited.
+    pub(crate) fn visited(&self) -> u64 {
+        if self.visits == 0 { self.records } else { self.visits }
+    }
 }
 
 /// The kinds of run; the numbers are C's.
@@ -87,6 +108,10 @@ pub(crate) enum Kind {
     Bulk = 4,
     /// Takes the records of a queue in their order, one a commit.
     Take = 5,
+    /// Removes records, one a commit. A later write of as many puts them back.
+    Delete = 6,
+    /// Does what the run's mix says.
+    Mix = 7,
 }
 
 /// [`Keys`], as it is spelt in a request.
@@ -188,6 +213,14 @@ fn default_log_buffer() -> u64 {
 }
 
 fn one() -> u32 {
+    1
+}
+
+fn plain() -> Shape {
+    Shape::PLAIN
+}
+
+fn one_of_many() -> u64 {
     1
 }
 

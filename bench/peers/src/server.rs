@@ -18,7 +18,7 @@ use std::time::Instant;
 use crate::contents::{Contents, State};
 use crate::machine;
 use crate::protocol::{Answer, Figures, Kind, Open, Request, Run};
-use crate::system::{Job, Mode, Options, Outcome, Store, System};
+use crate::system::{Acts, Job, Mode, Options, Outcome, Store, System};
 use crate::workload::{self, Order, Stage};
 
 /// One system, and the store of it that is open, if any.
@@ -107,12 +107,13 @@ impl Server {
         let opened = self.opened.as_mut().ok_or("no store is open")?;
         opened.may_run(run)?;
         let version = opened.version_for(run);
-        let stored = Job { version: opened.contents.version, ..job(run, Kind::Bulk, opened.contents.mode) };
-        let asked = Job { version, ..job(run, run.kind, opened.contents.mode) };
+        let expected = opened.contents.expected();
+        let stored = Job { version: expected, ..job(run, Kind::Bulk, &opened.contents) };
+        let asked = Job { version, ..job(run, run.kind, &opened.contents) };
 
         opened.before(run, version)?;
         if run.warm && matches!(run.kind, Kind::Read | Kind::Bulk | Kind::Update) {
-            opened.store.session()?.run(&Job { passes: 1, seconds_max: 0.0, ..stored });
+            opened.store.session()?.run(&Job { passes: 1, seconds_max: 0.0, ..stored }, &[]);
         }
         let outcomes = run_on_threads(&opened.store, &asked, run)?;
         let total = add_up(&outcomes);
@@ -129,16 +130,30 @@ impl Server {
 impl Opened {
     /// Whether the run makes sense on what the store holds.
     fn may_run(&self, run: &Run) -> Result<(), String> {
-        let Contents { records, state, mode, .. } = self.contents;
+        let Contents { records, state, mode, removed, .. } = self.contents;
+        run.shape.check()?;
+        run.mix.map_or(Ok(()), |mix| mix.check())?;
+        if run.mix.is_some() != (run.kind == Kind::Mix) || (run.mix.is_some() && run.shape.is_plain()) {
+            return Err(
+                "a mix, and nothing else, says what is done, to records that know their version".to_owned()
+            );
+        }
+        let is_in_runs = |records: u64| records.checked_rem(run.together) == Some(0);
+        if !is_in_runs(run.records) || !is_in_runs(run.visited()) || run.visited() > run.records {
+            return Err(format!("{} of {} records, {} together", run.visited(), run.records, run.together));
+        }
         if run.threads == 0 || run.threads > self.threads {
             return Err(format!("{} threads, but the store was opened for {}", run.threads, self.threads));
         }
         if run.records == 0 || run.passes == 0 {
             return Err("records and passes must be at least 1".to_owned());
         }
-        if mode == Mode::Ds && run.threads > 1 && matches!(run.kind, Kind::Load | Kind::Write | Kind::Update)
-        {
+        let reads = matches!(run.kind, Kind::Read | Kind::Bulk | Kind::Take);
+        if mode == Mode::Ds && run.threads > 1 && !reads {
             return Err("Data Store has no locks: one thread writes".to_owned());
+        }
+        if mode == Mode::Ds && run.kind == Kind::Mix {
+            return Err("in Data Store a run is one transaction, which either reads or writes".to_owned());
         }
         if run.kind == Kind::Take && run.threads > 1 {
             return Err("one thread takes records, so that they are known to come in their order".to_owned());
@@ -146,6 +161,10 @@ impl Opened {
         match run.kind {
             Kind::Write if !self.keeps_records => Ok(()),
             _ if !self.keeps_records => Err("it keeps no records: it can only be written to".to_owned()),
+            Kind::Write if removed != 0 && state != State::Part => {
+                let fits = run.records == records && run.visited() == removed;
+                if fits { Ok(()) } else { Err(format!("what was removed are {removed} records")) }
+            }
             Kind::Load | Kind::Write if records != 0 => Err("the store is not empty".to_owned()),
             Kind::Load | Kind::Write => Ok(()),
             _ if state == State::Part => {
@@ -154,7 +173,10 @@ impl Opened {
             _ if records != run.records => {
                 Err(format!("{} records, but the store holds {records}", run.records))
             }
-            Kind::Read | Kind::Bulk | Kind::Take if state == State::Mixed => {
+            Kind::Read | Kind::Update | Kind::Delete | Kind::Mix if removed != 0 => {
+                Err(format!("{removed} records were removed"))
+            }
+            Kind::Read | Kind::Bulk | Kind::Take if state == State::Mixed && run.shape.is_plain() => {
                 Err("an earlier update stopped early: it is not known what the values must be".to_owned())
             }
             _ => Ok(()),
@@ -162,11 +184,10 @@ impl Opened {
     }
 
     fn version_for(&self, run: &Run) -> u32 {
-        let last = self.contents.version;
         run.version.unwrap_or(match run.kind {
             Kind::Load | Kind::Write => 0,
-            Kind::Update => last + 1,
-            Kind::Read | Kind::Bulk | Kind::Take => last,
+            Kind::Update => self.contents.version + 1,
+            Kind::Read | Kind::Bulk | Kind::Take | Kind::Delete | Kind::Mix => self.contents.expected(),
         })
     }
 
@@ -174,27 +195,36 @@ impl Opened {
     fn before(&mut self, run: &Run, version: u32) -> Result<(), String> {
         self.contents.state = match run.kind {
             Kind::Load | Kind::Write => State::Part,
-            Kind::Update => State::Mixed,
+            Kind::Update | Kind::Mix => State::Mixed,
             Kind::Read | Kind::Bulk => return Ok(()),
             // What is left of them is not known from here on.
-            Kind::Take => State::Part,
+            Kind::Take | Kind::Delete => State::Part,
         };
         self.contents.records = run.records;
-        // Reading is refused until a later update is whole, so this need only be higher than all that is
-        // there.
-        self.contents.version = version;
+        if !matches!(run.kind, Kind::Delete | Kind::Mix) {
+            // Where reading is refused until a later update is whole, this need only be higher than all that
+            // is there.
+            self.contents.version = version;
+        }
         self.contents.write(&self.dir)
     }
 
     /// Notes that it has done all of it, if it has.
     fn after(&mut self, run: &Run, total: &Outcome) -> Result<(), String> {
+        if run.kind == Kind::Mix {
+            // However many of them it has done: those are there, and are counted.
+            self.contents.added += total.inserted;
+            return self.contents.write(&self.dir);
+        }
         if matches!(run.kind, Kind::Read | Kind::Bulk | Kind::Take)
-            || total.ops != run.records
+            || total.ops != run.visited()
             || total.errors != 0
         {
             return Ok(());
         }
-        self.contents.state = State::Whole;
+        let is_all = run.visited() == run.records;
+        self.contents.state = if is_all { State::Whole } else { State::Mixed };
+        self.contents.removed = if run.kind == Kind::Delete { run.visited() } else { 0 };
         self.contents.write(&self.dir)
     }
 }
@@ -206,12 +236,16 @@ fn run_on_threads(store: &Store, job: &Job, run: &Run) -> Result<Vec<Outcome>, S
         let threads: Vec<_> = (0..run.threads)
             .map(|thread| {
                 let barrier = &barrier;
-                let share = workload::share(run.records, run.threads.into(), thread.into());
+                let acts = run.mix.map_or(Vec::new(), |mix| {
+                    mix.acts(run.records, (run.threads.into(), thread.into()), run.seed)
+                });
+                let share =
+                    workload::share_of_runs(run.visited(), run.together, run.threads.into(), thread.into());
                 scope.spawn(move || {
                     let session = store.session();
                     barrier.wait();
                     let outcome = session.map(|mut session| {
-                        let outcome = session.run(&Job { first: share.start, end: share.end, ..*job });
+                        let outcome = session.run(&Job { first: share.start, end: share.end, ..*job }, &acts);
                         barrier.wait();
                         outcome
                     });
@@ -226,19 +260,24 @@ fn run_on_threads(store: &Store, job: &Job, run: &Run) -> Result<Vec<Outcome>, S
     })
 }
 
-fn job(run: &Run, kind: Kind, mode: Mode) -> Job {
+fn job(run: &Run, kind: Kind, contents: &Contents) -> Job {
     let stage = match kind {
-        Kind::Load | Kind::Write => Stage::Write,
+        // What is removed and written again are the same records.
+        Kind::Load | Kind::Write | Kind::Delete => Stage::Write,
         Kind::Update => Stage::Update,
-        Kind::Read | Kind::Bulk | Kind::Take => Stage::Read,
+        Kind::Read | Kind::Bulk | Kind::Take | Kind::Mix => Stage::Read,
     };
     Job {
-        order: Order::new(run.keys.into(), stage, run.records, run.seed),
+        order: Order::in_runs(run.keys.into(), stage, (run.records / run.together, run.together), run.seed),
+        shape: run.shape,
+        records: run.records,
+        present: (run.records + contents.added).saturating_sub(contents.removed),
+        acts: Acts::NONE,
         first: 0,
-        end: run.records,
+        end: run.visited(),
         seconds_max: if kind == Kind::Load { 0.0 } else { run.seconds_max },
         // A durable commit takes long enough for a look at the clock each.
-        check_every: if mode == Mode::Sync { 1 } else { 64 },
+        check_every: if contents.mode == Mode::Sync { 1 } else { 64 },
         version: 0,
         passes: run.passes,
         kind: kind as i32,
@@ -253,6 +292,7 @@ fn add_up(outcomes: &[Outcome]) -> Outcome {
     Outcome {
         ops: outcomes.iter().map(|outcome| outcome.ops).sum(),
         errors: outcomes.iter().map(|outcome| outcome.errors).sum(),
+        inserted: outcomes.iter().map(|outcome| outcome.inserted).sum(),
         started_ns: outcomes.iter().map(|outcome| outcome.started_ns).min().unwrap_or(0),
         ended_ns: outcomes.iter().map(|outcome| outcome.ended_ns).max().unwrap_or(0),
         first_error: text(|outcome| &outcome.first_error),

@@ -13,6 +13,8 @@ use std::ptr::NonNull;
 
 use serde::{Deserialize, Serialize};
 
+use crate::mix::Act;
+use crate::shape::Shape;
 use crate::workload::Order;
 
 /// What of a store's promises is bought for a run, from none to durable commits. The numbers are C's.
@@ -71,6 +73,11 @@ struct RawOptions {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Job {
     pub(crate) order: Order,
+    pub(crate) shape: Shape,
+    pub(crate) records: u64,
+    pub(crate) present: u64,
+    /// What the thread does in a mix; set by [`Session::run`].
+    pub(crate) acts: Acts,
     pub(crate) first: u64,
     pub(crate) end: u64,
     pub(crate) seconds_max: f64,
@@ -81,11 +88,28 @@ pub(crate) struct Job {
     pub(crate) cursor: i32,
 }
 
+/// A list as C is given it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Acts {
+    first: *const Act,
+    count: u64,
+}
+
+impl Acts {
+    /// None.
+    pub(crate) const NONE: Acts = Acts { first: std::ptr::null(), count: 0 };
+}
+
+// SAFETY: it is only followed by the thread that was given the list too, in `Session::run`.
+unsafe impl Sync for Acts {}
+
 /// `struct peer_result`.
 #[repr(C)]
 struct RawResult {
     ops: u64,
     errors: u64,
+    inserted: u64,
     started_ns: u64,
     ended_ns: u64,
     first_error: [c_char; TEXT_BYTES],
@@ -97,6 +121,7 @@ struct RawResult {
 pub(crate) struct Outcome {
     pub(crate) ops: u64,
     pub(crate) errors: u64,
+    pub(crate) inserted: u64,
     pub(crate) started_ns: u64,
     pub(crate) ended_ns: u64,
     pub(crate) first_error: String,
@@ -236,21 +261,24 @@ pub(crate) struct Session<'store> {
 }
 
 impl Session<'_> {
-    pub(crate) fn run(&mut self, job: &Job) -> Outcome {
+    pub(crate) fn run(&mut self, job: &Job, acts: &[Act]) -> Outcome {
+        let job = Job { acts: Acts { first: acts.as_ptr(), count: acts.len() as u64 }, ..*job };
         let mut raw = RawResult {
             ops: 0,
             errors: 0,
+            inserted: 0,
             started_ns: 0,
             ended_ns: 0,
             first_error: [0; TEXT_BYTES],
             note: [0; TEXT_BYTES],
         };
-        // SAFETY: the session is open (ended by drop only) and on its thread; `job` and `raw` outlive the
-        // call.
-        unsafe { (self.peer.run)(self.session.as_ptr(), job, &mut raw) };
+        // SAFETY: the session is open (ended by drop only) and on its thread; `job`, `acts` and `raw` outlive
+        // the call.
+        unsafe { (self.peer.run)(self.session.as_ptr(), &job, &mut raw) };
         Outcome {
             ops: raw.ops,
             errors: raw.errors,
+            inserted: raw.inserted,
             started_ns: raw.started_ns,
             ended_ns: raw.ended_ns,
             first_error: text(&raw.first_error),
@@ -286,16 +314,33 @@ unsafe fn lasting_text(text: *const c_char) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shape::{ANY_VERSION, KEY_BYTES_MAX, VALUE_BYTES_MAX};
     use crate::workload::{self, Keys, Stage};
 
     // SAFETY: probe.c defines these with these types.
     unsafe extern "C" {
-        static probe_sizes: [usize; 4];
+        static probe_sizes: [usize; 6];
         fn probe_key(order: *const Order, position: u64) -> u64;
         fn probe_key_number(bytes: *const u8) -> u64;
         fn probe_key_bytes(key: u64, bytes: *mut u8);
         fn probe_value(key: u64, version: u32, bytes: *mut u8);
         fn probe_is_value(key: u64, version: u32, bytes: *const u8, length: usize) -> c_int;
+        fn probe_shape_key(shape: *const Shape, number: u64, bytes: *mut u8) -> usize;
+        fn probe_shape_value(shape: *const Shape, number: u64, version: u32, bytes: *mut u8) -> usize;
+        fn probe_shape_is_value(
+            shape: *const Shape,
+            number: u64,
+            version: u32,
+            bytes: *const u8,
+            length: usize,
+        ) -> c_int;
+        fn probe_shape_number(
+            shape: *const Shape,
+            key: *const u8,
+            key_length: usize,
+            value: *const u8,
+            value_length: usize,
+        ) -> u64;
     }
 
     #[test]
@@ -304,16 +349,65 @@ mod tests {
         let sizes = unsafe { probe_sizes };
         assert_eq!(
             sizes,
-            [size_of::<Order>(), size_of::<RawOptions>(), size_of::<Job>(), size_of::<RawResult>()]
+            [
+                size_of::<Order>(),
+                size_of::<RawOptions>(),
+                size_of::<Job>(),
+                size_of::<RawResult>(),
+                size_of::<Shape>(),
+                size_of::<Act>()
+            ]
         );
+    }
+
+    #[test]
+    fn the_c_records_are_the_rust_records() {
+        for shape in [Shape::PLAIN, Shape::new(64, 64, 64, false), Shape::new(20, 100, 400, true)] {
+            for (number, version) in (0..500).zip([0, 1, 7].into_iter().cycle()) {
+                let (mut keys, mut values) = ([[0; KEY_BYTES_MAX]; 2], [[0; VALUE_BYTES_MAX]; 2]);
+                let ([key, of_c], [value, value_of_c]) = (keys.each_mut(), values.each_mut());
+                let (key, value) = (shape.key(number, key), shape.value(number, version, value));
+                // SAFETY: `shape` has C's layout (tested above), the buffers the lengths that shape.h names.
+                let lengths = unsafe {
+                    [
+                        probe_shape_key(&shape, number, of_c.as_mut_ptr()),
+                        probe_shape_value(&shape, number, version, value_of_c.as_mut_ptr()),
+                    ]
+                };
+                assert_eq!((key, value), (&of_c[..lengths[0]], &value_of_c[..lengths[1]]), "{shape:?}");
+                let is_value = |number, version, value: &[u8]| {
+                    // SAFETY: as above; the value is as long as is said.
+                    unsafe { probe_shape_is_value(&shape, number, version, value.as_ptr(), value.len()) }
+                };
+                assert_eq!(is_value(number, version, value), 1);
+                assert_eq!(is_value(number, ANY_VERSION, value), i32::from(!shape.is_plain()));
+                let (short, mut other) = (&value[..value.len() - 1], value.to_vec());
+                other[value.len() - 1] ^= 1;
+                for (number, version, value) in [
+                    (number + 1, version, value),
+                    (number, version + 1, value),
+                    (number, version, short),
+                    (number, version, &other),
+                ] {
+                    assert_eq!(is_value(number, version, value), 0, "{shape:?}");
+                }
+                let number_of = |key: &[u8]| {
+                    // SAFETY: as above.
+                    unsafe {
+                        probe_shape_number(&shape, key.as_ptr(), key.len(), value.as_ptr(), value.len())
+                    }
+                };
+                assert_eq!((number_of(key), number_of(&key[1..])), (number, u64::MAX));
+            }
+        }
     }
 
     #[test]
     fn the_c_workload_is_the_rust_workload() {
         for records in [1, 2, 3, 1000, 1024, 1025] {
-            for keys in [Keys::Sequential, Keys::Random] {
-                let order = Order::new(keys, Stage::Read, records, 42);
-                for position in 0..records {
+            for (keys, run) in [(Keys::Sequential, 1), (Keys::Random, 1), (Keys::Random, 10)] {
+                let order = Order::in_runs(keys, Stage::Read, (records, run), 42);
+                for position in 0..records * run {
                     // SAFETY: `order` has C's layout (tested above).
                     assert_eq!(unsafe { probe_key(&order, position) }, order.key(position));
                 }

@@ -90,7 +90,8 @@ fn systems() -> Vec<(String, Vec<String>)> {
     let name = |system: &Value| system["system"].as_str().unwrap().to_owned();
     let modes = |system: &Value| system["modes"].as_object().unwrap().keys().cloned().collect();
     let available = all.iter().filter(|system| system["available"] == json!(true));
-    let available = available.filter(|system| !matches!(name(system).as_str(), "device" | QUEUE | DUPLICATES));
+    let available =
+        available.filter(|system| !matches!(name(system).as_str(), "device" | QUEUE | DUPLICATES));
     available.map(|system| (name(system), modes(system))).collect()
 }
 
@@ -131,6 +132,78 @@ fn every_system_keeps_what_it_is_given_in_every_mode() {
                 served.end();
                 std::fs::remove_dir_all(dir).unwrap();
             }
+        }
+    }
+}
+
+#[test]
+fn what_is_removed_is_missing_until_it_is_written_again() {
+    for (system, modes) in systems() {
+        for mode in &modes {
+            let records = records_for(mode);
+            let dir = fresh_dir(&format!("{system}-{mode}-removed"));
+            let mut served = Served::start(&system);
+            let threads = if mode == "DS" { 1 } else { 3 };
+            served.ask_all(&open(&dir, mode, threads), 0);
+            let mut run = |kind: &str, visits: u64, ops: u64| {
+                let mut request = run_of(
+                    records,
+                    kind,
+                    "random",
+                    if matches!(kind, "load" | "bulk") { 1 } else { threads },
+                );
+                request["shape"] =
+                    json!({"key_bytes": 64, "value_bytes_min": 64, "value_bytes_max": 300, "scattered": 1});
+                request["together"] = json!(10);
+                request["visits"] = json!(visits);
+                served.ask_all(&request, ops);
+            };
+            run("load", 0, records);
+            run("read", 0, records);
+            run("update", 100, 100);
+            run("read", 0, records);
+            run("delete", 200, 200);
+            run("bulk", 0, records - 200);
+            run("write", 200, 200);
+            run("bulk", 0, records);
+            run("delete", 0, records);
+            run("bulk", 0, 0);
+            run("write", 0, records);
+            run("read", 0, records);
+            served.end();
+            std::fs::remove_dir_all(dir).unwrap();
+        }
+    }
+}
+
+#[test]
+fn every_system_does_what_a_mix_says_and_keeps_what_it_inserts() {
+    for (system, modes) in systems() {
+        for mode in modes.iter().filter(|mode| *mode != "DS") {
+            let records = records_for(mode);
+            let dir = fresh_dir(&format!("{system}-{mode}-mix"));
+            let mut served = Served::start(&system);
+            let threads = 3;
+            served.ask_all(&open(&dir, mode, threads), 0);
+            let request = |kind: &str, threads| {
+                let mut request = run_of(records, kind, "random", threads);
+                request["shape"] =
+                    json!({"key_bytes": 24, "value_bytes_min": 100, "value_bytes_max": 300, "scattered": 1});
+                request
+            };
+            served.ask_all(&request("load", 1), records);
+            // Hash tables have no order.
+            let scan = if system.ends_with("-hash") { 0 } else { 20 };
+            let mut mixed = request("mix", threads);
+            mixed["mix"] = json!({"read": 40 - scan, "update": 20, "insert": 20, "scan": scan, "modify": 20,
+                "pick": "latest", "operations": records});
+            served.ask_all(&mixed, records);
+            let all = served.ask(&request("bulk", 1));
+            let more = all["ops"].as_u64().unwrap() - records;
+            assert!(more > records / 8 && more < records / 4, "{system} in {mode}: {all}");
+            assert_eq!(all["errors"], json!(0), "{system} in {mode}: {all}");
+            served.end();
+            std::fs::remove_dir_all(dir).unwrap();
         }
     }
 }

@@ -42,6 +42,9 @@ fn all_suites_run_without_peers() {
     for shown in [
         "wp43, sequential keys",
         "wp43, random keys",
+        "wp11g, 50 batches of 10 records",
+        "16 batches are updated, deleted and inserted again",
+        "ycsb, 500 records of 1024 bytes",
         "recovery: 500",
         "opening an environment of 1 MB",
         "50 processes that attach to a shared environment of 1 MB",
@@ -56,7 +59,7 @@ fn all_suites_run_without_peers() {
         serde_json::from_slice(&fs::read(scratch.path().join("figures.json")).unwrap()).unwrap();
     let suites: Vec<_> =
         reports.as_array().unwrap().iter().map(|report| report["suite"].as_str().unwrap()).collect();
-    assert_eq!(suites, ["wp43", "engine", "threen1"]);
+    assert_eq!(suites, ["wp43", "wp11g", "ycsb", "engine", "threen1"]);
     let expected = [
         "DS read 1",
         "DS write 1",
@@ -79,6 +82,56 @@ fn all_suites_run_without_peers() {
         assert!(row["rss_mb"].as_f64().unwrap() > 0.0 && row["disk_mb"].as_f64().is_some(), "{row}");
     }
     assert!(reports[0]["machine"]["cpus"].as_u64().unwrap() >= 1);
+}
+
+#[test]
+fn every_configuration_of_the_second_paper_is_measured_beside_a_peer() {
+    let scratch = Scratch::new("wp11g");
+    let program = peers(&scratch, &format!("exec {} papers-serve sablecat", env!("CARGO_BIN_EXE_sablecat")));
+    let arguments = "papers wp11g --quick --records 95 --dir work --shared --vs twin --json -";
+    let done = scratch.run_with(arguments, b"", &[("SABLECAT_PEERS", &program)]);
+    assert_eq!((done.code, done.err.as_str()), (0, ""), "{}", done.out);
+    let report: Value = serde_json::from_str(&done.out).unwrap();
+    let steps = |memory: &str| ["insert", "fetch", "delete", "update"].map(|step| format!("{step}{memory}"));
+    let mut expected = BTreeSet::new();
+    for mode in ["DS", "WriteNoSync", "NoSync", "Memory"] {
+        expected.extend(steps("").map(|step| format!("{mode} {step} 1")));
+    }
+    for threads in [1, 4, 16] {
+        expected.extend(steps("").map(|step| format!("Sync {step} {threads}")));
+    }
+    if !report["notes"].to_string().contains("RAMDISK is skipped") {
+        expected.extend(steps(", RAM disk").map(|step| format!("Sync {step} 1")));
+    }
+    assert_eq!(labels(&report), expected);
+    let mut systems = BTreeSet::new();
+    for row in report["rows"].as_array().unwrap() {
+        systems.insert(row["system"].as_str().unwrap());
+        assert_eq!((row["records"].as_u64(), row["errors"].as_u64()), (Some(100), Some(0)), "{row}");
+        assert!(row["mean"].as_f64().unwrap() > 0.0 && row["deviation"].as_f64().unwrap() >= 0.0, "{row}");
+    }
+    assert_eq!(systems, BTreeSet::from(["sablecat", "sablecat-shared", "twin"]));
+    assert_eq!(fs::read_dir(scratch.path().join("work")).unwrap().count(), 0);
+}
+
+#[test]
+fn every_workload_of_ycsb_is_measured_by_one_thread_and_by_more() {
+    let scratch = Scratch::new("ycsb");
+    let program = peers(&scratch, &format!("exec {} papers-serve sablecat", env!("CARGO_BIN_EXE_sablecat")));
+    let arguments = "papers ycsb --quick --records 300 --dir work --shared --vs twin --json -";
+    let done = scratch.run_with(arguments, b"", &[("SABLECAT_PEERS", &program)]);
+    assert_eq!((done.code, done.err.as_str()), (0, ""), "{}", done.out);
+    let report: Value = serde_json::from_str(&done.out).unwrap();
+    let mut expected = BTreeSet::new();
+    for step in ["load", "A", "A, uniform", "B", "C", "C, uniform", "D", "E", "F"] {
+        expected.extend([1, 2, 4].map(|threads| format!("WriteNoSync {step} {threads}")));
+    }
+    assert_eq!(labels(&report), expected);
+    let rows = report["rows"].as_array().unwrap();
+    let systems: BTreeSet<_> = rows.iter().map(|row| row["system"].as_str().unwrap()).collect();
+    assert_eq!(systems, BTreeSet::from(["sablecat", "sablecat-shared", "twin"]));
+    assert_eq!(rows.len(), 3 * 27);
+    assert!(rows.iter().all(|row| row["errors"] == 0), "{report}");
 }
 
 #[test]

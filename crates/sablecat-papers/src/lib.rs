@@ -7,33 +7,41 @@
 //! | suite | is |
 //! |---|---|
 //! | [`Suite::Wp43`] | the white paper on Berkeley DB 4.3: single operations on small records, all in cache |
+//! | [`Suite::Wp11g`] | the white paper on Berkeley DB 11g Release 2: runs of ten neighbouring records, by 1 to 16 threads |
+//! | [`Suite::Ycsb`] | YCSB's workloads A to F: mixes of operations on records some of which are wanted more |
 //! | [`Suite::Engine`] | what it only names: recovery, opening, attaching, more records, caches too small for the data |
 //! | [`Suite::Threen1`] | the 3n+1 problem of the paper on GT.M: processes that share one environment, and may be killed |
 //!
-//! Each of the first two is a list of sessions (`session.rs`), each run by every contestant (`contestant.rs`)
+//! Each but the last is a list of sessions (`session.rs`), each run by every contestant (`contestant.rs`)
 //! in turn, in processes that speak a line protocol ([`protocol`]); [`serve()`] is our end of it. The records
 //! and their order are [`workload`]'s, and every value that is read is checked against it. What comes out is
 //! a [`Report`]: rows for programs, grids for people.
 //!
 //! Nothing here prints, and nothing decides what is fast enough.
 
+mod beside;
 mod contestant;
 mod engine;
 mod grid;
 mod machine;
+pub mod mix;
 mod place;
 pub mod protocol;
 mod row;
 mod serve;
 mod session;
+pub mod shape;
 pub mod size;
 pub mod threen1;
 pub mod workload;
+mod wp11g;
 mod wp43;
+mod ycsb;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use sablecat_os::interrupt;
 use serde::Serialize;
 
 pub use contestant::{OURS, SHARED};
@@ -46,7 +54,7 @@ use contestant::{ALL_OURS, Contestant, DEVICE, Keeps, Peers, Program, keeps};
 use place::Place;
 use session::Field;
 
-/// Rounds of each session.
+/// Rounds of each session, unless the suite has another number.
 const ROUNDS: u32 = 3;
 
 /// A paper, or a set of measurements of our own.
@@ -54,6 +62,10 @@ const ROUNDS: u32 = 3;
 pub enum Suite {
     /// Berkeley DB 4.3 white paper, 2005.
     Wp43,
+    /// Berkeley DB 11g Release 2 white paper, 2011.
+    Wp11g,
+    /// The core workloads of YCSB, 2010.
+    Ycsb,
     /// Recovery, opening, attaching, large and spilling databases.
     Engine,
     /// Linux file systems under GT.M: the 3n+1 problem, about 2010.
@@ -62,12 +74,14 @@ pub enum Suite {
 
 impl Suite {
     /// Every suite, in the order in which they run.
-    pub const ALL: [Suite; 3] = [Suite::Wp43, Suite::Engine, Suite::Threen1];
+    pub const ALL: [Suite; 5] = [Suite::Wp43, Suite::Wp11g, Suite::Ycsb, Suite::Engine, Suite::Threen1];
 
     /// As commands and reports spell it.
     pub fn name(self) -> &'static str {
         match self {
             Suite::Wp43 => "wp43",
+            Suite::Wp11g => "wp11g",
+            Suite::Ycsb => "ycsb",
             Suite::Engine => "engine",
             Suite::Threen1 => "threen1",
         }
@@ -114,10 +128,11 @@ pub struct Options {
     pub vs: Option<Vec<String>>,
     /// Where the environments are created, in a directory that is removed afterwards.
     pub dir: PathBuf,
-    /// How often each run is repeated; figures are medians. `None` for the suite's own number: 3, and 1 of
-    /// [`Suite::Threen1`].
+    /// How often each run is repeated; figures are medians, or means where a paper's are. `None` for the
+    /// suite's own number: 3, or 5 of [`Suite::Wp11g`] unless `quick`, or 1 of [`Suite::Threen1`].
     pub rounds: Option<u32>,
-    /// Measure [`Suite::Wp43`] in a shared environment too, beside the private one.
+    /// Measure in a shared environment too, beside the private one, except in [`Suite::Engine`] and
+    /// [`Suite::Threen1`].
     pub shared: bool,
     /// The parts of the engine's suite; `None` for all, or the fast ones if `quick`.
     pub cases: Option<Vec<Case>>,
@@ -148,7 +163,8 @@ impl Progress for () {
 ///
 /// ```text
 /// {"suite": "wp43", "machine": {"cpu", "cpus", "memory_mb", "system"}, "cache_bytes", "notes",
-///  "rows": [{"system", "mode", "op", "keys", "threads", "records", "ops_per_s", "median_of", "errors", "rss_mb", "disk_mb"}]}
+///  "rows": [{"system", "mode", "op", "keys", "threads", "records", "ops_per_s", "mean", "deviation",
+///            "median_of", "errors", "rss_mb", "disk_mb"}]}
 /// ```
 ///
 /// `median_of` says of how many rounds. The row of [`Case::Attach`] has `attached` besides, an [`Attached`].
@@ -191,6 +207,8 @@ pub enum Rows {
 /// When it could not be run at all: the directory cannot be created, a peer does not exist, an input makes no
 /// sense. Failures inside it are in [`Report::problems`].
 pub fn run(suite: Suite, options: &Options, progress: &mut dyn Progress) -> Result<Report, String> {
+    // Shared memory, mounts and what is kept in memory outlive a process, so Ctrl-C must not simply end it.
+    interrupt::watch().map_err(|error| format!("cannot watch for signals: {error}"))?;
     let place = Place::below(&options.dir)
         .map_err(|error| format!("cannot create a directory in {}: {error}", options.dir.display()))?;
     let peers = match suite {
@@ -207,7 +225,7 @@ pub fn run(suite: Suite, options: &Options, progress: &mut dyn Progress) -> Resu
     }
     let ours: &[&str] = match suite {
         Suite::Engine => &ALL_OURS,
-        Suite::Wp43 if options.shared => &[OURS, SHARED],
+        Suite::Wp43 | Suite::Wp11g | Suite::Ycsb if options.shared => &[OURS, SHARED],
         _ => &[OURS],
     };
     let own: Vec<Program> =
@@ -216,13 +234,23 @@ pub fn run(suite: Suite, options: &Options, progress: &mut dyn Progress) -> Resu
     // What queues and the like do only the engine's suite asks for.
     let contestants =
         contestants.filter(|one| suite == Suite::Engine || keeps(one.name()) == Keeps::Records).collect();
-    let field = Field { contestants, dir: place.path(), rounds: options.rounds.unwrap_or(ROUNDS), progress };
+    let rounds = options.rounds.unwrap_or(match suite {
+        Suite::Wp11g if !options.quick => wp11g::ROUNDS,
+        _ => ROUNDS,
+    });
+    let field = Field { contestants, dir: place.path(), rounds, progress };
     let mut report = match suite {
         Suite::Wp43 => wp43::run(options, field),
+        Suite::Wp11g => wp11g::run(options, field),
+        Suite::Ycsb => ycsb::run(options, field),
         Suite::Engine => engine::run(options, field),
         Suite::Threen1 => threen1::run(options, place.path(), field.progress)?,
     };
     notes.append(&mut report.notes);
     report.notes = notes;
+    if interrupt::is_asked() {
+        // What has been measured by then is worth seeing.
+        report.problems.push("interrupted".to_owned());
+    }
     Ok(report)
 }

@@ -19,6 +19,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::mix::Mix;
+use crate::shape::Shape;
 use crate::workload::Keys;
 
 /// What of a store's promises is bought, from none to durable commits. The reports use the same words.
@@ -70,6 +72,10 @@ pub enum Kind {
     Bulk,
     /// Takes the records of a queue in their order, one a commit.
     Take,
+    /// Removes records, one a commit. A later write of as many puts them back.
+    Delete,
+    /// Does what the run's mix says.
+    Mix,
 }
 
 impl Kind {
@@ -82,6 +88,8 @@ impl Kind {
             Kind::Read => "read",
             Kind::Bulk => "bulk",
             Kind::Take => "take",
+            Kind::Delete => "delete",
+            Kind::Mix => "mix",
         }
     }
 }
@@ -163,6 +171,25 @@ pub struct Run {
     pub cursor: bool,
     /// Whether to scan everything, untimed, before a read, bulk or update run.
     pub warm: bool,
+    /// What the records look like.
+    #[serde(default = "plain", skip_serializing_if = "Shape::is_plain")]
+    pub shape: Shape,
+    /// How many keys that follow each other are visited together; the number of records is a multiple of it.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub together: u64,
+    /// How many records are visited, of those that there are; 0: all.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub visits: u64,
+    /// Of a mix: what is done to which records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mix: Option<Mix>,
+}
+
+impl Run {
+    /// How many records are visited.
+    pub fn visited(&self) -> u64 {
+        if self.visits == 0 { self.records } else { self.visits }
+    }
 }
 
 /// [`Keys`], as it is spelt in a line.
@@ -244,6 +271,18 @@ fn is_zero<T: Default + PartialEq>(number: &T) -> bool {
     *number == T::default()
 }
 
+fn is_one(number: &u64) -> bool {
+    *number == 1
+}
+
+fn one() -> u64 {
+    1
+}
+
+fn plain() -> Shape {
+    Shape::PLAIN
+}
+
 fn is_false(flag: &bool) -> bool {
     !flag
 }
@@ -279,6 +318,10 @@ mod tests {
             passes: 4,
             cursor: false,
             warm: true,
+            shape: Shape::PLAIN,
+            together: 1,
+            visits: 0,
+            mix: None,
         });
         let line = serde_json::to_string(&run).unwrap();
         assert_eq!(
@@ -286,6 +329,13 @@ mod tests {
             r#"{"op":"run","kind":"bulk","keys":"random","records":7,"threads":1,"seed":3,"seconds_max":0.5,"passes":4,"warm":true}"#
         );
         assert_eq!(serde_json::from_str::<Request>(&line).unwrap(), run);
+        let Request::Run(run) = run else { unreachable!() };
+        let (shape, kind) = (Shape::new(20, 100, 400, true), Kind::Delete);
+        let other = Request::Run(Run { kind, shape, together: 10, visits: 20, warm: false, ..run });
+        let line = serde_json::to_string(&other).unwrap();
+        let end = r#""warm":false,"shape":{"key_bytes":20,"value_bytes_min":100,"value_bytes_max":400,"scattered":1},"together":10,"visits":20}"#;
+        assert!(line.ends_with(end), "{line}");
+        assert_eq!(serde_json::from_str::<Request>(&line).unwrap(), other);
         assert_eq!(serde_json::to_string(&Request::Close).unwrap(), r#"{"op":"close"}"#);
     }
 

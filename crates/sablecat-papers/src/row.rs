@@ -20,9 +20,13 @@ pub struct Row {
     pub threads: u32,
     /// How many records there were.
     pub records: u64,
-    /// Operations a second, of all threads together; records a second for bulk.
+    /// Operations a second, of all threads together; records a second for bulk. The median of all runs.
     pub ops_per_s: f64,
-    /// Of how many runs this is the median.
+    /// The mean of all runs.
+    pub mean: f64,
+    /// Their standard deviation; 0 of one run.
+    pub deviation: f64,
+    /// Of how many runs these are.
     pub median_of: u32,
     /// Wrong or failed operations in all of those runs.
     pub errors: u64,
@@ -64,7 +68,9 @@ impl Attached {
 impl Row {
     /// The row of some rounds' figures; none if there were no rounds.
     pub(crate) fn of(system: &str, session: &Session, step: &Step, samples: &[&Figures]) -> Option<Row> {
-        let of = |pick: fn(&Figures) -> f64| median(samples.iter().map(|sample| pick(sample)).collect());
+        let all = |pick: fn(&Figures) -> f64| samples.iter().map(|sample| pick(sample)).collect::<Vec<_>>();
+        let of = |pick: fn(&Figures) -> f64| median(all(pick));
+        let (mean, deviation) = spread(&all(rate))?;
         Some(Row {
             system: system.to_owned(),
             mode: session.mode,
@@ -73,6 +79,8 @@ impl Row {
             threads: session.threads,
             records: session.records,
             ops_per_s: tenths(of(rate)?),
+            mean: tenths(mean),
+            deviation: tenths(deviation),
             median_of: samples.len() as u32,
             errors: samples.iter().map(|sample| sample.errors).sum(),
             rss_mb: tenths(of(|sample| sample.rss_mb)?),
@@ -105,6 +113,14 @@ pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
     }
 }
 
+/// Mean and standard deviation, of runs that are some of those that could have been; none of none.
+fn spread(values: &[f64]) -> Option<(f64, f64)> {
+    let count = values.len() as f64;
+    let mean = (!values.is_empty()).then(|| values.iter().sum::<f64>() / count)?;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    Some((mean, (squares / (count - 1.0).max(1.0)).sqrt()))
+}
+
 /// More digits than that mean nothing here.
 pub(crate) fn tenths(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
@@ -124,6 +140,13 @@ mod tests {
         assert_eq!(median(vec![]), None);
         assert_eq!(median(vec![3.0, 1.0, 2.0]), Some(2.0));
         assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), Some(2.5));
+    }
+
+    #[test]
+    fn a_spread_has_a_mean_and_a_deviation() {
+        assert_eq!(spread(&[]), None);
+        assert_eq!(spread(&[7.0]), Some((7.0, 0.0)));
+        assert_eq!(spread(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]), Some((5.0, (32.0f64 / 7.0).sqrt())));
     }
 
     #[test]

@@ -12,11 +12,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use sablecat_os::interrupt;
+
 use crate::Progress;
 use crate::contestant::{Contestant, DEVICE, Refusal, Served, is_ours};
 use crate::machine;
+use crate::mix::Mix;
 use crate::protocol::{Figures, Kind, Mode, Open, Request, Run};
 use crate::row::Row;
+use crate::shape::Shape;
 use crate::workload::Keys;
 
 /// The seed of all random orders.
@@ -37,6 +41,10 @@ pub(crate) struct Session {
     pub(crate) loaded: bool,
     /// Keep the operating system from caching the files.
     pub(crate) uncached: bool,
+    pub(crate) log_buffer: u64,
+    pub(crate) shape: Shape,
+    /// How many keys that follow each other are visited together.
+    pub(crate) together: u64,
     pub(crate) steps: Vec<Step>,
 }
 
@@ -48,11 +56,22 @@ pub(crate) struct Step {
     pub(crate) op: &'static str,
     pub(crate) passes: u32,
     pub(crate) seconds_max: f64,
+    /// How many records are visited; 0: all.
+    pub(crate) visits: u64,
+    /// What is done to which records.
+    pub(crate) mix: Option<Mix>,
+    /// Whether it prepares or checks only, so that it has no row.
+    pub(crate) is_aside: bool,
 }
 
 impl Step {
     pub(crate) fn new(kind: Kind, passes: u32, seconds_max: f64) -> Step {
-        Step { kind, op: kind.name(), passes, seconds_max }
+        Step { kind, op: kind.name(), passes, seconds_max, visits: 0, mix: None, is_aside: false }
+    }
+
+    /// One that has no row: what goes wrong in it is a problem all the same.
+    pub(crate) fn aside(kind: Kind) -> Step {
+        Step { is_aside: true, ..Step::new(kind, 1, 0.0) }
     }
 }
 
@@ -89,6 +108,9 @@ impl Field<'_> {
         self.progress.start(runs);
         let mut loaded = vec![false; self.contestants.len()];
         for (i, (session, entrants)) in sessions.iter().zip(entrants).enumerate() {
+            if interrupt::is_asked() {
+                break;
+            }
             self.run_session(session, entrants, &mut loaded, &mut outcome);
             if !sessions.get(i + 1).is_some_and(|next| next.goes_on_with(session)) {
                 loaded.fill(false);
@@ -120,6 +142,9 @@ impl Field<'_> {
         let mut rounds = vec![Vec::new(); self.contestants.len()];
         for _ in 0..self.rounds {
             entrants.retain(|&entrant| {
+                if interrupt::is_asked() {
+                    return false;
+                }
                 let contestant = self.contestants[entrant];
                 let label = session.label(contestant.name());
                 self.progress.step(&label);
@@ -128,6 +153,8 @@ impl Field<'_> {
                         rounds[entrant].push(figures);
                         return true;
                     }
+                    // Its process was asked to end too.
+                    Err(_) if interrupt::is_asked() => {}
                     Err(Refusal::Skipped(why)) => outcome.note(format!("skipped: {why}")),
                     Err(Refusal::Failed(why)) if is_ours(contestant.name()) => {
                         outcome.problems.push(format!("{label}: {why}"))
@@ -165,11 +192,38 @@ impl Outcome {
                 sample.first_error
             ));
         }
-        self.rows.push(row);
+        if !step.is_aside {
+            self.rows.push(row);
+        }
+    }
+
+    /// Adds what came of others.
+    pub(crate) fn append(&mut self, mut other: Outcome) {
+        self.rows.append(&mut other.rows);
+        other.notes.into_iter().for_each(|note| self.note(note));
+        self.problems.append(&mut other.problems);
     }
 }
 
 impl Session {
+    /// One of a single thread on the first paper's records, as yet without steps.
+    pub(crate) fn new(mode: Mode, keys: Keys, records: u64, cache_bytes: u64) -> Session {
+        Session {
+            mode,
+            keys,
+            records,
+            threads: 1,
+            cache_bytes,
+            in_cache: false,
+            loaded: false,
+            uncached: false,
+            log_buffer: LOG_BUFFER_BYTES,
+            shape: Shape::PLAIN,
+            together: 1,
+            steps: Vec::new(),
+        }
+    }
+
     pub(crate) fn keys_name(&self) -> &'static str {
         match self.keys {
             Keys::Sequential => "sequential",
@@ -182,6 +236,7 @@ impl Session {
         self.loaded
             && before.loaded
             && (self.mode, self.keys, self.records) == (before.mode, before.keys, before.records)
+            && self.shape == before.shape
     }
 
     /// For a sentence about a system in this session.
@@ -199,7 +254,7 @@ impl Session {
             } else {
                 self.cache_bytes
             },
-            log_buffer: LOG_BUFFER_BYTES,
+            log_buffer: self.log_buffer,
             page_size: if self.uncached { contestant.page_size_out_of_cache() } else { 0 },
             threads,
             keep_log: false,
@@ -212,7 +267,8 @@ impl Session {
             kind,
             keys: self.keys,
             records: self.records,
-            threads: step.map_or(1, |_| self.threads),
+            // Records are loaded, and looked at as a whole, by one.
+            threads: step.filter(|step| !step.is_aside).map_or(1, |_| self.threads),
             seed: SEED,
             seconds_max: step.map_or(0.0, |step| step.seconds_max),
             // The server knows, except of what an earlier process has updated, and that is not read again.
@@ -221,6 +277,10 @@ impl Session {
             cursor: by_cursor && self.mode == Mode::Ds,
             // Warming a cache that is too small for the data would take long and change little.
             warm: !self.uncached,
+            shape: self.shape,
+            together: self.together,
+            visits: step.map_or(0, |step| step.visits),
+            mix: step.and_then(|step| step.mix),
         })
     }
 }
@@ -355,15 +415,11 @@ mod tests {
 
     fn session(mode: Mode, loaded: bool, threads: u32, kinds: &[Kind]) -> Session {
         Session {
-            mode,
-            keys: Keys::Random,
-            records: 10,
             threads,
-            cache_bytes: 1 << 20,
             in_cache: true,
             loaded,
-            uncached: false,
             steps: kinds.iter().map(|&kind| Step::new(kind, 1, 0.0)).collect(),
+            ..Session::new(mode, Keys::Random, 10, 1 << 20)
         }
     }
 

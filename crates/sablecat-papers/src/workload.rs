@@ -8,7 +8,8 @@
 //! key      8 bytes: the key's number, big-endian, so that byte order is number order
 //! value   32 bytes: four little-endian words made from the key's number and the value's version
 //! order    a run visits positions 0, 1, … n-1; an Order says which key number stands at a position:
-//!          the position itself (sequential), or a seeded permutation of 0..n (random)
+//!          the position itself (sequential), or a seeded permutation of 0..n (random); or of runs of
+//!          keys that follow each other, if these are to stay together
 //! ```
 //!
 //! The keys of a database of n records are therefore always exactly 0..n, in whatever order they came, and a
@@ -29,6 +30,9 @@ pub const KEY_BYTES: usize = 8;
 
 /// Bytes in every value.
 pub const VALUE_BYTES: usize = 32;
+
+/// 2^64 divided by the golden ratio: its multiples have little in common.
+pub(crate) const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// The order in which a run visits its keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +60,9 @@ pub enum Stage {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Order {
-    records: u64,
+    /// How many runs there are, each of so many keys that follow each other.
+    runs: u64,
+    run: u64,
     random: u64,
     mask: u64,
     shift: u64,
@@ -68,7 +74,13 @@ impl Order {
     /// The order in which `stage` visits the keys of a database of `records` records.
     #[must_use]
     pub fn new(keys: Keys, stage: Stage, records: u64, seed: u64) -> Order {
-        let bits = (64 - records.saturating_sub(1).leading_zeros()).max(2);
+        Order::in_runs(keys, stage, (records, 1), seed)
+    }
+
+    /// The same for `runs` of `run` keys each that follow each other; what is ordered are the runs.
+    #[must_use]
+    pub fn in_runs(keys: Keys, stage: Stage, (runs, run): (u64, u64), seed: u64) -> Order {
+        let bits = (64 - runs.saturating_sub(1).leading_zeros()).max(2);
         let stage = match stage {
             Stage::Write => 1,
             Stage::Update => 2,
@@ -78,7 +90,8 @@ impl Order {
         let mut odd = || split_mix(&mut state) | 1;
         let multipliers = [odd(), odd(), odd()];
         Order {
-            records,
+            runs,
+            run,
             random: u64::from(keys == Keys::Random),
             mask: u64::MAX >> (64 - bits),
             shift: u64::from(bits.div_ceil(2)),
@@ -91,10 +104,19 @@ impl Order {
     #[inline]
     #[must_use]
     pub fn key(&self, position: u64) -> u64 {
-        debug_assert!(position < self.records, "position {position} is outside of 0..{}", self.records);
         if self.random == 0 {
             return position;
         }
+        if self.run == 1 {
+            return self.place(position);
+        }
+        self.place(position / self.run) * self.run + position % self.run
+    }
+
+    /// Where a run stands.
+    #[inline]
+    fn place(&self, position: u64) -> u64 {
+        debug_assert!(position < self.runs, "position {position} is outside of 0..{}", self.runs);
         // Every step of the round is a bijection on 0..=mask, so walking from a position inside 0..records
         // comes back inside, and no two positions meet.
         let mut x = position;
@@ -105,7 +127,7 @@ impl Order {
             x ^= x >> self.shift;
             x = x.wrapping_mul(self.multipliers[2]) & self.mask;
             x ^= x >> self.shift;
-            if x < self.records {
+            if x < self.runs {
                 return x;
             }
         }
@@ -158,6 +180,13 @@ pub fn share(records: u64, threads: u64, thread: u64) -> Range<u64> {
     at(thread)..at(thread + 1)
 }
 
+/// The same of runs of `run` positions each, none of which is divided.
+#[must_use]
+pub fn share_of_runs(positions: u64, run: u64, threads: u64, thread: u64) -> Range<u64> {
+    let runs = share(positions / run, threads, thread);
+    runs.start * run..runs.end * run
+}
+
 /// The sum, modulo 2^64, of the key numbers of a whole database: what a scan's keys must add up to.
 #[must_use]
 pub fn key_sum(records: u64) -> u64 {
@@ -176,8 +205,15 @@ fn words(key: u64, version: u32) -> [u64; 4] {
 
 /// Steele, Lea and Flood's generator; only used to turn a seed into constants.
 fn split_mix(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let mut z = *state;
+    *state = state.wrapping_add(GOLDEN);
+    mix(*state)
+}
+
+/// A bijection whose every bit depends on all bits (Stafford's).
+#[inline]
+#[must_use]
+pub(crate) fn mix(number: u64) -> u64 {
+    let mut z = number;
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     z ^ (z >> 31)
@@ -199,6 +235,17 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn runs_stay_together_and_come_in_any_order() {
+        let order = Order::in_runs(Keys::Random, Stage::Read, (100, 10), 3);
+        let seen: Vec<u64> = (0..1000).map(|position| order.key(position)).collect();
+        assert!(seen.chunks(10).all(|run| run[0] % 10 == 0 && run.is_sorted() && run[9] == run[0] + 9));
+        assert!(!seen.is_sorted());
+        let mut all = seen;
+        all.sort_unstable();
+        assert!(all.into_iter().eq(0..1000));
     }
 
     #[test]

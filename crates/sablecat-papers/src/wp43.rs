@@ -10,8 +10,9 @@
 //! every system has the page size that suits it, the same log buffer, and by default a cache that holds all
 //! records, as the paper's did.
 
-use crate::contestant::{DEVICE, OURS, SHARED, is_ours, keeps_promise};
-use crate::grid::{Grid, ratio, thousands};
+use crate::beside::{Figure, Line, NONE, all_systems, beside_the_paper, systems};
+use crate::contestant::{DEVICE, OURS};
+use crate::grid::{Grid, thousands};
 use crate::machine::Machine;
 use crate::protocol::{Kind, Mode};
 use crate::row::Row;
@@ -33,48 +34,33 @@ struct Cache {
     holds_all: bool,
 }
 
-/// A line of the paper's table, or one added to it.
-struct Line {
-    label: &'static str,
-    mode: Mode,
-    kind: Kind,
-    threads: u32,
-    /// On Linux.
-    paper: Option<f64>,
+/// The lines of the paper's table, with its figures on Linux, and those added to it.
+fn lines() -> Vec<Line> {
+    let line = |label: &str, mode, kind: Kind, threads, paper: String| Line {
+        label: label.to_owned(),
+        mode,
+        op: kind.name(),
+        threads,
+        paper,
+    };
+    let of_one = |label, mode, kind, paper: Option<f64>| {
+        line(label, mode, kind, 1, paper.map_or_else(|| NONE.to_owned(), thousands))
+    };
+    let mut lines = vec![
+        of_one("DS read", Mode::Ds, Kind::Read, Some(1_002_200.0)),
+        of_one("DS write", Mode::Ds, Kind::Write, Some(766_034.0)),
+        of_one("DS update", Mode::Ds, Kind::Update, None),
+        of_one("DS bulk read", Mode::Ds, Kind::Bulk, Some(13_501_800.0)),
+        of_one("TDS read", Mode::Tds, Kind::Read, Some(466_623.0)),
+        of_one("TDS write, log in memory", Mode::Memory, Kind::Write, Some(239_824.0)),
+        of_one("TDS write, no-sync", Mode::NoSync, Kind::Write, Some(141_109.0)),
+        of_one("TDS write, write-no-sync", Mode::WriteNoSync, Kind::Write, Some(90_774.0)),
+    ];
+    let sync =
+        |threads| line("TDS write, sync", Mode::Sync, Kind::Write, threads, "set by the disk".to_owned());
+    lines.extend(SYNC_THREADS.map(sync));
+    lines
 }
-
-const LINES: [Line; 12] = [
-    Line { label: "DS read", mode: Mode::Ds, kind: Kind::Read, threads: 1, paper: Some(1_002_200.0) },
-    Line { label: "DS write", mode: Mode::Ds, kind: Kind::Write, threads: 1, paper: Some(766_034.0) },
-    Line { label: "DS update", mode: Mode::Ds, kind: Kind::Update, threads: 1, paper: None },
-    Line { label: "DS bulk read", mode: Mode::Ds, kind: Kind::Bulk, threads: 1, paper: Some(13_501_800.0) },
-    Line { label: "TDS read", mode: Mode::Tds, kind: Kind::Read, threads: 1, paper: Some(466_623.0) },
-    Line {
-        label: "TDS write, log in memory",
-        mode: Mode::Memory,
-        kind: Kind::Write,
-        threads: 1,
-        paper: Some(239_824.0),
-    },
-    Line {
-        label: "TDS write, no-sync",
-        mode: Mode::NoSync,
-        kind: Kind::Write,
-        threads: 1,
-        paper: Some(141_109.0),
-    },
-    Line {
-        label: "TDS write, write-no-sync",
-        mode: Mode::WriteNoSync,
-        kind: Kind::Write,
-        threads: 1,
-        paper: Some(90_774.0),
-    },
-    Line { label: "TDS write, sync", mode: Mode::Sync, kind: Kind::Write, threads: 1, paper: None },
-    Line { label: "TDS write, sync", mode: Mode::Sync, kind: Kind::Write, threads: 4, paper: None },
-    Line { label: "TDS write, sync", mode: Mode::Sync, kind: Kind::Write, threads: 16, paper: None },
-    Line { label: "TDS write, sync", mode: Mode::Sync, kind: Kind::Write, threads: 50, paper: None },
-];
 
 /// Runs the suite.
 pub(crate) fn run(options: &Options, mut field: Field<'_>) -> Report {
@@ -97,10 +83,8 @@ pub(crate) fn run(options: &Options, mut field: Field<'_>) -> Report {
             thousands(records as f64),
             cache.bytes >> 20
         );
-        grids.push(beside_the_paper(&head, &rows, field.rounds));
-        if rows.iter().any(|row| !is_ours(&row.system) && row.system != DEVICE) {
-            grids.push(all_systems(&head, &rows));
-        }
+        grids.push(with_shares(&head, &rows, field.rounds));
+        grids.extend(all_systems(&head, &lines(), &rows, Figure::Median));
         grids.push(sizes(&head, &rows));
     }
     let cache_bytes = Some(cache.bytes);
@@ -134,15 +118,11 @@ fn sessions(keys: Keys, records: u64, cache: Cache, quick: bool) -> Vec<Session>
     let commit = Step::new(Kind::Write, 1, seconds(20.0, 0.25));
     let commit_durably = Step::new(Kind::Write, 1, seconds(3.0, 0.2));
     let session = |mode, threads, loaded, steps: &[Step]| Session {
-        mode,
-        keys,
-        records,
         threads,
-        cache_bytes: cache.bytes,
         in_cache: cache.holds_all,
         loaded,
-        uncached: false,
         steps: steps.to_vec(),
+        ..Session::new(mode, keys, records, cache.bytes)
     };
     let mut sessions = vec![
         session(Mode::Ds, 1, false, &[write, read, bulk, update]),
@@ -155,60 +135,11 @@ fn sessions(keys: Keys, records: u64, cache: Cache, quick: bool) -> Vec<Session>
     sessions
 }
 
-impl Line {
-    fn is_of(&self, row: &Row) -> bool {
-        row.mode == self.mode && row.op == self.kind.name() && row.threads == self.threads
-    }
-
-    fn of<'a>(&self, system: &str, rows: &[&'a Row]) -> Option<&'a Row> {
-        rows.iter().copied().find(|row| row.system == system && self.is_of(row))
-    }
-
-    fn best_peer<'a>(&self, rows: &[&'a Row]) -> Option<&'a Row> {
-        let is_peer = |row: &&Row| {
-            !is_ours(&row.system) && row.system != DEVICE && keeps_promise(&row.system, row.mode)
-        };
-        let peers = rows.iter().copied().filter(|row| is_peer(row) && self.is_of(row));
-        peers.max_by(|a, b| a.ops_per_s.total_cmp(&b.ops_per_s))
-    }
-}
-
-fn beside_the_paper(head: &str, rows: &[&Row], rounds: u32) -> Grid {
+fn with_shares(head: &str, rows: &[&Row], rounds: u32) -> Grid {
     let title = format!("wp43, {head}; operations a second, medians of {rounds}");
-    let heads = ["operation", "threads", "paper, Linux 2005", OURS, "best peer", "which", "ratio"];
-    let mut grid = Grid::new(title, heads, 1);
-    let is_shared = rows.iter().any(|row| row.system == SHARED);
-    grid.heads
-        .extend(is_shared.then_some([SHARED, "shared / private"]).into_iter().flatten().map(str::to_owned));
-    for line in &LINES {
-        let (ours, best) = (line.of(OURS, rows), line.best_peer(rows));
-        let rate = |row: Option<&Row>| row.map_or_else(|| "—".to_owned(), |row| thousands(row.ops_per_s));
-        let paper = match line.paper {
-            Some(paper) => thousands(paper),
-            None if line.mode == Mode::Sync => "set by the disk".to_owned(),
-            None => "—".to_owned(),
-        };
-        grid.rows.push(vec![
-            line.label.to_owned(),
-            line.threads.to_string(),
-            paper,
-            rate(ours),
-            rate(best),
-            best.map_or("—", |row| &row.system).to_owned(),
-            ratio(share(ours, best)),
-        ]);
-        if let (true, Some(cells)) = (is_shared, grid.rows.last_mut()) {
-            let shared = line.of(SHARED, rows);
-            cells.extend([rate(shared), ratio(share(shared, ours))]);
-        }
-    }
-    grid.remarks = shares(rows);
-    if let Some(row) = rows.iter().find(|row| !keeps_promise(&row.system, row.mode)) {
-        let (system, mode) = (&row.system, row.mode.name());
-        grid.remarks.push(format!(
-            "{system} is no peer in {mode}: it promises less than that (bench/peers/README.md)"
-        ));
-    }
+    let paper = Some("paper, Linux 2005");
+    let mut grid = beside_the_paper((title, paper), &lines(), rows, Figure::Median, |_| true);
+    grid.remarks.splice(0..0, shares(rows));
     grid
 }
 
@@ -222,10 +153,13 @@ fn shares(rows: &[&Row]) -> Vec<String> {
     let device = rows.iter().copied().find(|row| row.system == DEVICE);
     let (read, bulk) = (ours(Mode::Ds, Kind::Read), ours(Mode::Ds, Kind::Bulk));
     let lines = [
-        share(bulk, read).map(|x| format!("bulk read / single read: {x:.2} (the paper's: 13.47)")),
-        share(ours(Mode::Tds, Kind::Read), read)
+        Figure::Median
+            .share(bulk, read)
+            .map(|x| format!("bulk read / single read: {x:.2} (the paper's: 13.47)")),
+        Figure::Median
+            .share(ours(Mode::Tds, Kind::Read), read)
             .map(|x| format!("TDS read / DS read: {x:.3} (the paper's: .609)")),
-        share(ours(Mode::Sync, Kind::Write), device).zip(device).map(|(x, device)| {
+        Figure::Median.share(ours(Mode::Sync, Kind::Write), device).zip(device).map(|(x, device)| {
             let rate = thousands(device.ops_per_s);
             format!(
                 "sync, 1 thread / the disk: {x:.2} (it overwrites and flushes 4 KB {rate} times a second)"
@@ -233,25 +167,6 @@ fn shares(rows: &[&Row]) -> Vec<String> {
         }),
     ];
     lines.into_iter().flatten().collect()
-}
-
-fn share(of: Option<&Row>, to: Option<&Row>) -> Option<f64> {
-    Some(of?.ops_per_s / to?.ops_per_s)
-}
-
-fn all_systems(head: &str, rows: &[&Row]) -> Grid {
-    let systems = systems(rows);
-    let mut grid =
-        Grid::new(format!("all systems, {head}; thousand operations a second"), ["operation", "threads"], 1);
-    grid.heads.extend(systems.iter().map(|&system| system.to_owned()));
-    for line in &LINES {
-        let cells = systems.iter().map(|system| {
-            line.of(system, rows)
-                .map_or_else(|| "—".to_owned(), |row| format!("{:.1}", row.ops_per_s / 1000.0))
-        });
-        grid.rows.push([line.label.to_owned(), line.threads.to_string()].into_iter().chain(cells).collect());
-    }
-    grid
 }
 
 /// Memory and disk of each system after two of the sessions that write.
@@ -265,7 +180,7 @@ fn sizes(head: &str, rows: &[&Row]) -> Grid {
         };
         let pair = |row: Option<&&Row>| match row {
             Some(row) => [format!("{:.1}", row.rss_mb), format!("{:.1}", row.disk_mb)],
-            None => ["—".to_owned(), "—".to_owned()],
+            None => [NONE.to_owned(), NONE.to_owned()],
         };
         let (data, logged) = (last(Mode::Ds, Kind::Update), last(Mode::NoSync, Kind::Write));
         if data.is_some() || logged.is_some() {
@@ -275,45 +190,19 @@ fn sizes(head: &str, rows: &[&Row]) -> Grid {
     grid
 }
 
-/// The systems that have rows, in the order of their first.
-fn systems<'a>(rows: &[&'a Row]) -> Vec<&'a str> {
-    let mut systems: Vec<&str> = Vec::new();
-    for row in rows {
-        if !systems.contains(&row.system.as_str()) {
-            systems.push(&row.system);
-        }
-    }
-    systems
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn row(system: &str, mode: Mode, op: &str, threads: u32, ops_per_s: f64) -> Row {
-        Row {
-            system: system.to_owned(),
-            mode,
-            op: op.to_owned(),
-            keys: "random".to_owned(),
-            threads,
-            records: 10,
-            ops_per_s,
-            median_of: 3,
-            errors: 0,
-            rss_mb: 1.5,
-            disk_mb: 2.5,
-            attached: None,
-        }
-    }
+    use crate::beside::tests::row;
+    use crate::contestant::SHARED;
 
     #[test]
     fn every_line_is_measured_by_a_session() {
         for quick in [false, true] {
             let sessions = sessions(Keys::Random, 100, Cache { bytes: 1 << 20, holds_all: true }, quick);
-            for line in &LINES {
+            for line in &lines() {
                 let measured = sessions.iter().any(|session| {
-                    let has_step = session.steps.iter().any(|step| step.kind == line.kind);
+                    let has_step = session.steps.iter().any(|step| step.op == line.op);
                     session.mode == line.mode && session.threads == line.threads && has_step
                 });
                 assert!(measured, "{} of {} threads", line.label, line.threads);
@@ -335,7 +224,7 @@ mod tests {
             row(OURS, Mode::Tds, "read", 1, 9.0),
         ];
         let shared = row(SHARED, Mode::Sync, "write", 1, 99.0);
-        let grid = beside_the_paper("x", &rows.iter().chain([&shared]).collect::<Vec<_>>(), 3);
+        let grid = with_shares("x", &rows.iter().chain([&shared]).collect::<Vec<_>>(), 3);
         assert_eq!(
             grid.rows[8][3..],
             ["90", "60", "b", "1.50", "99", "1.10"],
@@ -346,7 +235,7 @@ mod tests {
             (&"shared / private".to_owned(), 9, &["—".to_owned()][..])
         );
         let rows: Vec<&Row> = rows.iter().collect();
-        let grid = beside_the_paper("x", &rows, 3);
+        let grid = with_shares("x", &rows, 3);
         assert_eq!(grid.rows[8], ["TDS write, sync", "1", "set by the disk", "90", "60", "b", "1.50"]);
         assert_eq!(grid.rows[0], ["DS read", "1", "1,002,200", "10", "—", "—", "—"]);
         assert_eq!(grid.remarks[0], "TDS read / DS read: 0.900 (the paper's: .609)");
@@ -360,7 +249,7 @@ mod tests {
     fn tables_of_all_systems_have_a_cell_for_each() {
         let rows = [row("a", Mode::Ds, "update", 1, 5000.0), row("b", Mode::NoSync, "write", 1, 30.0)];
         let rows: Vec<&Row> = rows.iter().collect();
-        let grid = all_systems("x", &rows);
+        let grid = all_systems("x", &lines(), &rows, Figure::Median).unwrap();
         assert_eq!(grid.rows[2], ["DS update", "1", "5.0", "—"]);
         let grid = sizes("x", &rows);
         assert_eq!(grid.rows, [["a", "1.5", "2.5", "—", "—"], ["b", "—", "—", "1.5", "2.5"]]);

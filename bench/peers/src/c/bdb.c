@@ -1,8 +1,8 @@
 /* Berkeley DB 5.3, through db.h: the btree (`bdb`), the hash table (`bdb-hash`) and the queue (`bdb-queue`).
  *
  * The environment is private (one process) and free-threaded only when more than one thread was announced, so a
- * single thread pays for no mutexes. A Data Store environment has a buffer pool and nothing else; a transactional
- * one has locking, logging and transactions, and each put is a transaction of its own (DB_AUTO_COMMIT). Deadlocks
+ * single thread pays for no mutexes; of several, each has a handle of its own. A Data Store environment has a buffer
+ * pool and nothing else; a transactional one has locking, logging and transactions, and each put is a transaction of its own (DB_AUTO_COMMIT). Deadlocks
  * among threads are detected at once and the put that lost is tried again. No checkpoints run while records are
  * written; `settle` and `close` make one, and `close` removes the logs that it frees.
  *
@@ -21,16 +21,18 @@
 struct store {
     DB_ENV *env;
     DB *db;
+    DBTYPE type;
+    u_int32_t thread;  /* DB_THREAD if there are several */
     int mode;
-    uint32_t page_size;
     int queue;
 };
 
 struct session {
     struct store *store;
+    DB *db;       /* the store's, or one of its own if there are several sessions */
     DBC *cursor;  /* for a run that asks for one */
     DB_TXN *batch;
-    uint8_t value[VALUE_BYTES];
+    uint8_t value[VALUE_BYTES_MAX];
 };
 
 #define PEER_TAKES
@@ -48,7 +50,7 @@ static int refuse(char *error, const char *what, int code) {
 static int transactional(const struct store *store) { return store->mode != MODE_DS; }
 
 static const char *peer_begin(struct session *session, const struct peer_job *job) {
-    DB *db = session->store->db;
+    DB *db = session->db;
     if (!job->cursor || transactional(session->store)) return NULL;
     return why(db->cursor(db, NULL, &session->cursor, 0));
 }
@@ -60,10 +62,10 @@ static const char *peer_end(struct session *session, const struct peer_job *job)
     return cursor == NULL ? NULL : why(cursor->close(cursor));
 }
 
-static const char *peer_put(struct session *session, const uint8_t *key, const uint8_t *value, int exists) {
+static const char *peer_put(struct session *session, struct bytes key, struct bytes value, int exists) {
     (void)exists;
-    DB *db = session->store->db;
-    DBT k = {.data = (void *)key, .size = KEY_BYTES}, v = {.data = (void *)value, .size = VALUE_BYTES};
+    DB *db = session->db;
+    DBT k = {.data = (void *)key.at, .size = key.length}, v = {.data = (void *)value.at, .size = value.length};
     if (session->cursor != NULL) return why(session->cursor->put(session->cursor, &k, &v, DB_KEYFIRST));
     db_recno_t number;
     int code;
@@ -73,10 +75,10 @@ static const char *peer_put(struct session *session, const uint8_t *key, const u
     return why(code);
 }
 
-static const char *peer_get(struct session *session, const uint8_t *key, const uint8_t **value, size_t *length) {
-    DB *db = session->store->db;
-    DBT k = {.data = (void *)key, .size = KEY_BYTES, .ulen = KEY_BYTES, .flags = DB_DBT_USERMEM};
-    DBT v = {.data = session->value, .ulen = VALUE_BYTES, .flags = DB_DBT_USERMEM};
+static const char *peer_get(struct session *session, struct bytes key, const uint8_t **value, size_t *length) {
+    DB *db = session->db;
+    DBT k = {.data = (void *)key.at, .size = key.length, .ulen = key.length, .flags = DB_DBT_USERMEM};
+    DBT v = {.data = session->value, .ulen = VALUE_BYTES_MAX, .flags = DB_DBT_USERMEM};
     int code;
     if (session->cursor != NULL) {
         code = session->cursor->get(session->cursor, &k, &v, DB_SET);
@@ -89,13 +91,22 @@ static const char *peer_get(struct session *session, const uint8_t *key, const u
     return why(code);
 }
 
+static const char *peer_remove(struct session *session, struct bytes key) {
+    DB *db = session->db;
+    DBT k = {.data = (void *)key.at, .size = key.length};
+    int code;
+    do code = db->del(db, NULL, &k, 0);
+    while (code == DB_LOCK_DEADLOCK);
+    return why(code);
+}
+
 static void peer_release(struct session *session) { (void)session; }
 
 static const char *peer_take(struct session *session, const uint8_t **value, size_t *length) {
-    DB *db = session->store->db;
+    DB *db = session->db;
     db_recno_t number;
     DBT k = {.data = &number, .ulen = sizeof number, .flags = DB_DBT_USERMEM};
-    DBT v = {.data = session->value, .ulen = VALUE_BYTES, .flags = DB_DBT_USERMEM};
+    DBT v = {.data = session->value, .ulen = VALUE_BYTES_MAX, .flags = DB_DBT_USERMEM};
     int code;
     if (!session->store->queue) return "it is no queue";
     do code = db->get(db, session->batch, &k, &v, DB_CONSUME);
@@ -106,7 +117,7 @@ static const char *peer_take(struct session *session, const uint8_t **value, siz
 }
 
 static const char *peer_scan(struct session *session, struct scan *scan) {
-    DB *db = session->store->db;
+    DB *db = session->db;
     DBC *cursor;
     DBT k = {0}, v = {.ulen = BULK_BYTES, .flags = DB_DBT_USERMEM};
     int code = db->cursor(db, NULL, &cursor, DB_CURSOR_BULK);
@@ -124,6 +135,29 @@ static const char *peer_scan(struct session *session, struct scan *scan) {
     if (v.data == NULL) code = ENOMEM;
     free(v.data);
     cursor->close(cursor);
+    return code == DB_NOTFOUND ? NULL : why(code);
+}
+
+static const char *peer_range(struct session *session, struct bytes from, uint32_t count, struct range *range) {
+    DB *db = session->db;
+    uint8_t key[KEY_BYTES_MAX];
+    int code;
+    if (session->store->type != DB_BTREE) return "it keeps no order";
+    do {
+        DBC *cursor;
+        DBT k = {.data = key, .size = from.length, .ulen = sizeof key, .flags = DB_DBT_USERMEM};
+        DBT v = {.data = session->value, .ulen = VALUE_BYTES_MAX, .flags = DB_DBT_USERMEM};
+        memcpy(key, from.at, from.length);
+        range->visited = range->wrong = 0;
+        if ((code = db->cursor(db, NULL, &cursor, 0)) != 0) return why(code);
+        code = cursor->get(cursor, &k, &v, DB_SET_RANGE);
+        while (code == 0) {
+            range_visit(range, key, k.size, session->value, v.size);
+            if (range->visited == count) break;
+            code = cursor->get(cursor, &k, &v, DB_NEXT);
+        }
+        cursor->close(cursor);
+    } while (code == DB_LOCK_DEADLOCK);
     return code == DB_NOTFOUND ? NULL : why(code);
 }
 
@@ -173,22 +207,30 @@ static int configure(DB_ENV *env, const struct peer_options *options) {
     return 0;
 }
 
+/* A handle; one that must be created gets the page size. */
+static int open_handle(struct store *store, DB **db, uint32_t page_size) {
+    int code = db_create(db, store->env, 0);
+    if (code != 0) return code;
+    if (page_size != 0) code = (*db)->set_pagesize(*db, page_size);
+    if (code == 0 && page_size != 0 && store->queue) code = (*db)->set_re_len(*db, VALUE_BYTES);
+    if (code == 0)
+        code = (*db)->open(*db, NULL, "records.db", NULL, store->type,
+                           DB_CREATE | store->thread | (transactional(store) ? DB_AUTO_COMMIT : 0), 0644);
+    return code;
+}
+
 static void *open_as(const struct peer_options *options, char *error, DBTYPE type, uint32_t page_size) {
     struct store *store = calloc(1, sizeof *store);
     int code = db_env_create(&store->env, 0);
     u_int32_t flags = DB_CREATE | DB_PRIVATE | DB_INIT_MPOOL;
-    u_int32_t thread = options->threads > 1 ? DB_THREAD : 0;
+    store->thread = options->threads > 1 ? DB_THREAD : 0;
     store->mode = options->mode;
+    store->type = type;
     store->queue = type == DB_QUEUE;
     if (transactional(store)) flags |= DB_INIT_LOCK | DB_INIT_LOG | DB_INIT_TXN | DB_RECOVER;
     if (code == 0) code = configure(store->env, options);
-    if (code == 0) code = store->env->open(store->env, options->dir, flags | thread, 0644);
-    if (code == 0) code = db_create(&store->db, store->env, 0);
-    if (code == 0) code = store->db->set_pagesize(store->db, options->page_size ? options->page_size : page_size);
-    if (code == 0 && store->queue) code = store->db->set_re_len(store->db, VALUE_BYTES);
-    if (code == 0)
-        code = store->db->open(store->db, NULL, "records.db", NULL, type,
-                               DB_CREATE | thread | (transactional(store) ? DB_AUTO_COMMIT : 0), 0644);
+    if (code == 0) code = store->env->open(store->env, options->dir, flags | store->thread, 0644);
+    if (code == 0) code = open_handle(store, &store->db, options->page_size ? options->page_size : page_size);
     if (code == 0) return store;
     refuse(error, "open", code);
     close_quietly(store);
@@ -208,13 +250,24 @@ static void *open_queue(const struct peer_options *options, char *error) {
 }
 
 static void *new_session(void *of, char *error) {
-    (void)error;
     struct session *session = calloc(1, sizeof *session);
-    session->store = of;
-    return session;
+    struct store *store = session->store = of;
+    session->db = store->db;
+    if (store->thread == 0) return session;
+    int code = open_handle(store, &session->db, 0);
+    if (code == 0) return session;
+    refuse(error, "handle", code);
+    if (session->db != NULL) session->db->close(session->db, 0);
+    free(session);
+    return NULL;
 }
 
-static void end_session(void *of) { free(of); }
+static void end_session(void *of) {
+    struct session *session = of;
+    /* What it has changed is in the environment's cache, which the store writes. */
+    if (session->db != session->store->db) session->db->close(session->db, DB_NOSYNC);
+    free(session);
+}
 
 static int settle(void *of, char *error) {
     struct store *store = of;

@@ -48,22 +48,32 @@ static const char *peer_end(struct session *session, const struct peer_job *job)
     return NULL;
 }
 
-static const char *peer_put(struct session *session, const uint8_t *key, const uint8_t *value, int exists) {
+static const char *peer_put(struct session *session, struct bytes key, struct bytes value, int exists) {
     (void)exists;
     struct store *store = session->store;
     if (session->batch != NULL) {
-        leveldb_writebatch_put(session->batch, (const char *)key, KEY_BYTES, (const char *)value, VALUE_BYTES);
+        leveldb_writebatch_put(session->batch, (const char *)key.at, key.length, (const char *)value.at,
+                 value.length);
         return NULL;
     }
     char *failed = NULL;
-    leveldb_put(store->db, store->write, (const char *)key, KEY_BYTES, (const char *)value, VALUE_BYTES, &failed);
+    leveldb_put(store->db, store->write, (const char *)key.at, key.length, (const char *)value.at,
+                 value.length, &failed);
     return why(session, failed);
 }
 
-static const char *peer_get(struct session *session, const uint8_t *key, const uint8_t **value, size_t *length) {
+/* It deletes without a look, so that a record which is not there goes unnoticed: a scan counts what is left. */
+static const char *peer_remove(struct session *session, struct bytes key) {
     struct store *store = session->store;
     char *failed = NULL;
-    session->value = leveldb_get(store->db, store->read, (const char *)key, KEY_BYTES, length, &failed);
+    leveldb_delete(store->db, store->write, (const char *)key.at, key.length, &failed);
+    return why(session, failed);
+}
+
+static const char *peer_get(struct session *session, struct bytes key, const uint8_t **value, size_t *length) {
+    struct store *store = session->store;
+    char *failed = NULL;
+    session->value = leveldb_get(store->db, store->read, (const char *)key.at, key.length, length, &failed);
     *value = (const uint8_t *)session->value;
     if (failed != NULL) return why(session, failed);
     return session->value == NULL ? "not found" : NULL;
@@ -77,6 +87,20 @@ static const char *peer_scan(struct session *session, struct scan *scan) {
         size_t key_length, value_length;
         const char *key = leveldb_iter_key(at, &key_length), *value = leveldb_iter_value(at, &value_length);
         scan_visit(scan, (const uint8_t *)key, key_length, (const uint8_t *)value, value_length);
+    }
+    char *failed = NULL;
+    leveldb_iter_get_error(at, &failed);
+    leveldb_iter_destroy(at);
+    return why(session, failed);
+}
+
+static const char *peer_range(struct session *session, struct bytes from, uint32_t count, struct range *range) {
+    leveldb_iterator_t *at = leveldb_create_iterator(session->store->db, session->store->read);
+    leveldb_iter_seek(at, (const char *)from.at, from.length);
+    for (; range->visited < count && leveldb_iter_valid(at); leveldb_iter_next(at)) {
+        size_t key_length, value_length;
+        const char *key = leveldb_iter_key(at, &key_length), *value = leveldb_iter_value(at, &value_length);
+        range_visit(range, (const uint8_t *)key, key_length, (const uint8_t *)value, value_length);
     }
     char *failed = NULL;
     leveldb_iter_get_error(at, &failed);

@@ -62,7 +62,7 @@ static const char *commit_writer(struct session *session) {
 }
 
 static int one_transaction(const struct session *session, const struct peer_job *job) {
-    return session->store->mode == MODE_DS && (job->kind == KIND_WRITE || job->kind == KIND_UPDATE);
+    return session->store->mode == MODE_DS && (job->kind == KIND_WRITE || job->kind == KIND_UPDATE || job->kind == KIND_DELETE);
 }
 
 static const char *renew_reader(struct session *session) {
@@ -88,14 +88,14 @@ static const char *peer_end(struct session *session, const struct peer_job *job)
     return NULL;
 }
 
-static const char *peer_put(struct session *session, const uint8_t *key, const uint8_t *value, int exists) {
+static const char *peer_put(struct session *session, struct bytes key, struct bytes value, int exists) {
     (void)exists;
-    MDB_val k = {KEY_BYTES, (void *)key}, v = {VALUE_BYTES, (void *)value};
+    MDB_val k = {key.length, (void *)key.at}, v = {value.length, (void *)value.at};
     uint8_t group[KEY_BYTES], pair[PAIR_BYTES];
     if (session->store->dups) {
-        workload_key_bytes(workload_key_number(key) / VALUES_A_KEY, group);
-        memcpy(pair, key, KEY_BYTES);
-        memcpy(pair + KEY_BYTES, value, VALUE_BYTES);
+        workload_key_bytes(workload_key_number(key.at) / VALUES_A_KEY, group);
+        memcpy(pair, key.at, KEY_BYTES);
+        memcpy(pair + KEY_BYTES, value.at, VALUE_BYTES);
         k.mv_data = group;
         v = (MDB_val){PAIR_BYTES, pair};
     }
@@ -113,8 +113,21 @@ static const char *peer_put(struct session *session, const uint8_t *key, const u
     return why(mdb_txn_commit(txn));
 }
 
-static const char *peer_get(struct session *session, const uint8_t *key, const uint8_t **value, size_t *length) {
-    MDB_val k = {KEY_BYTES, (void *)key}, v = {0, NULL};
+static const char *peer_remove(struct session *session, struct bytes key) {
+    MDB_val k = {key.length, (void *)key.at};
+    if (session->writer != NULL) return why(mdb_del(session->writer, session->store->dbi, &k, NULL));
+    MDB_txn *txn;
+    int code = mdb_txn_begin(session->store->env, NULL, 0, &txn);
+    if (code != 0) return why(code);
+    if ((code = mdb_del(txn, session->store->dbi, &k, NULL)) != 0) {
+        mdb_txn_abort(txn);
+        return why(code);
+    }
+    return why(mdb_txn_commit(txn));
+}
+
+static const char *peer_get(struct session *session, struct bytes key, const uint8_t **value, size_t *length) {
+    MDB_val k = {key.length, (void *)key.at}, v = {0, NULL};
     int code;
     if (session->store->mode == MODE_DS) {
         code = session->cursor ? mdb_cursor_get(session->reading, &k, &v, MDB_SET)
@@ -159,6 +172,20 @@ static const char *peer_scan(struct session *session, struct scan *scan) {
     }
     while ((code = mdb_cursor_get(session->reading, &k, &v, MDB_NEXT)) == 0)
         scan_visit(scan, k.mv_data, k.mv_size, v.mv_data, v.mv_size);
+    mdb_txn_reset(session->reader);
+    return code == MDB_NOTFOUND ? NULL : why(code);
+}
+
+static const char *peer_range(struct session *session, struct bytes from, uint32_t count, struct range *range) {
+    const char *failed = renew_reader(session);
+    if (failed != NULL) return failed;
+    MDB_val k = {from.length, (void *)from.at}, v;
+    int code = mdb_cursor_get(session->reading, &k, &v, MDB_SET_RANGE);
+    while (code == 0) {
+        range_visit(range, k.mv_data, k.mv_size, v.mv_data, v.mv_size);
+        if (range->visited == count) break;
+        code = mdb_cursor_get(session->reading, &k, &v, MDB_NEXT);
+    }
     mdb_txn_reset(session->reader);
     return code == MDB_NOTFOUND ? NULL : why(code);
 }

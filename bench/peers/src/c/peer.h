@@ -19,13 +19,22 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "workload.h"
+#include "shape.h"
 
 enum { PEER_TEXT_BYTES = 240 };
 
 enum peer_mode { MODE_DS, MODE_TDS, MODE_MEMORY, MODE_NO_SYNC, MODE_WRITE_NO_SYNC, MODE_SYNC };
 
-enum peer_kind { KIND_LOAD, KIND_WRITE, KIND_UPDATE, KIND_READ, KIND_BULK, KIND_TAKE };
+enum peer_kind { KIND_LOAD, KIND_WRITE, KIND_UPDATE, KIND_READ, KIND_BULK, KIND_TAKE, KIND_DELETE, KIND_MIX };
+
+enum { ACT_READ, ACT_UPDATE, ACT_INSERT, ACT_SCAN, ACT_MODIFY };
+
+/* What is done next in a mix. The layout of Rust's `Act`, which makes them. */
+struct act {
+    uint64_t number;
+    uint32_t what;
+    uint32_t count;  /* the version of a value that is written, or how many records a scan visits */
+};
 
 struct peer_options {
     const char *dir;      /* exists */
@@ -38,6 +47,10 @@ struct peer_options {
 
 struct peer_job {
     struct workload_order order;
+    struct shape shape;
+    uint64_t records, present; /* how many records there are when all are there, and how many are */
+    const struct act *acts;    /* of a mix: all that this thread does */
+    uint64_t acts_count;
     uint64_t first, end;       /* positions of this thread */
     double seconds_max;        /* the loop ends early after so long; 0: never */
     uint64_t check_every;      /* operations between looks at the clock; a power of two */
@@ -49,6 +62,7 @@ struct peer_job {
 
 struct peer_result {
     uint64_t ops, errors;
+    uint64_t inserted;                  /* records that a mix has added */
     uint64_t started_ns, ended_ns;      /* CLOCK_MONOTONIC, around the loop */
     char first_error[PEER_TEXT_BYTES];  /* "" when errors == 0 */
     char note[PEER_TEXT_BYTES];         /* "" or something to tell about the run */

@@ -48,22 +48,32 @@ static const char *peer_end(struct session *session, const struct peer_job *job)
     return NULL;
 }
 
-static const char *peer_put(struct session *session, const uint8_t *key, const uint8_t *value, int exists) {
+static const char *peer_put(struct session *session, struct bytes key, struct bytes value, int exists) {
     (void)exists;
     struct store *store = session->store;
     if (session->batch != NULL) {
-        rocksdb_writebatch_put(session->batch, (const char *)key, KEY_BYTES, (const char *)value, VALUE_BYTES);
+        rocksdb_writebatch_put(session->batch, (const char *)key.at, key.length, (const char *)value.at,
+                 value.length);
         return NULL;
     }
     char *failed = NULL;
-    rocksdb_put(store->db, store->write, (const char *)key, KEY_BYTES, (const char *)value, VALUE_BYTES, &failed);
+    rocksdb_put(store->db, store->write, (const char *)key.at, key.length, (const char *)value.at,
+                 value.length, &failed);
     return why(session, failed);
 }
 
-static const char *peer_get(struct session *session, const uint8_t *key, const uint8_t **value, size_t *length) {
+/* It deletes without a look, so that a record which is not there goes unnoticed: a scan counts what is left. */
+static const char *peer_remove(struct session *session, struct bytes key) {
     struct store *store = session->store;
     char *failed = NULL;
-    session->pinned = rocksdb_get_pinned(store->db, store->read, (const char *)key, KEY_BYTES, &failed);
+    rocksdb_delete(store->db, store->write, (const char *)key.at, key.length, &failed);
+    return why(session, failed);
+}
+
+static const char *peer_get(struct session *session, struct bytes key, const uint8_t **value, size_t *length) {
+    struct store *store = session->store;
+    char *failed = NULL;
+    session->pinned = rocksdb_get_pinned(store->db, store->read, (const char *)key.at, key.length, &failed);
     if (failed != NULL) return why(session, failed);
     if (session->pinned == NULL) return "not found";
     *value = (const uint8_t *)rocksdb_pinnableslice_value(session->pinned, length);
@@ -78,6 +88,20 @@ static const char *peer_scan(struct session *session, struct scan *scan) {
         size_t key_length, value_length;
         const char *key = rocksdb_iter_key(at, &key_length), *value = rocksdb_iter_value(at, &value_length);
         scan_visit(scan, (const uint8_t *)key, key_length, (const uint8_t *)value, value_length);
+    }
+    char *failed = NULL;
+    rocksdb_iter_get_error(at, &failed);
+    rocksdb_iter_destroy(at);
+    return why(session, failed);
+}
+
+static const char *peer_range(struct session *session, struct bytes from, uint32_t count, struct range *range) {
+    rocksdb_iterator_t *at = rocksdb_create_iterator(session->store->db, session->store->read);
+    rocksdb_iter_seek(at, (const char *)from.at, from.length);
+    for (; range->visited < count && rocksdb_iter_valid(at); rocksdb_iter_next(at)) {
+        size_t key_length, value_length;
+        const char *key = rocksdb_iter_key(at, &key_length), *value = rocksdb_iter_value(at, &value_length);
+        range_visit(range, (const uint8_t *)key, key_length, (const uint8_t *)value, value_length);
     }
     char *failed = NULL;
     rocksdb_iter_get_error(at, &failed);

@@ -22,7 +22,8 @@ struct store {
 struct session {
     struct store *store;
     sqlite3 *db;
-    sqlite3_stmt *insert, *update, *get;
+    sqlite3_stmt *insert, *update, *get, *remove, *range;
+    int in_batch;  /* it is the writer for as long as that lasts */
     char failure[PEER_TEXT_BYTES];
 };
 
@@ -55,21 +56,32 @@ static const char *peer_end(struct session *session, const struct peer_job *job)
     return one_transaction(session, job) ? execute(session, "COMMIT") : NULL;
 }
 
-static const char *peer_put(struct session *session, const uint8_t *key, const uint8_t *value, int exists) {
+/* Runs a statement that changes a record, which is there if it `exists`. */
+static const char *change(struct session *session, sqlite3_stmt *statement, int exists) {
     struct store *store = session->store;
-    sqlite3_stmt *put = exists ? session->update : session->insert;
-    sqlite3_bind_blob(put, 1, key, KEY_BYTES, SQLITE_STATIC);
-    sqlite3_bind_blob(put, 2, value, VALUE_BYTES, SQLITE_STATIC);
-    if (store->options.threads > 1) pthread_mutex_lock(&store->writer);
-    int code = sqlite3_step(put);
-    sqlite3_reset(put);
-    if (store->options.threads > 1) pthread_mutex_unlock(&store->writer);
+    int queues = store->options.threads > 1 && !session->in_batch;
+    if (queues) pthread_mutex_lock(&store->writer);
+    int code = sqlite3_step(statement);
+    sqlite3_reset(statement);
+    if (queues) pthread_mutex_unlock(&store->writer);
     if (code == SQLITE_DONE && exists && sqlite3_changes(session->db) != 1) return "not found";
     return why(session, code);
 }
 
-static const char *peer_get(struct session *session, const uint8_t *key, const uint8_t **value, size_t *length) {
-    sqlite3_bind_blob(session->get, 1, key, KEY_BYTES, SQLITE_STATIC);
+static const char *peer_put(struct session *session, struct bytes key, struct bytes value, int exists) {
+    sqlite3_stmt *put = exists ? session->update : session->insert;
+    sqlite3_bind_blob(put, 1, key.at, (int)key.length, SQLITE_STATIC);
+    sqlite3_bind_blob(put, 2, value.at, (int)value.length, SQLITE_STATIC);
+    return change(session, put, exists);
+}
+
+static const char *peer_remove(struct session *session, struct bytes key) {
+    sqlite3_bind_blob(session->remove, 1, key.at, (int)key.length, SQLITE_STATIC);
+    return change(session, session->remove, 1);
+}
+
+static const char *peer_get(struct session *session, struct bytes key, const uint8_t **value, size_t *length) {
+    sqlite3_bind_blob(session->get, 1, key.at, (int)key.length, SQLITE_STATIC);
     int code = sqlite3_step(session->get);
     if (code == SQLITE_ROW) {
         *value = sqlite3_column_blob(session->get, 0);
@@ -96,10 +108,25 @@ static const char *peer_scan(struct session *session, struct scan *scan) {
     return failed;
 }
 
+static const char *peer_range(struct session *session, struct bytes from, uint32_t count, struct range *range) {
+    sqlite3_stmt *some = session->range;
+    int code;
+    sqlite3_bind_blob(some, 1, from.at, (int)from.length, SQLITE_STATIC);
+    sqlite3_bind_int64(some, 2, count);
+    while ((code = sqlite3_step(some)) == SQLITE_ROW) {
+        const uint8_t *key = sqlite3_column_blob(some, 0), *value = sqlite3_column_blob(some, 1);
+        range_visit(range, key, (size_t)sqlite3_column_bytes(some, 0), value, (size_t)sqlite3_column_bytes(some, 1));
+    }
+    const char *failed = why(session, code);
+    sqlite3_reset(some);
+    return failed;
+}
+
 static const char *peer_batch(struct session *session, int open) {
     struct store *store = session->store;
     if (open && store->options.threads > 1) pthread_mutex_lock(&store->writer);
     const char *failed = execute(session, open ? "BEGIN IMMEDIATE" : "COMMIT");
+    session->in_batch = open;
     if (!open && store->options.threads > 1) pthread_mutex_unlock(&store->writer);
     return failed;
 }
@@ -164,6 +191,8 @@ static void end_session(void *of) {
     sqlite3_finalize(session->insert);
     sqlite3_finalize(session->update);
     sqlite3_finalize(session->get);
+    sqlite3_finalize(session->remove);
+    sqlite3_finalize(session->range);
     if (session->db != session->store->single) sqlite3_close(session->db);
     free(session);
 }
@@ -171,6 +200,8 @@ static void end_session(void *of) {
 static void *new_session(void *of, char *error) {
     static const char INSERT[] = "INSERT INTO records (key, value) VALUES (?1, ?2)";
     static const char UPDATE[] = "UPDATE records SET value = ?2 WHERE key = ?1";
+    static const char REMOVE[] = "DELETE FROM records WHERE key = ?1";
+    static const char RANGE[] = "SELECT key, value FROM records WHERE key >= ?1 ORDER BY key LIMIT ?2";
     static const char GET[] = "SELECT value FROM records WHERE key = ?1";
     struct session *session = calloc(1, sizeof *session);
     session->store = of;
@@ -184,6 +215,10 @@ static void *new_session(void *of, char *error) {
         code = sqlite3_prepare_v3(session->db, UPDATE, -1, SQLITE_PREPARE_PERSISTENT, &session->update, NULL);
     if (code == SQLITE_OK)
         code = sqlite3_prepare_v3(session->db, GET, -1, SQLITE_PREPARE_PERSISTENT, &session->get, NULL);
+    if (code == SQLITE_OK)
+        code = sqlite3_prepare_v3(session->db, REMOVE, -1, SQLITE_PREPARE_PERSISTENT, &session->remove, NULL);
+    if (code == SQLITE_OK)
+        code = sqlite3_prepare_v3(session->db, RANGE, -1, SQLITE_PREPARE_PERSISTENT, &session->range, NULL);
     if (code == SQLITE_OK) return session;
     refuse(error, "prepare", session->db);
     end_session(session);

@@ -19,7 +19,7 @@ struct store {
 
 struct session {
     struct store *store;
-    uint8_t value[VALUE_BYTES];
+    uint8_t value[VALUE_BYTES_MAX];
     size_t length;
 };
 
@@ -45,9 +45,10 @@ static const char *peer_end(struct session *session, const struct peer_job *job)
     return NULL;
 }
 
-static const char *peer_put(struct session *session, const uint8_t *key, const uint8_t *value, int exists) {
+static const char *peer_put(struct session *session, struct bytes key, struct bytes value, int exists) {
     (void)exists;
-    return why(tkrzw_dbm_set(session->store->dbm, (const char *)key, KEY_BYTES, (const char *)value, VALUE_BYTES, 1));
+    return why(tkrzw_dbm_set(session->store->dbm, (const char *)key.at, (int32_t)key.length,
+                             (const char *)value.at, (int32_t)value.length, 1));
 }
 
 /* Called with the record under its lock: what is shown does not last, so the value is copied as a caller would. */
@@ -56,22 +57,26 @@ static const char *show(void *of, const char *key, int32_t key_length, const cha
     struct session *session = of;
     (void)key, (void)key_length, (void)new_length;
     session->length = 0;
-    if (value != NULL && value_length == VALUE_BYTES) {
-        memcpy(session->value, value, VALUE_BYTES);
-        session->length = VALUE_BYTES;
+    if (value != NULL && value_length >= 0 && value_length <= VALUE_BYTES_MAX) {
+        memcpy(session->value, value, (size_t)value_length);
+        session->length = (size_t)value_length;
     }
     return TKRZW_REC_PROC_NOOP;
 }
 
-static const char *peer_get(struct session *session, const uint8_t *key, const uint8_t **value, size_t *length) {
+static const char *peer_get(struct session *session, struct bytes key, const uint8_t **value, size_t *length) {
     const char *failed =
-        why(tkrzw_dbm_process(session->store->dbm, (const char *)key, KEY_BYTES, show, session, 0));
+        why(tkrzw_dbm_process(session->store->dbm, (const char *)key.at, (int32_t)key.length, show, session, 0));
     *value = session->value;
     *length = session->length;
     return failed;
 }
 
 static void peer_release(struct session *session) { (void)session; }
+
+static const char *peer_remove(struct session *session, struct bytes key) {
+    return why(tkrzw_dbm_remove(session->store->dbm, (const char *)key.at, (int32_t)key.length));
+}
 
 static const char *visit(void *of, const char *key, int32_t key_length, const char *value, int32_t value_length,
                          int32_t *new_length) {
@@ -84,6 +89,11 @@ static const char *visit(void *of, const char *key, int32_t key_length, const ch
 
 static const char *peer_scan(struct session *session, struct scan *scan) {
     return why(tkrzw_dbm_process_each(session->store->dbm, visit, scan, 0));
+}
+
+static const char *peer_range(struct session *session, struct bytes from, uint32_t count, struct range *range) {
+    (void)session, (void)from, (void)count, (void)range;
+    return "it keeps no order";
 }
 
 static const char *peer_batch(struct session *session, int open) {

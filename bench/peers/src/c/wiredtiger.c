@@ -52,9 +52,9 @@ static const char *peer_end(struct session *session, const struct peer_job *job)
     return why(session->session->rollback_transaction(session->session, NULL));
 }
 
-static const char *peer_put(struct session *session, const uint8_t *key, const uint8_t *value, int exists) {
+static const char *peer_put(struct session *session, struct bytes key, struct bytes value, int exists) {
     WT_CURSOR *cursor = session->cursor;
-    WT_ITEM k = {.data = key, .size = KEY_BYTES}, v = {.data = value, .size = VALUE_BYTES};
+    WT_ITEM k = {.data = key.at, .size = key.length}, v = {.data = value.at, .size = value.length};
     int code;
     do {
         cursor->set_key(cursor, &k);
@@ -64,9 +64,21 @@ static const char *peer_put(struct session *session, const uint8_t *key, const u
     return why(code);
 }
 
-static const char *peer_get(struct session *session, const uint8_t *key, const uint8_t **value, size_t *length) {
+/* The cursor overwrites, so that a record which is not there goes unnoticed: a scan counts what is left. */
+static const char *peer_remove(struct session *session, struct bytes key) {
     WT_CURSOR *cursor = session->cursor;
-    WT_ITEM k = {.data = key, .size = KEY_BYTES}, v = {0};
+    WT_ITEM k = {.data = key.at, .size = key.length};
+    int code;
+    do {
+        cursor->set_key(cursor, &k);
+        code = cursor->remove(cursor);
+    } while (code == WT_ROLLBACK);
+    return why(code);
+}
+
+static const char *peer_get(struct session *session, struct bytes key, const uint8_t **value, size_t *length) {
+    WT_CURSOR *cursor = session->cursor;
+    WT_ITEM k = {.data = key.at, .size = key.length}, v = {0};
     int code = 0;
     if (session->store->mode != MODE_DS) code = session->session->begin_transaction(session->session, NULL);
     if (code != 0) return why(code);
@@ -91,6 +103,25 @@ static const char *peer_scan(struct session *session, struct scan *scan) {
     while (code == 0 && (code = cursor->next(cursor)) == 0) {
         if ((code = cursor->get_key(cursor, &k)) != 0 || (code = cursor->get_value(cursor, &v)) != 0) break;
         scan_visit(scan, k.data, k.size, v.data, v.size);
+    }
+    cursor->reset(cursor);
+    session->session->rollback_transaction(session->session, NULL);
+    return code == WT_NOTFOUND ? NULL : why(code);
+}
+
+static const char *peer_range(struct session *session, struct bytes from, uint32_t count, struct range *range) {
+    WT_CURSOR *cursor = session->cursor;
+    WT_ITEM k = {.data = from.at, .size = from.length}, v;
+    int exact = 0, code = session->session->begin_transaction(session->session, "isolation=snapshot");
+    if (code != 0) return why(code);
+    cursor->set_key(cursor, &k);
+    code = cursor->search_near(cursor, &exact);
+    if (code == 0 && exact < 0) code = cursor->next(cursor);
+    while (code == 0) {
+        if ((code = cursor->get_key(cursor, &k)) != 0 || (code = cursor->get_value(cursor, &v)) != 0) break;
+        range_visit(range, k.data, k.size, v.data, v.size);
+        if (range->visited == count) break;
+        code = cursor->next(cursor);
     }
     cursor->reset(cursor);
     session->session->rollback_transaction(session->session, NULL);

@@ -18,11 +18,11 @@ enum { KEY_BYTES = 8, VALUE_BYTES = 32 };
 
 /* The layout of Rust's `Order`, which makes the constants. */
 struct workload_order {
-    uint64_t records, random, mask, shift, offset, multipliers[3];
+    uint64_t runs, run, random, mask, shift, offset, multipliers[3];
 };
 
-static inline uint64_t workload_key(const struct workload_order *order, uint64_t position) {
-    if (!order->random) return position;
+/* Where a run stands. */
+static inline uint64_t workload_place(const struct workload_order *order, uint64_t position) {
     uint64_t x = position;
     do {
         x = ((x + order->offset) * order->multipliers[0]) & order->mask;
@@ -31,8 +31,14 @@ static inline uint64_t workload_key(const struct workload_order *order, uint64_t
         x ^= x >> order->shift;
         x = (x * order->multipliers[2]) & order->mask;
         x ^= x >> order->shift;
-    } while (x >= order->records);
+    } while (x >= order->runs);
     return x;
+}
+
+static inline uint64_t workload_key(const struct workload_order *order, uint64_t position) {
+    if (!order->random) return position;
+    if (order->run == 1) return workload_place(order, position);
+    return workload_place(order, position / order->run) * order->run + position % order->run;
 }
 
 static inline void workload_key_bytes(uint64_t key, uint8_t bytes[KEY_BYTES]) {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use clap::builder::RangedU64ValueParser;
+use sablecat_os::interrupt;
 use sablecat_papers::threen1::FileSystem;
 use sablecat_papers::workload::Keys;
 use sablecat_papers::{Case, Options, Report, Suite, size, threen1};
@@ -26,7 +27,7 @@ pub(crate) struct Arguments {
     /// Few records and short runs: seconds instead of minutes
     #[arg(long)]
     quick: bool,
-    /// wp43: measure a shared environment too, beside the private one, as a system of its own
+    /// wp43, wp11g, ycsb: measure a shared environment too, beside the private one, as a system of its own
     #[arg(long)]
     shared: bool,
     /// wp43: one order of the keys instead of both
@@ -49,7 +50,8 @@ pub(crate) struct Arguments {
     /// for temporary files
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// How often each run is repeated; figures are medians; without it 3 times, or once for threen1
+    /// How often each run is repeated; figures are medians, of wp11g means; without it 3 times, 5 times for
+    /// wp11g, or once for threen1
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u32>::new().range(3..=99))]
     repeat: Option<u32>,
     /// engine: only these parts of it
@@ -86,6 +88,10 @@ pub(crate) struct Arguments {
 enum SuiteName {
     /// Berkeley DB 4.3 white paper, 2005: single operations, in cache
     Wp43,
+    /// Berkeley DB 11g Release 2 white paper, 2011: runs of ten records, by 1 to 16 threads
+    Wp11g,
+    /// YCSB's workloads A to F, by 1 to 4 threads
+    Ycsb,
     /// Recovery, opening, processes that attach, ten million records, caches too small for the data
     Engine,
     /// Linux file systems under GT.M, about 2010: the 3n+1 problem, by processes that share an environment
@@ -116,6 +122,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let options = arguments.options()?;
     let suites = match arguments.suite {
         Some(SuiteName::Wp43) => vec![Suite::Wp43],
+        Some(SuiteName::Wp11g) => vec![Suite::Wp11g],
+        Some(SuiteName::Ycsb) => vec![Suite::Ycsb],
         Some(SuiteName::Engine) => vec![Suite::Engine],
         Some(SuiteName::Threen1) => vec![Suite::Threen1],
         None => Suite::ALL.to_vec(),
@@ -136,6 +144,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             eprintln!("sablecat: {}: {problem}", report.suite);
         }
         reports.push(report);
+        if interrupt::is_asked() {
+            break;
+        }
     }
     let failed = reports.iter().any(|report| !report.problems.is_empty());
     match (file, arguments.suite, &reports[..]) {

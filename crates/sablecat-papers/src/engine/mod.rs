@@ -32,13 +32,15 @@ pub(crate) use duplicates::VALUES as VALUES_A_KEY;
 use std::fs;
 use std::path::Path;
 
+use sablecat_os::interrupt;
+
 use crate::contestant::{Contestant, Keeps, OURS, Refusal, SHARED, is_ours, keeps};
 use crate::grid::{Grid, ratio, thousands};
 use crate::machine::{self, Machine};
 use crate::protocol::{Figures, Kind, Mode, Open, Request, Run};
 use crate::row::Row;
 use crate::serve::records_of_fill;
-use crate::session::{Field, LOG_BUFFER_BYTES, Outcome, Session, Step};
+use crate::session::{Field, Outcome, Session, Step};
 use crate::workload::{KEY_BYTES, Keys, VALUE_BYTES};
 use crate::wp43::cache_for;
 use crate::{Case, Options, Report, Rows, Suite};
@@ -102,7 +104,7 @@ pub(crate) fn run(options: &Options, mut field: Field<'_>) -> Report {
     let as_usual = |name: &str| name != SHARED && keeps(name) == Keeps::Records;
     let mut all = Outcome::default();
     let mut grids = Vec::new();
-    for case in cases(options) {
+    for case in cases(options).iter().take_while(|_| !interrupt::is_asked()) {
         field.contestants = match case {
             Case::Attach => those(&|name| name == SHARED),
             Case::Queue => those(&|name| keeps(name) == Keeps::Queue),
@@ -110,7 +112,7 @@ pub(crate) fn run(options: &Options, mut field: Field<'_>) -> Report {
             Case::Hash => those(&|name| keeps(name) == Keeps::OwnTable || as_usual(name)),
             _ => those(&as_usual),
         };
-        let (grid, mut outcome) = match case {
+        let (grid, outcome) = match case {
             Case::Replay => replay(options, &mut field),
             Case::Open => open(options, &mut field),
             Case::Attach => attach::attach(options, &mut field),
@@ -123,9 +125,7 @@ pub(crate) fn run(options: &Options, mut field: Field<'_>) -> Report {
             Case::Secondary => secondary::secondary(options, &mut field),
         };
         grids.push(grid);
-        all.rows.append(&mut outcome.rows);
-        all.notes.append(&mut outcome.notes);
-        all.problems.append(&mut outcome.problems);
+        all.append(outcome);
     }
     let (notes, problems) = (all.notes, all.problems);
     Report {
@@ -175,6 +175,10 @@ fn replay_once(ours: &dyn Contestant, dir: &Path, session: &Session) -> Result<F
             passes: 1,
             cursor: false,
             warm: false,
+            shape: session.shape,
+            together: session.together,
+            visits: 0,
+            mix: None,
         })
     };
     let mut served = ours.start()?;
@@ -328,7 +332,7 @@ fn own_rounds(
     for ours in ours {
         let dir = field.dir.join(op);
         let mut samples = Vec::new();
-        for round in 0..field.rounds {
+        for round in (0..field.rounds).take_while(|_| !interrupt::is_asked()) {
             field.progress.step(op);
             match once(ours, &dir.join(if op == "open" { "all".to_owned() } else { round.to_string() })) {
                 Ok(figures) => samples.push(figures),
@@ -344,18 +348,7 @@ fn own_rounds(
 }
 
 fn own_session(mode: Mode, records: u64, cache_bytes: u64) -> Session {
-    let (in_cache, loaded, uncached) = (false, false, false);
-    Session {
-        mode,
-        keys: Keys::Random,
-        records,
-        threads: 1,
-        cache_bytes,
-        in_cache,
-        loaded,
-        uncached,
-        steps: Vec::new(),
-    }
+    Session::new(mode, Keys::Random, records, cache_bytes)
 }
 
 fn own_open(dir: &Path, session: &Session, keep_log: bool) -> Request {
@@ -363,7 +356,7 @@ fn own_open(dir: &Path, session: &Session, keep_log: bool) -> Request {
         dir: dir.to_string_lossy().into_owned(),
         mode: session.mode,
         cache_bytes: session.cache_bytes,
-        log_buffer: LOG_BUFFER_BYTES,
+        log_buffer: session.log_buffer,
         page_size: 0,
         threads: 1,
         keep_log,

@@ -15,9 +15,9 @@ use std::time::Duration;
 
 use sablecat::{Builder, DataStore, Database, Durability, Env, Method};
 
+use super::batch::Batch;
 use super::loops::{self, Job, Table, Tally};
 use crate::protocol::{Mode, Open};
-use crate::workload::{KEY_BYTES, VALUE_BYTES};
 
 /// The name of the one database that a run uses.
 const DATABASE: &str = "records";
@@ -129,6 +129,11 @@ pub(super) fn say(error: sablecat::Error) -> String {
     error.to_string()
 }
 
+/// Whether to go on after so many records.
+fn up_to(count: u32, seen: u32) -> ControlFlow<u32, u32> {
+    if seen < count { ControlFlow::Continue(seen) } else { ControlFlow::Break(seen) }
+}
+
 /// A table of a data store.
 struct DataTable<'a> {
     store: &'a mut DataStore,
@@ -144,13 +149,30 @@ impl Table for DataTable<'_> {
         self.store.insert(self.table, key, value)
     }
 
-    fn put_batch(&mut self, records: &[([u8; KEY_BYTES], [u8; VALUE_BYTES])]) -> sablecat::Result<()> {
+    fn put_batch(&mut self, records: &Batch) -> sablecat::Result<()> {
         records.iter().try_for_each(|(key, value)| self.put(key, value))
+    }
+
+    #[inline]
+    fn remove(&mut self, key: &[u8]) -> sablecat::Result<bool> {
+        self.store.remove(self.table, key)
     }
 
     #[inline]
     fn look(&mut self, key: &[u8], look: impl FnOnce(Option<&[u8]>) -> bool) -> sablecat::Result<bool> {
         self.store.get_with(self.table, key, look)
+    }
+
+    fn range(
+        &mut self,
+        from: &[u8],
+        count: u32,
+        mut each: impl FnMut(&[u8], &[u8]),
+    ) -> sablecat::Result<u32> {
+        self.store.fold(self.table, from.., 0, |seen, key, value| {
+            each(key, value);
+            up_to(count, seen + 1)
+        })
     }
 
     fn scan<B>(&mut self, initial: B, mut each: impl FnMut(B, &[u8], &[u8]) -> B) -> sablecat::Result<B> {
@@ -171,13 +193,30 @@ impl<const CHECK_EVERY: u64> Table for Commits<CHECK_EVERY> {
         self.0.insert(key, value)
     }
 
-    fn put_batch(&mut self, records: &[([u8; KEY_BYTES], [u8; VALUE_BYTES])]) -> sablecat::Result<()> {
-        self.0.insert_batch(records.iter().map(|(key, value)| (&key[..], &value[..])))
+    fn put_batch(&mut self, records: &Batch) -> sablecat::Result<()> {
+        self.0.insert_batch(records.iter())
+    }
+
+    #[inline]
+    fn remove(&mut self, key: &[u8]) -> sablecat::Result<bool> {
+        self.0.remove(key)
     }
 
     #[inline]
     fn look(&mut self, key: &[u8], look: impl FnOnce(Option<&[u8]>) -> bool) -> sablecat::Result<bool> {
         self.0.get_with(key, look)
+    }
+
+    fn range(
+        &mut self,
+        from: &[u8],
+        count: u32,
+        mut each: impl FnMut(&[u8], &[u8]),
+    ) -> sablecat::Result<u32> {
+        self.0.fold(from.., 0, |seen, key, value| {
+            each(key, value);
+            up_to(count, seen + 1)
+        })
     }
 
     fn scan<B>(&mut self, initial: B, mut each: impl FnMut(B, &[u8], &[u8]) -> B) -> sablecat::Result<B> {

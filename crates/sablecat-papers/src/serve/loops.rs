@@ -7,7 +7,10 @@
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
+use super::batch::Batch;
+use crate::mix::{Act, What};
 use crate::protocol::Kind;
+use crate::shape::{ANY_VERSION, KEY_BYTES_MAX, Shape, VALUE_BYTES_MAX};
 use crate::workload::{self, Order};
 
 /// Records that a load puts into one batch.
@@ -18,9 +21,14 @@ const LOAD_BATCH: u64 = 1000;
 pub(super) struct Job {
     pub(super) kind: Kind,
     pub(super) order: Order,
+    pub(super) shape: Shape,
     pub(super) records: u64,
+    /// How many of the records are there.
+    pub(super) present: u64,
     /// The positions of this thread.
     pub(super) share: Range<u64>,
+    /// Of a mix: what this thread does.
+    pub(super) acts: Vec<Act>,
     pub(super) version: u32,
     pub(super) passes: u32,
     /// 0: no limit.
@@ -37,13 +45,16 @@ pub(super) trait Table {
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Self::Error>;
 
     /// Stores records as cheaply as the store can.
-    fn put_batch(
-        &mut self,
-        records: &[([u8; workload::KEY_BYTES], [u8; workload::VALUE_BYTES])],
-    ) -> Result<(), Self::Error>;
+    fn put_batch(&mut self, records: &Batch) -> Result<(), Self::Error>;
+
+    /// Removes a record, as a commit of its own where the store has commits; whether it was there.
+    fn remove(&mut self, key: &[u8]) -> Result<bool, Self::Error>;
 
     /// Shows the value of a key, in place, and returns what `look` made of it.
     fn look(&mut self, key: &[u8], look: impl FnOnce(Option<&[u8]>) -> bool) -> Result<bool, Self::Error>;
+
+    /// Shows so many records from a key on, in order; how many there were.
+    fn range(&mut self, from: &[u8], count: u32, each: impl FnMut(&[u8], &[u8])) -> Result<u32, Self::Error>;
 
     /// Folds every record into one value, beginning with `initial`.
     fn scan<B>(&mut self, initial: B, each: impl FnMut(B, &[u8], &[u8]) -> B) -> Result<B, Self::Error>;
@@ -55,6 +66,8 @@ pub(super) struct Tally {
     pub(super) ops: u64,
     pub(super) errors: u64,
     pub(super) first_error: String,
+    /// Records that a mix has added.
+    pub(super) inserted: u64,
     /// Start and end of the loop.
     pub(super) time: Option<(Instant, Instant)>,
 }
@@ -82,6 +95,7 @@ impl Tally {
                 sum.first_error = tally.first_error;
             }
             sum.errors += tally.errors;
+            sum.inserted += tally.inserted;
             sum.time = match (sum.time, tally.time) {
                 (Some((start, end)), Some((other_start, other_end))) => {
                     Some((start.min(other_start), end.max(other_end)))
@@ -124,21 +138,24 @@ pub(super) fn run<T: Table>(table: &mut T, job: &Job) -> Tally {
         Kind::Read => read(table, job, &limit, &mut tally),
         Kind::Bulk => bulk(table, job, &limit, &mut tally),
         Kind::Take => tally.fail("take", 0, "it is no queue"),
+        Kind::Delete => delete(table, job, &limit, &mut tally),
+        Kind::Mix => mix(table, job, &limit, &mut tally),
     }
     tally.time = Some((start, Instant::now()));
     tally
 }
 
 fn load<T: Table>(table: &mut T, job: &Job, tally: &mut Tally) {
-    let mut batch = Vec::with_capacity(LOAD_BATCH as usize);
+    let mut batch = Batch::default();
+    let (mut key_bytes, mut value_bytes) = ([0; KEY_BYTES_MAX], [0; VALUE_BYTES_MAX]);
     let mut position = job.share.start;
     while position < job.share.end {
         let stop = job.share.end.min(position + LOAD_BATCH);
         batch.clear();
-        batch.extend((position..stop).map(|position| {
-            let key = job.order.key(position);
-            (workload::key_bytes(key), workload::value(key, job.version))
-        }));
+        for key in (position..stop).map(|position| job.order.key(position)) {
+            let value = job.shape.value(key, job.version, &mut value_bytes);
+            batch.push(job.shape.key(key, &mut key_bytes), value);
+        }
         if let Err(error) = table.put_batch(&batch) {
             tally.fail("load", position, error);
         }
@@ -148,9 +165,11 @@ fn load<T: Table>(table: &mut T, job: &Job, tally: &mut Tally) {
 }
 
 fn put<T: Table>(table: &mut T, job: &Job, what: &str, limit: &Limit, tally: &mut Tally) {
+    let (mut key_bytes, mut value_bytes) = ([0; KEY_BYTES_MAX], [0; VALUE_BYTES_MAX]);
     for position in job.share.clone() {
         let key = job.order.key(position);
-        if let Err(error) = table.put(&workload::key_bytes(key), &workload::value(key, job.version)) {
+        let value = job.shape.value(key, job.version, &mut value_bytes);
+        if let Err(error) = table.put(job.shape.key(key, &mut key_bytes), value) {
             tally.fail(what, key, error);
         }
         tally.ops += 1;
@@ -161,12 +180,13 @@ fn put<T: Table>(table: &mut T, job: &Job, what: &str, limit: &Limit, tally: &mu
 }
 
 fn read<T: Table>(table: &mut T, job: &Job, limit: &Limit, tally: &mut Tally) {
+    let mut key_bytes = [0; KEY_BYTES_MAX];
     for _ in 0..job.passes {
         for position in job.share.clone() {
             let key = job.order.key(position);
             let is_right =
-                |value: Option<&[u8]>| value.is_some_and(|value| workload::is_value(key, job.version, value));
-            match table.look(&workload::key_bytes(key), is_right) {
+                |value: Option<&[u8]>| value.is_some_and(|value| job.shape.is_value(key, job.version, value));
+            match table.look(job.shape.key(key, &mut key_bytes), is_right) {
                 Ok(true) => {}
                 Ok(false) => tally.fail("read", key, "not the value that was stored"),
                 Err(error) => tally.fail("read", key, error),
@@ -179,15 +199,81 @@ fn read<T: Table>(table: &mut T, job: &Job, limit: &Limit, tally: &mut Tally) {
     }
 }
 
+fn delete<T: Table>(table: &mut T, job: &Job, limit: &Limit, tally: &mut Tally) {
+    let mut key_bytes = [0; KEY_BYTES_MAX];
+    for position in job.share.clone() {
+        let key = job.order.key(position);
+        match table.remove(job.shape.key(key, &mut key_bytes)) {
+            Ok(true) => {}
+            Ok(false) => tally.fail("delete", key, "there was none"),
+            Err(error) => tally.fail("delete", key, error),
+        }
+        tally.ops += 1;
+        if limit.is_reached(tally.ops, T::CHECK_EVERY) {
+            return;
+        }
+    }
+}
+
+fn mix<T: Table>(table: &mut T, job: &Job, limit: &Limit, tally: &mut Tally) {
+    let (mut key_bytes, mut value_bytes) = ([0; KEY_BYTES_MAX], [0; VALUE_BYTES_MAX]);
+    for act in &job.acts {
+        let key = job.shape.key(act.number, &mut key_bytes);
+        if matches!(act.what, What::Read | What::Modify) {
+            let is_right = |value: Option<&[u8]>| {
+                value.is_some_and(|value| job.shape.is_value(act.number, ANY_VERSION, value))
+            };
+            match table.look(key, is_right) {
+                Ok(true) => {}
+                Ok(false) => tally.fail("read", act.number, "not a value that was stored"),
+                Err(error) => tally.fail("read", act.number, error),
+            }
+        }
+        if matches!(act.what, What::Update | What::Insert | What::Modify) {
+            let value = job.shape.value(act.number, act.count, &mut value_bytes);
+            match table.put(key, value) {
+                Ok(()) => tally.inserted += u64::from(act.what == What::Insert),
+                Err(error) => tally.fail("write", act.number, error),
+            }
+        }
+        if act.what == What::Scan {
+            short_scan(table, job, *act, key, tally);
+        }
+        tally.ops += 1;
+        if limit.is_reached(tally.ops, T::CHECK_EVERY) {
+            return;
+        }
+    }
+}
+
+/// A scan begins with the record that it was asked to begin with, and shows records only.
+fn short_scan<T: Table>(table: &mut T, job: &Job, act: Act, key: &[u8], tally: &mut Tally) {
+    let (mut is_first, mut wrong) = (true, None);
+    let shown = table.range(key, act.count, |key, value| {
+        let number = job.shape.number(key, value);
+        let is_right = number.is_some_and(|number| job.shape.is_value(number, ANY_VERSION, value))
+            && (!is_first || number == Some(act.number));
+        if !is_right {
+            wrong.get_or_insert("not a record that was stored, or not the first");
+        }
+        is_first = false;
+    });
+    match (shown, wrong) {
+        (Ok(1..), None) => {}
+        (Ok(_), wrong) => tally.fail("scan", act.number, wrong.unwrap_or("it shows nothing")),
+        (Err(error), _) => tally.fail("scan", act.number, error),
+    }
+}
+
 fn bulk<T: Table>(table: &mut T, job: &Job, limit: &Limit, tally: &mut Tally) {
     for _ in 0..job.passes {
-        let (records, version) = (job.records, job.version);
+        let (shape, version) = (job.shape, job.version);
         let scanned = table.scan((0u64, 0u64), |(visited, key_sum), key, value| {
-            let Some(number) = workload::key_number(key) else {
-                tally.fail("scan", visited, "a key of another length");
+            let Some(number) = shape.number(key, value) else {
+                tally.fail("scan", visited, "a key that is no record's");
                 return (visited + 1, key_sum);
             };
-            if !workload::is_value(number, version, value) {
+            if !shape.is_value(number, version, value) {
                 tally.fail("scan", number, "not the value that was stored");
             }
             (visited + 1, key_sum.wrapping_add(number))
@@ -196,13 +282,13 @@ fn bulk<T: Table>(table: &mut T, job: &Job, limit: &Limit, tally: &mut Tally) {
             Err(error) => tally.fail("scan", 0, error),
             Ok((visited, key_sum)) => {
                 tally.ops += visited;
-                if visited != records {
+                if visited != job.present {
                     tally.fail(
                         "scan",
                         visited,
                         "this many records were seen, which is not how many there are",
                     );
-                } else if key_sum != workload::key_sum(records) {
+                } else if visited == job.records && key_sum != workload::key_sum(job.records) {
                     tally.fail("scan", visited, "a key came twice, another not at all");
                 }
             }

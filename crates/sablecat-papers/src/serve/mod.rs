@@ -9,6 +9,7 @@
 //! both in turn. Unlike there, it is the driver who has to know what a directory holds: a wrong belief shows
 //! as errors, since every value is checked.
 
+mod batch;
 mod device;
 mod engine;
 mod fill;
@@ -27,7 +28,9 @@ use sablecat_os::interrupt;
 
 use crate::contestant::{DEVICE, DUPS, DUPS_SHARED, HASH, HASH_SHARED, OURS, QUEUE, QUEUE_SHARED, SHARED};
 use crate::machine;
+use crate::mix::Act;
 use crate::protocol::{Answer, Figures, Kind, Open, Request, Run};
+use crate::shape::ANY_VERSION;
 use crate::workload::{self, Order, Stage};
 pub(crate) use fill::records as records_of_fill;
 
@@ -79,8 +82,45 @@ struct Opened {
     store: Store,
     dir: PathBuf,
     threads: u32,
+    contents: Contents,
+}
+
+/// What is known of the records.
+#[derive(Clone, Copy, Debug, Default)]
+struct Contents {
     /// Of the values that were written last.
     version: u32,
+    /// Whether others have values of earlier versions.
+    is_mixed: bool,
+    /// How many were removed.
+    removed: u64,
+    /// How many a mix has inserted.
+    added: u64,
+}
+
+impl Contents {
+    /// The version to expect where none is asked for.
+    fn expected(self) -> u32 {
+        if self.is_mixed { ANY_VERSION } else { self.version }
+    }
+
+    /// Notes what a run has done. Of plain records a run that ends early is followed by none that reads.
+    fn note(&mut self, run: &Run, version: u32, ops: u64) {
+        match run.kind {
+            Kind::Load | Kind::Write => {
+                self.is_mixed = !run.shape.is_plain() && (1..run.records).contains(&self.removed);
+                self.removed = self.removed.saturating_sub(ops);
+                self.version = version;
+            }
+            Kind::Update => {
+                self.is_mixed = !run.shape.is_plain() && ops < run.records;
+                self.version = version;
+            }
+            Kind::Delete => self.removed += ops,
+            Kind::Mix => self.is_mixed = true,
+            Kind::Read | Kind::Bulk | Kind::Take => {}
+        }
+    }
 }
 
 enum Store {
@@ -143,7 +183,7 @@ impl Server {
             System::Pairs { shared } => Store::Pairs(Pairs::open(open, shared)?),
         };
         let figures = Figures { replayed: store.replayed(), ..figures(&dir, started) };
-        self.opened = Some(Opened { store, dir, threads: open.threads, version: 0 });
+        self.opened = Some(Opened { store, dir, threads: open.threads, contents: Contents::default() });
         Ok(figures)
     }
 
@@ -205,30 +245,44 @@ impl Opened {
         if run.records == 0 || run.passes == 0 {
             return Err("records and passes must be at least 1".to_owned());
         }
+        run.shape.check()?;
+        run.mix.map_or(Ok(()), |mix| mix.check())?;
+        if run.mix.is_some() != (run.kind == Kind::Mix) || (run.mix.is_some() && run.shape.is_plain()) {
+            return Err(
+                "a mix, and nothing else, says what is done, to records that know their version".to_owned()
+            );
+        }
+        let is_in_runs = |records: u64| records.checked_rem(run.together) == Some(0);
+        if !is_in_runs(run.records) || !is_in_runs(run.visited()) || run.visited() > run.records {
+            return Err(format!("{} of {} records, {} together", run.visited(), run.records, run.together));
+        }
         let version = run.version.unwrap_or(match run.kind {
             Kind::Load | Kind::Write => 0,
-            Kind::Update => self.version + 1,
-            Kind::Read | Kind::Bulk | Kind::Take => self.version,
+            Kind::Update => self.contents.version + 1,
+            Kind::Read | Kind::Bulk | Kind::Take | Kind::Delete | Kind::Mix => self.contents.expected(),
         });
+        let present = (run.records + self.contents.added).saturating_sub(self.contents.removed);
+        let job = job(run, version, present);
         let tally = match &mut self.store {
-            Store::Device(device) => device.run(&job(run, version))?,
-            Store::Queue(line) => line.run(&job(run, version))?,
-            Store::Pairs(pairs) => pairs.run(&job(run, version))?,
+            Store::Device(device) => device.run(&job)?,
+            Store::Queue(line) => line.run(&job)?,
+            Store::Pairs(pairs) => pairs.run(&job)?,
             Store::Engine(engine) => {
                 if run.warm && matches!(run.kind, Kind::Read | Kind::Bulk | Kind::Update) {
-                    let stored = Run { kind: Kind::Bulk, passes: 1, seconds_max: 0.0, ..run.clone() };
-                    run_on_threads(engine, &Run { threads: 1, ..stored }, self.version)?;
+                    let version = self.contents.expected();
+                    let stored =
+                        Job { kind: Kind::Bulk, version, passes: 1, seconds_max: 0.0, ..job.clone() };
+                    engine.run(&stored)?;
                 }
-                let tally = run_on_threads(engine, run, version)?;
+                let tally = run_on_threads(engine, run, &job)?;
                 if run.kind == Kind::Load {
                     engine.settle()?;
                 }
                 tally
             }
         };
-        if matches!(run.kind, Kind::Load | Kind::Write | Kind::Update) {
-            self.version = version;
-        }
+        self.contents.note(run, version, tally.ops);
+        self.contents.added += tally.inserted;
         let (rss_mb, rss_peak_mb) = machine::resident_mb();
         Ok(Figures {
             ops: tally.ops,
@@ -244,28 +298,36 @@ impl Opened {
 }
 
 /// The run as one thread's job; further threads get another stretch of the positions.
-fn job(run: &Run, version: u32) -> Job {
+fn job(run: &Run, version: u32, present: u64) -> Job {
     let stage = match run.kind {
-        Kind::Load | Kind::Write => Stage::Write,
+        // What is removed and written again are the same records.
+        Kind::Load | Kind::Write | Kind::Delete => Stage::Write,
         Kind::Update => Stage::Update,
-        Kind::Read | Kind::Bulk | Kind::Take => Stage::Read,
+        Kind::Read | Kind::Bulk | Kind::Take | Kind::Mix => Stage::Read,
     };
     Job {
         kind: run.kind,
-        order: Order::new(run.keys, stage, run.records, run.seed),
+        order: Order::in_runs(run.keys, stage, (run.records / run.together, run.together), run.seed),
+        shape: run.shape,
         records: run.records,
-        share: 0..run.records,
+        present,
+        share: 0..run.visited(),
+        acts: acts(run, 0),
         version,
         passes: run.passes,
         seconds_max: if run.kind == Kind::Load { 0.0 } else { run.seconds_max },
     }
 }
 
+/// What a thread does in a mix.
+fn acts(run: &Run, thread: u64) -> Vec<Act> {
+    run.mix.map_or(Vec::new(), |mix| mix.acts(run.records, (run.threads.into(), thread), run.seed))
+}
+
 /// One job per thread; all start together. A single thread's job runs on this one.
-fn run_on_threads(engine: &mut Engine, run: &Run, version: u32) -> Result<Tally, String> {
-    let job = job(run, version);
+fn run_on_threads(engine: &mut Engine, run: &Run, job: &Job) -> Result<Tally, String> {
     if run.threads == 1 {
-        return engine.run(&job);
+        return engine.run(job);
     }
     let tables = (0..run.threads).map(|_| engine.table()).collect::<Result<Vec<_>, _>>()?;
     let barrier = Barrier::new(tables.len());
@@ -273,8 +335,9 @@ fn run_on_threads(engine: &mut Engine, run: &Run, version: u32) -> Result<Tally,
         let threads: Vec<_> = (0..)
             .zip(tables)
             .map(|(thread, mut table)| {
-                let job =
-                    Job { share: workload::share(run.records, run.threads.into(), thread), ..job.clone() };
+                let share = workload::share_of_runs(run.visited(), run.together, run.threads.into(), thread);
+                let acts = if thread == 0 { job.acts.clone() } else { acts(run, thread) };
+                let job = Job { share, acts, ..job.clone() };
                 let barrier = &barrier;
                 scope.spawn(move || {
                     barrier.wait();
@@ -300,8 +363,10 @@ fn figures(dir: &Path, started: Instant) -> Figures {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mix::{Mix, Pick};
     use crate::place::Place;
     use crate::protocol::Mode;
+    use crate::shape::Shape;
     use crate::workload::Keys;
 
     fn ask(server: &mut Server, request: &Request) -> Figures {
@@ -336,6 +401,10 @@ mod tests {
             passes: 2,
             cursor: false,
             warm: true,
+            shape: Shape::PLAIN,
+            together: 1,
+            visits: 0,
+            mix: None,
         })
     }
 
@@ -366,6 +435,81 @@ mod tests {
                 ask(&mut server, &Request::Close);
             }
         }
+    }
+
+    #[test]
+    fn records_that_are_removed_are_missing_until_they_are_written_again() {
+        for (mode, threads) in [(Mode::Ds, 1), (Mode::Memory, 1), (Mode::NoSync, 3)] {
+            let place = Place::below(&std::env::temp_dir()).unwrap();
+            let mut server = Server::new("sablecat").unwrap();
+            ask(&mut server, &open(&place.path().join("env"), mode, threads));
+            let mut done = |kind, visits, ops| {
+                let Request::Run(plain) = run(kind, Keys::Random, threads) else { unreachable!() };
+                let shape = Shape::new(64, 64, 64, false);
+                let threads = if kind == Kind::Bulk { 1 } else { threads };
+                let asked = Run { shape, together: 10, passes: 1, threads, visits, ..plain };
+                let done = ask(&mut server, &Request::Run(asked));
+                assert_eq!(
+                    (done.ops, done.errors, done.first_error.as_str()),
+                    (ops, 0, ""),
+                    "{mode:?} {kind:?} {visits}"
+                );
+            };
+            done(Kind::Load, 0, 300);
+            done(Kind::Read, 0, 300);
+            done(Kind::Update, 100, 100);
+            done(Kind::Read, 0, 300);
+            done(Kind::Delete, 200, 200);
+            done(Kind::Bulk, 0, 100);
+            done(Kind::Write, 200, 200);
+            done(Kind::Bulk, 0, 300);
+            done(Kind::Delete, 0, 300);
+            done(Kind::Bulk, 0, 0);
+            done(Kind::Write, 0, 300);
+            done(Kind::Read, 0, 300);
+        }
+    }
+
+    #[test]
+    fn a_mix_adds_what_it_inserts_and_sees_what_is_wrong() {
+        let mix = Mix {
+            read: 20,
+            update: 20,
+            insert: 20,
+            scan: 20,
+            modify: 20,
+            pick: Pick::Latest,
+            operations: 400,
+        };
+        for (mode, threads) in [(Mode::Ds, 1), (Mode::Memory, 1), (Mode::NoSync, 3)] {
+            let place = Place::below(&std::env::temp_dir()).unwrap();
+            let mut server = Server::new("sablecat").unwrap();
+            ask(&mut server, &open(&place.path().join("env"), mode, threads));
+            let mut done = |kind, threads, mix| {
+                let Request::Run(plain) = run(kind, Keys::Random, threads) else { unreachable!() };
+                let shape = Shape::new(24, 100, 200, true);
+                ask(&mut server, &Request::Run(Run { shape, passes: 1, mix, ..plain }))
+            };
+            assert_eq!(done(Kind::Write, 1, None).errors, 0);
+            let mixed = done(Kind::Mix, threads, Some(mix));
+            assert_eq!((mixed.ops, mixed.errors, mixed.first_error.as_str()), (400, 0, ""), "{mode:?}");
+            let scanned = done(Kind::Bulk, 1, None);
+            assert_eq!((scanned.errors, scanned.first_error.as_str()), (0, ""), "{mode:?}");
+            assert!((350..450).contains(&scanned.ops), "{mode:?}: {}", scanned.ops);
+            done(Kind::Delete, 1, None);
+            let missing = done(Kind::Mix, 1, Some(Mix { pick: Pick::Uniform, ..mix }));
+            assert!(missing.errors > 0, "{mode:?}: {missing:?}");
+        }
+    }
+
+    #[test]
+    fn a_record_that_cannot_be_removed_is_an_error() {
+        let place = Place::below(&std::env::temp_dir()).unwrap();
+        let mut server = Server::new("sablecat").unwrap();
+        ask(&mut server, &open(&place.path().join("env"), Mode::Memory, 1));
+        let done = ask(&mut server, &run(Kind::Delete, Keys::Random, 1));
+        assert_eq!((done.ops, done.errors), (300, 300));
+        assert!(done.first_error.ends_with("there was none"), "{}", done.first_error);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use sablecat::{Duplicates, Env, MultiMap};
 
+use super::batch::Batch;
 use super::engine::{configure, say};
 use super::loops::{self, Job, Table, Tally};
 use crate::engine::VALUES_A_KEY;
@@ -54,12 +55,20 @@ impl Table for Pairs {
         self.map.insert_one(workload::key_bytes(number / VALUES_A_KEY), pair)
     }
 
-    fn put_batch(&mut self, records: &[([u8; KEY_BYTES], [u8; VALUE_BYTES])]) -> sablecat::Result<()> {
+    fn put_batch(&mut self, records: &Batch) -> sablecat::Result<()> {
         records.iter().try_for_each(|(key, value)| self.put(key, value))
+    }
+
+    fn remove(&mut self, _: &[u8]) -> sablecat::Result<bool> {
+        Ok(false)
     }
 
     fn look(&mut self, _: &[u8], _: impl FnOnce(Option<&[u8]>) -> bool) -> sablecat::Result<bool> {
         Ok(false)
+    }
+
+    fn range(&mut self, _: &[u8], _: u32, _: impl FnMut(&[u8], &[u8])) -> sablecat::Result<u32> {
+        Ok(0)
     }
 
     fn scan<B>(&mut self, initial: B, mut each: impl FnMut(B, &[u8], &[u8]) -> B) -> sablecat::Result<B> {

@@ -112,8 +112,6 @@ pub(crate) fn run(
     dir: &Path,
     progress: &mut dyn Progress,
 ) -> Result<Report, String> {
-    // Shared memory and mounts outlive a process, so Ctrl-C must not simply end it.
-    interrupt::watch().map_err(|error| format!("cannot watch for signals: {error}"))?;
     let cache_bytes = options.cache.unwrap_or(if options.quick { CACHE_BYTES_QUICK } else { CACHE_BYTES });
     let mut found = Found::default();
     let plan = Plan::new(options, cache_bytes, &mut found.notes)?;
@@ -137,10 +135,6 @@ pub(crate) fn run(
             }
             Err(why) => found.notes.push(format!("{}: skipped: {why}", file_system.name)),
         }
-    }
-    if interrupt::is_asked() {
-        // What has been measured by then is worth seeing.
-        found.problems.push("interrupted".to_owned());
     }
     let Found { rows, notes, problems } = found;
     let grids = report::grids(&rows, plan.rounds);
