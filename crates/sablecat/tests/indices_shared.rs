@@ -14,11 +14,11 @@ use std::time::Duration;
 
 use sablecat::{
     Database, Durability, Env, Error, ErrorKind, Index, IndexOptions, Isolation, Method, Numbered, OnRemove,
-    Queue, Result, Txn, TxnOptions,
+    Queue, Txn, TxnOptions,
 };
 use support::Place;
 use support::dice::Dice;
-use support::worker::{DIRECTORY, Worker};
+use support::worker::{DIRECTORY, Worker, unless};
 
 /// Long for anything that is to happen.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -42,14 +42,6 @@ fn open_shared(path: &Path) -> Env {
 
 fn at(isolation: Isolation) -> TxnOptions {
     TxnOptions::new().isolation(isolation)
-}
-
-/// Passes over what may come of others' being there, stopped perhaps with the serial gate.
-fn unless<T>(kinds: &[ErrorKind], result: Result<T>) {
-    match result {
-        Err(error) if error.kind() == ErrorKind::Timeout || kinds.contains(&error.kind()) => {}
-        done => drop(done.unwrap()),
-    }
 }
 
 struct Work {

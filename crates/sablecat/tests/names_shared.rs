@@ -22,7 +22,7 @@ use sablecat::{
 };
 use support::Place;
 use support::dice::Dice;
-use support::worker::{DIRECTORY, Worker};
+use support::worker::{DIRECTORY, Worker, unless};
 
 /// Long for anything that is to happen.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -47,14 +47,6 @@ fn open_shared(path: &Path) -> Env {
         .lock_timeout(Duration::from_secs(1))
         .open(path)
         .unwrap()
-}
-
-/// Passes over what may come of others' being there, stopped perhaps with the serial gate.
-fn unless<T>(kinds: &[ErrorKind], result: Result<T>) {
-    match result {
-        Err(error) if error.kind() == ErrorKind::Timeout || kinds.contains(&error.kind()) => {}
-        done => drop(done.unwrap()),
-    }
 }
 
 /// A key of a database that is whole: some are too long for a leaf.

@@ -21,7 +21,7 @@ use sablecat::{Database, Durability, Env, ErrorKind, Expiring, Lifetime, Method,
 use sablecat_os::check::signal;
 use support::Place;
 use support::dice::Dice;
-use support::worker::{DIRECTORY, Worker};
+use support::worker::{DIRECTORY, Worker, unless};
 
 /// Long for anything that is to happen.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -37,14 +37,6 @@ fn open_shared(path: &Path) -> Env {
         .lock_timeout(Duration::from_secs(1))
         .open(path)
         .unwrap()
-}
-
-/// Passes over what may come of others' being there, stopped perhaps with the serial gate.
-fn unless<T>(kinds: &[ErrorKind], result: Result<T>) {
-    match result {
-        Err(error) if error.kind() == ErrorKind::Timeout || kinds.contains(&error.kind()) => {}
-        done => drop(done.unwrap()),
-    }
 }
 
 /// The key of a record: some are too long for a page.
@@ -338,7 +330,7 @@ fn stop_and_kill(name: &str, jobs: &[&str], times: u64) {
             });
             if ends {
                 // As it is, stopped.
-                workers[victim].kill();
+                signal::kill(pid).unwrap();
             }
         });
         if ends {
