@@ -263,16 +263,13 @@ fn remover() {
     });
 }
 
-/// Makes room below what there is, and has what is above it moved there. Not always: beside who is stopped
-/// with pages latched each of its checkpoints takes a second, and others' wait until it has made them all.
+/// Makes room below what there is, and has what is above it moved there.
 #[test]
 #[ignore = "a worker of the tests below"]
 fn compacter() {
     Work::run(|work| {
         work.shift(0, 3000);
-        if work.dice.below(4) == 0 {
-            unless(&[], work.env.compact());
-        }
+        unless(&[], work.env.compact());
     });
 }
 

@@ -46,6 +46,7 @@ use super::relocate::Moving;
 use super::relocate::Switched;
 use crate::error::{Error, Result};
 use crate::pages::participants::Participant;
+use crate::pages::pool::latch::Patience;
 use crate::pages::pool::rest::rest_of;
 use crate::pages::pool::writing::Writes;
 use crate::pages::volume::{Reserve, Superblock, Tail, Volume};
@@ -129,11 +130,11 @@ impl Store {
             .and_then(|()| {
                 self.checkpoint_at(volume, (at, needed), (held, me), moving, &mut changed, describe)
             })
-            .inspect_err(|error| self.end_failed(&changed, error, (held, me)))
+            .inspect_err(|error| self.end_failed(&mut changed, error, (held, me)))
     }
 
     /// Ends a checkpoint that failed.
-    fn end_failed(&self, changed: &Changed, error: &Error, (held, me): (&Held<'_>, &Participant)) {
+    fn end_failed(&self, changed: &mut Changed, error: &Error, (held, me): (&Held<'_>, &Participant)) {
         if self.region.is_fenced() {
             // Others end it.
         } else if error.is_volume_in_doubt() {
@@ -143,7 +144,8 @@ impl Store {
                 // From here on sweeps leave the versions alone that were valid at the snapshot, as they did
                 // before this had come past them.
                 self.say_captured(0, held);
-                changed.named.iter().for_each(|&(page, block)| self.unname(page, block, me));
+                let Changed { named, patience, .. } = &mut *changed;
+                named.iter().for_each(|&(page, block)| self.unname(page, block, patience, me));
             }
             changed.copied.iter().for_each(|&block| _ = self.blocks.release(block));
         }
@@ -363,10 +365,11 @@ impl Store {
     }
 
     /// Takes back that a checkpoint names a block, for one that names nothing after all: from then on whoever
-    /// frees the version on it frees it, as any other; or it is free already, if that version is gone.
-    fn unname(&self, page: PageId, block: BlockId, me: &Participant) {
+    /// frees the version on it frees it, as any other; or it is free already, if that version is gone. Not if
+    /// somebody keeps the page latched: then the block is found lost once the version is gone (lost.rs).
+    fn unname(&self, page: PageId, block: BlockId, patience: &mut Patience, me: &Participant) {
         // Of who was taken for dead others mend what is left.
-        let Ok(latch) = self.hold(page, me) else { return };
+        let Ok(Some(latch)) = self.hold_patiently(page, patience, me) else { return };
         let current = latch.current();
         let entry = self.region.entry(page);
         let is_it = |word: BlockWord| word.block() == block;

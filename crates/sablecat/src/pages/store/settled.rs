@@ -16,6 +16,7 @@ use super::Store;
 use crate::error::Result;
 use crate::pages::header;
 use crate::pages::participants::{Participant, Pinned};
+use crate::pages::pool::latch::Patience;
 use crate::pages::volume::{Found, Volume};
 use crate::types::{BlockId, FrameId, PageId};
 
@@ -56,7 +57,8 @@ impl PageSet {
 
 impl Store {
     /// The pages whose newest version is the one that the map in force names, and the newest state, which
-    /// `me` has pinned as long as that lasts. Waits for a checkpoint in progress, and holds up the next.
+    /// `me` has pinned as long as that lasts. Waits for a checkpoint in progress, and holds up the next. Of
+    /// pages that others keep latched nothing is known.
     ///
     /// # Errors
     /// `SnapshotTooOld` if that state was given up meanwhile; too many if there is no second seat; those of
@@ -72,17 +74,17 @@ impl Store {
         self.follow_generation(volume)?;
         let pinned = self.pinned(me);
         let mut settled = PageSet::new(self.page_ids.high_water());
-        let mut free_below = 0;
+        let (mut free_below, mut patience) = (0, Patience::default());
         volume.walk(0..u64::MAX, &mut |found| {
             let Found::Page(page, block) = found else { return Ok(()) };
             self.move_on();
-            if self.is_on(page, block.block(), me)? {
+            if self.is_on(page, block.block(), &mut patience, me)? {
                 if u64::from(page.0) >= free_below {
                     settled.insert(page);
                 }
             } else if self.region.entry(page).word().frame() != FrameId::NONE {
                 // No version at that state: it is younger than that, and what was there before is gone
-                // altogether.
+                // altogether. No latch is needed to look.
                 let after = self
                     .show(page, pinned.at(), me, header::freed_after)
                     .or_else(|error| if error.is_not_there() { Ok(0) } else { Err(error) })?;
@@ -93,9 +95,16 @@ impl Store {
         Ok((pinned, settled))
     }
 
-    /// Whether the newest version of a page is the one on a block that the map names for it.
-    fn is_on(&self, page: PageId, block: BlockId, me: &Participant) -> Result<bool> {
-        let latch = self.hold(page, me)?;
+    /// Whether the newest version of a page is the one on a block that the map names for it. It passes for
+    /// another if somebody has it latched, who may be stopped, and is at work on one.
+    fn is_on(
+        &self,
+        page: PageId,
+        block: BlockId,
+        patience: &mut Patience,
+        me: &Participant,
+    ) -> Result<bool> {
+        let Some(latch) = self.hold_patiently(page, patience, me)? else { return Ok(false) };
         let current = latch.current();
         let word = if current == FrameId::NONE {
             self.region.entry(page).block()

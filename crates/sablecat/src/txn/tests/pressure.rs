@@ -1,5 +1,8 @@
 //! A pool that is smaller than the data: what is in it, and who writes what leaves it.
 
+use std::sync::mpsc;
+use std::thread;
+
 use sablecat_os::atomic::Ordering;
 use sablecat_os::sim::Fault;
 
@@ -200,6 +203,32 @@ fn who_reads_the_map_for_what_nothing_leads_to_gives_up_its_snapshot_when_others
         .and_then(|(pinned, _)| pages.show(PageId(1), pinned.at(), &seat, |_| ()));
     assert!(disk.was_interrupted());
     assert_eq!(found.unwrap_err().kind(), ErrorKind::SnapshotTooOld);
+}
+
+/// It has the checkpoint role meanwhile, so nobody else makes a checkpoint.
+#[test]
+fn who_reads_the_map_for_what_nothing_leads_to_waits_for_nobody_who_keeps_a_page_latched() {
+    let store = Store::new(64, 6, Some(volume(1)));
+    (0..1000).for_each(|n| store.put(&key(n), &[n as u8; 40]).unwrap());
+    store.checkpoint().unwrap();
+    let (pages, stopped) = (&store.kernel.pages, store.seat());
+    let settled = || {
+        let seat = store.seat();
+        let (_pinned, settled) = pages.settled(pages.volume().expect("there is one"), &seat).unwrap();
+        settled.iter().collect::<Vec<_>>()
+    };
+    let all = settled();
+    let latched = all[all.len() / 2];
+    pages.latch(latched, &stopped).unwrap();
+    let (found, finds) = mpsc::channel();
+    let beside = thread::scope(|scope| {
+        scope.spawn(|| found.send(settled()).unwrap());
+        let beside = finds.recv_timeout(Duration::from_secs(60));
+        pages.unlatch(latched, &stopped);
+        beside
+    });
+    let others: Vec<_> = all.into_iter().filter(|&page| page != latched).collect();
+    assert_eq!(beside, Ok(others), "all but that page");
 }
 
 /// However often it is changed, and whoever changes it has its page latched each time that it looks for a
