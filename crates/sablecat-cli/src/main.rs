@@ -20,6 +20,7 @@
 //! that was closed.
 
 mod arguments;
+mod aside;
 mod commands;
 mod interrupt;
 mod keying;

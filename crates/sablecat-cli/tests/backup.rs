@@ -68,7 +68,7 @@ fn a_backup_is_made_beside_writers_brought_up_to_date_and_restored() {
     assert_eq!(dump(&scratch, "new"), dump(&scratch, "env"));
     // Neither into what there is, nor from what another has open.
     let answer = scratch.run("restore copy new");
-    assert!(answer.code == 2 && answer.err.contains("has databases"), "{}", answer.err);
+    assert!(answer.code == 2 && answer.err.contains("new is there, and not empty"), "{}", answer.err);
     let answer = scratch.run("restore env another");
     assert!(answer.code == 2 && answer.err.contains("not a closed environment"), "{}", answer.err);
 }

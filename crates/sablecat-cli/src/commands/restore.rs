@@ -7,19 +7,21 @@ use serde_json::json;
 
 use super::backup::{Compressing, finish, open_to};
 use crate::arguments::Existing;
+use crate::aside::Aside;
 use crate::keying::Copying;
 use crate::{Failure, Outcome, interrupt, output};
 
 /// Make an environment from a backup, or from any other that is closed
 ///
 /// The backup is read and left as it is; the new environment has its databases as of then, and a log of its
-/// own. Closed and verified when the command ends.
+/// own. It is made beside its directory, in NEW.unfinished, and moved there when all is in it, verified and
+/// closed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The backup
     #[command(flatten)]
     backup: Existing,
-    /// The new environment's directory, which is made
+    /// The new environment's directory, which is made, or is empty
     #[arg(value_name = "NEW")]
     to: PathBuf,
     #[command(flatten)]
@@ -36,9 +38,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         return Err(format!("{shown} is not a closed environment; finish the backup, or make one").into());
     };
     let keys = (&arguments.copying, &arguments.backup.keying);
-    let to = open_to(&arguments.to, &backup, keys, &arguments.compressing)?;
+    let aside = Aside::new(&arguments.to)?;
+    let to = open_to(&aside.path(), &backup, keys, &arguments.compressing)?;
     let copied = backup.snapshot()?.copy_into(&to, &mut |_| interrupt::unwind_if_told())?;
     let problems = finish(to)?;
+    if problems.is_empty() {
+        aside.put()?;
+    }
     backup.close()?;
     tell(arguments.backup.json, copied, &problems)
 }
@@ -50,8 +56,10 @@ fn tell(json: bool, copied: Copied, problems: &[String]) -> Result<Outcome, Fail
             "records": copied.records,
             "problems": problems,
         }))?;
-    } else {
+    } else if problems.is_empty() {
         output::line(&format!("restored {} records of {} databases", copied.records, copied.databases))?;
+    } else {
+        output::line("not restored: what was written is not what is read")?;
         problems.iter().try_for_each(|problem| output::line(problem))?;
     }
     Ok(if problems.is_empty() { Outcome::Done } else { Outcome::No })

@@ -12,6 +12,7 @@
 use std::cell::OnceCell;
 use std::io;
 use std::ops::Range;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 
 use rustix::process::{Signal, set_parent_process_death_signal};
@@ -98,6 +99,27 @@ impl Stepped {
             other => Err(io::Error::new(
                 io::ErrorKind::UnexpectedEof,
                 format!("the process came to no mark: {other:?}"),
+            )),
+        }
+    }
+
+    /// Starts a process that does not offer itself, and has it stand at the first instruction of its program.
+    /// Its first thread is stepped.
+    ///
+    /// # Errors
+    /// Those of the system; `PermissionDenied` if it may not be traced.
+    pub fn start_unasked(command: &mut Command) -> io::Result<Stepped> {
+        // SAFETY: two system calls, of which neither allocates nor locks anything.
+        unsafe { command.pre_exec(offer) };
+        let mut stepped = Stepped { child: command.spawn()?, ended: false, vdso: OnceCell::new() };
+        match stepped.wait()? {
+            Did::Step => {
+                stepped.request(libc::PTRACE_SETOPTIONS as _, libc::PTRACE_O_TRACESYSGOOD as usize)?;
+                Ok(stepped)
+            }
+            other => Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                format!("the process did not come to its program: {other:?}"),
             )),
         }
     }

@@ -97,13 +97,7 @@ impl Store {
 
     /// Whether the newest version of a page is the one on a block that the map names for it. It passes for
     /// another if somebody has it latched, who may be stopped, and is at work on one.
-    fn is_on(
-        &self,
-        page: PageId,
-        block: BlockId,
-        patience: &mut Patience,
-        me: &Participant,
-    ) -> Result<bool> {
+    fn is_on(&self, page: PageId, block: BlockId, patience: &mut Patience, me: &Participant) -> Result<bool> {
         let Some(latch) = self.hold_patiently(page, patience, me)? else { return Ok(false) };
         let current = latch.current();
         let word = if current == FrameId::NONE {
