@@ -18,7 +18,7 @@ use std::ops::{Bound, ControlFlow, Range};
 
 use sablecat_os::prefetch::{Ahead, Steps};
 
-use super::node::{self, Inner, Kind, Leaf, Record, Value};
+use super::node::{self, Alike, Inner, Kind, Leaf, Record, Value};
 use super::{Step, Toward, Tree, find_edge, find_leaf, nest};
 use crate::access::scan::{Found, Scan, State};
 use crate::access::{PageRead, after};
@@ -222,38 +222,91 @@ impl<F> Visit<'_, F> {
         (sum, next)
     }
 
-    /// Shows the first of a range of a leaf's records that are short and alike, mostly all of them. Returns
-    /// how many these were, and what was made of them.
-    ///
-    /// A function of its own, so that the loop has the registers to itself.
-    #[inline(never)]
+    /// Shows the first of a range of a leaf's records that are alike, mostly all of them. Returns how many
+    /// these were, and what was made of them.
     fn show_alike<B>(
         &mut self,
         leaf: Leaf<'_>,
         slots: Range<usize>,
         ahead: &mut Steps,
-        mut sum: B,
+        sum: B,
     ) -> ControlFlow<B, (B, usize)>
     where
         F: FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>,
     {
-        let key = &self.key;
         let count = slots.len();
         let Some(mut alike) = leaf.alike(slots) else { return ControlFlow::Continue((sum, 0)) };
-        let key_len = key.prefix_len + alike.suffix_len();
-        if key_len > SHORT || key_len == self.stem_bytes {
+        let key_len = self.key.prefix_len + alike.suffix_len();
+        if key_len == self.stem_bytes {
             return ControlFlow::Continue((sum, 0));
         }
-        let (prefix, shift) = (key.prefix, 8 * key.prefix_len as u32);
         // Not in memory, where `each` might see it change.
         let mut lines = mem::replace(ahead, Ahead::NOTHING.in_steps(1));
-        for (suffix, value) in alike.by_ref() {
-            lines.step();
+        let shown = if key_len <= SHORT {
+            self.show_short(&mut alike, key_len, &mut lines, sum)
+        } else {
+            self.show_long(&mut alike, key_len, &mut lines, sum)
+        };
+        *ahead = lines;
+        shown.map_continue(|sum| (sum, count - alike.left()))
+    }
+
+    /// Shows records whose keys fit in a word.
+    ///
+    /// A function of its own, so that the loop has the registers to itself.
+    #[inline(never)]
+    fn show_short<B>(
+        &mut self,
+        alike: &mut Alike<'_>,
+        key_len: usize,
+        ahead: &mut Steps,
+        mut sum: B,
+    ) -> ControlFlow<B, B>
+    where
+        F: FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>,
+    {
+        let (prefix, shift) = (self.key.prefix, 8 * self.key.prefix_len as u32);
+        while let Some((suffix, value)) = alike.next_short() {
+            ahead.step();
             let key = (prefix | suffix.wrapping_shl(shift)).to_le_bytes();
             sum = (self.each)(sum, &key[..key_len], value)?;
         }
-        *ahead = lines;
-        ControlFlow::Continue((sum, count - alike.left()))
+        ControlFlow::Continue(sum)
+    }
+
+    /// Shows records whose keys do not: each suffix is copied behind the prefix.
+    #[inline(never)]
+    fn show_long<B>(
+        &mut self,
+        alike: &mut Alike<'_>,
+        key_len: usize,
+        ahead: &mut Steps,
+        mut sum: B,
+    ) -> ControlFlow<B, B>
+    where
+        F: FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>,
+    {
+        let WholeKey { long: key, prefix_len, .. } = &mut self.key;
+        key.resize(key_len, 0);
+        while let Some((suffix, value)) = alike.next_long() {
+            ahead.step();
+            copy_few(&mut key[*prefix_len..], suffix);
+            sum = (self.each)(sum, key, value)?;
+        }
+        ControlFlow::Continue(sum)
+    }
+}
+
+/// Copies bytes of which there are few, without a call: the last of them with some of those before, again.
+#[inline(always)]
+fn copy_few(to: &mut [u8], from: &[u8]) {
+    const WIDE: usize = 16;
+    if let (Some(last_to), Some(last)) = (to.last_chunk_mut::<WIDE>(), from.last_chunk::<WIDE>()) {
+        *last_to = *last;
+        let (to, from) = (to.as_chunks_mut::<WIDE>().0, from.as_chunks::<WIDE>().0);
+        to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+    } else {
+        to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
     }
 }
 

@@ -209,7 +209,7 @@ impl<O: Kind> MultiMap<O> {
         // The key of the record before, and as it stands there: with most records it goes on.
         let (mut key, mut begin, mut wrong) = (Vec::new(), Vec::new(), None);
         let folded = from.fold(&self.database, bounds, initial, |so_far, record, value| {
-            if begin.is_empty() || !record.starts_with(&begin) {
+            if begin.is_empty() || !begins_with(record, &begin) {
                 let rest_bytes = match parts(record) {
                     Ok((next, rest)) => {
                         key = next;
@@ -414,5 +414,18 @@ impl<S: Read> Iterator for Values<S> {
 impl<S: Read> DoubleEndedIterator for Values<S> {
     fn next_back(&mut self) -> Option<Self::Item> {
         Some(self.pairs.next_back()?.map(|(_, value)| value))
+    }
+}
+
+/// As `starts_with`, for few bytes without a call.
+#[inline(always)]
+fn begins_with(record: &[u8], begin: &[u8]) -> bool {
+    const WORD: usize = 8;
+    match record.get(..begin.len()) {
+        Some(there) if (WORD..=2 * WORD).contains(&begin.len()) => {
+            there.first_chunk::<WORD>() == begin.first_chunk()
+                && there.last_chunk::<WORD>() == begin.last_chunk()
+        }
+        there => there == Some(begin),
     }
 }

@@ -7,9 +7,9 @@ use super::cell::Cell;
 use super::leaf::Leaf;
 use super::slots::{LEAF, offset_at};
 
-/// Records of a leaf in slot order, as long as their cells are cut alike: key suffixes of the same length,
-/// eight bytes at most, and values of the same length in the leaf. What a cell says of itself need only be
-/// compared then, not taken apart.
+/// Records of a leaf in slot order, as long as their cells are cut alike: key suffixes of the same length, and
+/// values of the same length in the leaf. What a cell says of itself need only be compared then, not taken
+/// apart.
 #[derive(Debug)]
 pub(crate) struct Alike<'a> {
     page: &'a [u8],
@@ -28,7 +28,7 @@ impl<'a> Leaf<'a> {
         let offsets = &page[offset_at::<LEAF>(count, slots.start)..offset_at::<LEAF>(count, slots.end)];
         let at = usize::from(u16_at(offsets.get(..2)?, 0));
         let cell = Cell::at(page, at);
-        if !cell.is_narrow() || cell.key_len > 8 || cell.key_len + cell.value_len < 8 {
+        if !cell.is_narrow() || cell.key_len + cell.value_len < 8 {
             return None;
         }
         Some(Alike {
@@ -37,12 +37,12 @@ impl<'a> Leaf<'a> {
             header: u16_at(page, at),
             suffix_len: cell.key_len as u8,
             cell_len: cell.size() as u16,
-            suffix_mask: u64::MAX.checked_shr(64 - 8 * cell.key_len as u32).unwrap_or(0),
+            suffix_mask: u64::MAX.checked_shr(64 - 8 * cell.key_len.min(8) as u32).unwrap_or(0),
         })
     }
 }
 
-impl Alike<'_> {
+impl<'a> Alike<'a> {
     /// The length of every suffix.
     pub(crate) fn suffix_len(&self) -> usize {
         self.suffix_len.into()
@@ -52,14 +52,24 @@ impl Alike<'_> {
     pub(crate) fn left(&self) -> usize {
         self.offsets.len() / 2
     }
-}
 
-impl<'a> Iterator for Alike<'a> {
-    /// A key's suffix, as a word that has its first byte lowest and zeros behind the last; and the value.
-    type Item = (u64, &'a [u8]);
+    /// The next record's suffix, if suffixes have eight bytes at most, as a word that has its first byte
+    /// lowest and zeros behind the last; and the value.
+    #[inline(always)]
+    pub(crate) fn next_short(&mut self) -> Option<(u64, &'a [u8])> {
+        debug_assert!(self.suffix_len <= 8);
+        let cell = self.next_cell()?;
+        Some((u64_at(cell, 2) & self.suffix_mask, &cell[2 + usize::from(self.suffix_len)..]))
+    }
+
+    /// The next record's suffix and value.
+    #[inline(always)]
+    pub(crate) fn next_long(&mut self) -> Option<(&'a [u8], &'a [u8])> {
+        self.next_cell()?[2..].split_at_checked(self.suffix_len.into())
+    }
 
     #[inline(always)]
-    fn next(&mut self) -> Option<(u64, &'a [u8])> {
+    fn next_cell(&mut self) -> Option<&'a [u8]> {
         let (offset, rest) = self.offsets.split_first_chunk()?;
         let at = usize::from(u16::from_le_bytes(*offset));
         // A shorter cell may end where the page does.
@@ -68,6 +78,6 @@ impl<'a> Iterator for Alike<'a> {
             return None;
         }
         self.offsets = rest;
-        Some((u64_at(cell, 2) & self.suffix_mask, &cell[2 + usize::from(self.suffix_len)..]))
+        Some(cell)
     }
 }

@@ -38,7 +38,12 @@ fn exercise_leaf(page: &[u8], key: &[u8], order: Order<'_>) {
         let (prefix, suffix) = leaf.key(i);
         let whole = [prefix, suffix].concat();
         let _ = leaf.value(i);
-        let _ = leaf.alike(i..leaf.count()).map(Iterator::count);
+        if let Some(mut alike) = leaf.alike(i..leaf.count()) {
+            while alike.next_long().is_some() {}
+        }
+        if let Some(mut alike) = leaf.alike(i..leaf.count()).filter(|alike| alike.suffix_len() <= 8) {
+            while alike.next_short().is_some() {}
+        }
         assert!(leaf.search(&whole, order).unwrap_or_else(|slot| slot) <= leaf.count());
     }
     if leaf.count() >= 4 {

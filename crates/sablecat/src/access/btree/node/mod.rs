@@ -57,6 +57,7 @@ use std::fmt;
 
 use crate::types::PageId;
 
+pub(crate) use alike::Alike;
 pub(crate) use bulk::{InnerLoader, LeafLoader};
 pub(crate) use check::{check_bounds, check_full, claim};
 pub(crate) use counts::{COUNT_BYTES, decode_count, encode_count};

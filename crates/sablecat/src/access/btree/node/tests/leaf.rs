@@ -38,27 +38,31 @@ fn agree(page: &[u8], model: &[(Key, Held)]) {
 
 /// What [`Leaf::alike`] shows from any slot on: as many records as are cut like the first.
 fn agree_on_what_is_alike(leaf: Leaf<'_>, model: &[(Key, Held)]) {
-    let lengths = |(key, value): &(Key, Held)| match value.value() {
-        Value::Inline(bytes) if bytes.len() <= 255 => Some((key.len() - leaf.prefix().len(), bytes.len())),
+    let lengths = |(key, value): &(Key, Held)| match (key.len() - leaf.prefix().len(), value.value()) {
+        (suffix, Value::Inline(bytes)) if suffix <= 127 && bytes.len() <= 255 => Some((suffix, bytes.len())),
         _ => None,
     };
     for (from, first) in model.iter().enumerate() {
-        let short = lengths(first).filter(|&(suffix, value)| suffix <= 8 && suffix + value >= 8);
+        let cut = lengths(first).filter(|&(suffix, value)| suffix + value >= 8);
         let Some(mut alike) = leaf.alike(from..model.len()) else {
-            assert_eq!(short, None, "slot {from}");
+            assert_eq!(cut, None, "slot {from}");
             continue;
         };
-        assert_eq!(short.map(|lengths| lengths.0), Some(alike.suffix_len()), "slot {from}");
-        let mut expected = model[from..].iter().take_while(|record| lengths(record) == short);
-        for (word, value) in &mut alike {
-            let (key, held) = expected.next().expect("no more than are cut alike");
-            let (suffix, rest) = (&key[leaf.prefix().len()..], word.to_le_bytes());
-            assert_eq!((&rest[..suffix.len()], Value::Inline(value)), (suffix, held.value()));
-            assert!(rest[suffix.len()..].iter().all(|&byte| byte == 0));
+        assert_eq!(cut.map(|lengths| lengths.0), Some(alike.suffix_len()), "slot {from}");
+        let shown = model[from..].iter().take_while(|record| lengths(record) == cut).count();
+        let (mut words, is_short) = (leaf.alike(from..model.len()), alike.suffix_len() <= 8);
+        for (key, held) in &model[from..from + shown] {
+            let suffix = &key[leaf.prefix().len()..];
+            let (found, value) = alike.next_long().expect("all that are cut alike");
+            assert_eq!((found, Value::Inline(value)), (suffix, held.value()));
+            if is_short {
+                let (word, value) = words.as_mut().and_then(Alike::next_short).expect("the same");
+                let (found, rest) = (word.to_le_bytes(), held.value());
+                assert_eq!((&found[..suffix.len()], Value::Inline(value)), (suffix, rest));
+                assert!(found[suffix.len()..].iter().all(|&byte| byte == 0));
+            }
         }
-        assert_eq!(expected.next(), None);
-        let shown = model[from..].iter().take_while(|record| lengths(record) == short).count();
-        assert_eq!(alike.left(), model.len() - from - shown);
+        assert_eq!((alike.next_long(), alike.left()), (None, model.len() - from - shown));
     }
     assert!(leaf.alike(model.len()..model.len()).is_none());
 }
