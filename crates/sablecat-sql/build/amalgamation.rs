@@ -103,7 +103,7 @@ pub(crate) fn with_dispatcher(text: &str, dispatcher: &str) -> Result<String, St
         let field = whole[at..].find("  Btree *p").ok_or_else(|| format!("{structure} has other fields"))?;
         whole.insert_str(at + field, FIELD);
     }
-    whole.push_str("\n/************** Begin file dispatch.c ***/\n");
+    whole.push('\n');
     whole.push_str(dispatcher);
     Ok(whole)
 }
@@ -142,7 +142,7 @@ fn rename(text: &str, renamed: &Renamed) -> Result<String, String> {
         after.push_str(&format!("#undef {name}\n"));
     }
     for name in renamed.names {
-        before.push_str(&prototype(declared, name)?);
+        before.push_str(prototype(declared, name)?);
         before.push('\n');
     }
     Ok([&text[..from], &before, &text[from..to], &after, &text[to..]].concat())

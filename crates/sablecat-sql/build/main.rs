@@ -13,6 +13,9 @@ use std::{env, fs};
 /// The versions that all of this was tried with. Between others the functions of `btree.h` may differ.
 const TRIED: &[&str] = &["3.54.1"];
 
+/// Our dispatcher, in the order in which the compiler is to see it.
+const DISPATCHER: &[&str] = &["c/ours.h", "c/opening.c", "c/transactions.c", "c/cursors.c", "c/around.c"];
+
 /// What the library that `libsqlite3-sys` bundles is built with, so that programs find the same.
 const DEFINES: &[(&str, Option<&str>)] = &[
     ("SQLITE_CORE", None),
@@ -45,8 +48,7 @@ fn main() {
 
 fn build() -> Result<(), String> {
     let file = source::find()?;
-    let text =
-        fs::read_to_string(&file).map_err(|error| format!("reading {}: {error}", file.display()))?;
+    let text = fs::read_to_string(&file).map_err(|error| format!("reading {}: {error}", file.display()))?;
     let version = amalgamation::version(&text)
         .ok_or_else(|| format!("{} does not say its SQLITE_VERSION", file.display()))?;
     if !TRIED.contains(&version) {
@@ -58,7 +60,11 @@ fn build() -> Result<(), String> {
             source::OVERRIDE
         ));
     }
-    let dispatcher = fs::read_to_string("c/dispatch.c").map_err(|error| format!("c/dispatch.c: {error}"))?;
+    let mut dispatcher = String::new();
+    for name in DISPATCHER {
+        let part = fs::read_to_string(name).map_err(|error| format!("reading {name}: {error}"))?;
+        dispatcher.push_str(&part);
+    }
     let whole = amalgamation::with_dispatcher(&text, &dispatcher)?;
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("cargo gave no OUT_DIR")?);
     let path = out.join("sqlite3_sablecat.c");

@@ -60,7 +60,8 @@ fn unpacked(own: &Path) -> Option<PathBuf> {
     let lock = own.ancestors().map(|directory| directory.join("Cargo.lock")).find(|lock| lock.is_file())?;
     let lock = fs::read_to_string(lock).ok()?;
     let entry = lock.split("[[package]]").find(|entry| entry.contains(&format!("name = \"{CRATE}\"")))?;
-    let version = entry.lines().find_map(|line| line.strip_prefix("version = ")).map(|v| v.trim_matches('"'))?;
+    let version =
+        entry.lines().find_map(|line| line.strip_prefix("version = ")).map(|v| v.trim_matches('"'))?;
     let home = env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cargo")))?;
     fs::read_dir(home.join("registry/src"))

@@ -125,15 +125,29 @@ unsafe fn show(is_index: bool, found: Option<Row<'_>>, into: *mut CRow) -> Resul
     Ok(())
 }
 
-/// Opens a database if it is ours; else the handle is null.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn sablecat_sql_open(
-    path: *const c_char,
-    engine: *const c_char,
-    flags: c_int,
-    into: *mut *mut c_void,
-) -> c_int {
-    told(|| {
+/// Functions for C: each runs its work, and says what came of it as a code.
+macro_rules! exported {
+    ($($(#[$about:meta])* fn $name:ident($($argument:ident: $type:ty),* $(,)?) $work:block)*) => {$(
+        $(#[$about])*
+        ///
+        /// # Safety
+        /// As the module says.
+        // SAFETY: nothing else has such a name.
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name($($argument: $type),*) -> c_int {
+            told(|| $work)
+        }
+    )*};
+}
+
+exported! {
+    /// Opens a database if it is ours; else the handle is null.
+    fn sablecat_sql_open(
+        path: *const c_char,
+        engine: *const c_char,
+        flags: c_int,
+        into: *mut *mut c_void,
+    ) {
         // SAFETY: strings of C's, or null where there is no parameter.
         let (path, engine) = unsafe {
             (CStr::from_ptr(path), NonNull::new(engine.cast_mut()).map(|engine| CStr::from_ptr(engine.as_ptr())))
@@ -151,60 +165,43 @@ unsafe extern "C" fn sablecat_sql_open(
         // SAFETY: it can be written to.
         unsafe { into.write(Box::into_raw(Box::new(opened)).cast()) };
         Ok(())
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn sablecat_sql_close(handle: *mut c_void) {
-    told(|| {
+    fn sablecat_sql_close(handle: *mut c_void) {
         // SAFETY: it was made by `Box::into_raw`, and is not used any more.
         drop(unsafe { Box::from_raw(handle.cast::<Connection>()) });
         Ok(())
-    });
-}
+    }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn sablecat_sql_begin(
-    handle: *mut c_void,
-    is_write: c_int,
-    is_alone: c_int,
-    is_explicit: c_int,
-) -> c_int {
-    // SAFETY: as the module says.
-    told(|| unsafe { connection(handle) }.begin(is_write != 0, is_alone != 0, is_explicit != 0))
-}
+    fn sablecat_sql_begin(handle: *mut c_void, is_write: c_int, is_alone: c_int, is_explicit: c_int) {
+        // SAFETY: as the module says.
+        unsafe { connection(handle) }.begin(is_write != 0, is_alone != 0, is_explicit != 0)
+    }
 
-/// Commits, as durably as `PRAGMA synchronous` says: 1 is OFF, 2 NORMAL, and above is FULL.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn sablecat_sql_commit(handle: *mut c_void, synchronous: c_int) -> c_int {
-    let durability = match synchronous {
-        1 => Durability::NoSync,
-        2 => Durability::WriteNoSync,
-        _ => Durability::Sync,
-    };
-    // SAFETY: as the module says.
-    told(|| unsafe { connection(handle) }.commit(durability))
-}
+    /// Commits, as durably as `PRAGMA synchronous` says: 1 is OFF, 2 NORMAL, and above is FULL.
+    fn sablecat_sql_commit(handle: *mut c_void, synchronous: c_int) {
+        let durability = match synchronous {
+            1 => Durability::NoSync,
+            2 => Durability::WriteNoSync,
+            _ => Durability::Sync,
+        };
+        // SAFETY: as the module says.
+        unsafe { connection(handle) }.commit(durability)
+    }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn sablecat_sql_end(handle: *mut c_void) {
-    told(|| {
+    fn sablecat_sql_end(handle: *mut c_void) {
         // SAFETY: as the module says.
         unsafe { connection(handle) }.end();
         Ok(())
-    });
-}
+    }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn sablecat_sql_savepoints(handle: *mut c_void, count: c_int) -> c_int {
-    // SAFETY: as the module says.
-    told(|| unsafe { connection(handle) }.savepoints(usize::try_from(count).unwrap_or(0)))
-}
+    fn sablecat_sql_savepoints(handle: *mut c_void, count: c_int) {
+        // SAFETY: as the module says.
+        unsafe { connection(handle) }.savepoints(usize::try_from(count).unwrap_or(0))
+    }
 
-/// Rolls back to a savepoint or releases it; below 0 it is the transaction as a whole.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn sablecat_sql_savepoint(handle: *mut c_void, is_rollback: c_int, index: c_int) -> c_int {
-    told(|| {
+    /// Rolls back to a savepoint or releases it; below 0 it is the transaction as a whole.
+    fn sablecat_sql_savepoint(handle: *mut c_void, is_rollback: c_int, index: c_int) {
         // SAFETY: as the module says.
         let connection = unsafe { connection(handle) };
         let index = usize::try_from(index).ok();
@@ -213,76 +210,55 @@ unsafe extern "C" fn sablecat_sql_savepoint(handle: *mut c_void, is_rollback: c_
         }
         connection.release(index.unwrap_or(0));
         Ok(())
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn sablecat_sql_create(handle: *mut c_void, root: *mut u32) -> c_int {
-    told(|| {
+    fn sablecat_sql_create(handle: *mut c_void, root: *mut u32) {
         // SAFETY: as the module says; `root` can be written to.
         unsafe { root.write(connection(handle).create()?) };
         Ok(())
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn sablecat_sql_drop(handle: *mut c_void, root: u32) -> c_int {
-    // SAFETY: as the module says.
-    told(|| unsafe { connection(handle) }.drop_tree(root))
-}
+    fn sablecat_sql_drop(handle: *mut c_void, root: u32) {
+        // SAFETY: as the module says.
+        unsafe { connection(handle) }.drop_tree(root)
+    }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn sablecat_sql_clear(handle: *mut c_void, root: u32, count: *mut i64) -> c_int {
-    told(|| {
+    fn sablecat_sql_clear(handle: *mut c_void, root: u32, count: *mut i64) {
         // SAFETY: as the module says; `count` can be written to.
         unsafe { count.write(connection(handle).clear(root)? as i64) };
         Ok(())
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn sablecat_sql_meta(handle: *mut c_void, index: c_int, number: *mut u32) -> c_int {
-    told(|| {
+    fn sablecat_sql_meta(handle: *mut c_void, index: c_int, number: *mut u32) {
         // SAFETY: as the module says; `number` can be written to.
         unsafe { number.write(connection(handle).meta(index)?) };
         Ok(())
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn sablecat_sql_set_meta(handle: *mut c_void, index: c_int, number: u32) -> c_int {
-    // SAFETY: as the module says.
-    told(|| unsafe { connection(handle) }.set_meta(index, number))
-}
-
-/// The highest root; 0, which SQLite takes for unknown, if it cannot be read.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn sablecat_sql_last_root(handle: *mut c_void) -> u32 {
-    let mut root = 0;
-    told(|| {
+    fn sablecat_sql_set_meta(handle: *mut c_void, index: c_int, number: u32) {
         // SAFETY: as the module says.
-        root = unsafe { connection(handle) }.last_root()?;
+        unsafe { connection(handle) }.set_meta(index, number)
+    }
+
+    /// The highest root.
+    fn sablecat_sql_last_root(handle: *mut c_void, root: *mut u32) {
+        // SAFETY: as the module says; `root` can be written to.
+        unsafe { root.write(connection(handle).last_root()?) };
         Ok(())
-    });
-    root
-}
+    }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn sablecat_sql_checkpoint(handle: *mut c_void) -> c_int {
-    // SAFETY: as the module says.
-    told(|| unsafe { connection(handle) }.checkpoint())
-}
+    fn sablecat_sql_checkpoint(handle: *mut c_void) {
+        // SAFETY: as the module says.
+        unsafe { connection(handle) }.checkpoint()
+    }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn sablecat_sql_compact(handle: *mut c_void) -> c_int {
-    // SAFETY: as the module says.
-    told(|| unsafe { connection(handle) }.compact())
-}
+    fn sablecat_sql_compact(handle: *mut c_void) {
+        // SAFETY: as the module says.
+        unsafe { connection(handle) }.compact()
+    }
 
-/// Verifies the environment; what is wrong, one sentence a line, or null. To be given to `sablecat_sql_free`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn sablecat_sql_verify(handle: *mut c_void, found: *mut *mut c_char) -> c_int {
-    told(|| {
+    /// Verifies the environment; what is wrong, one sentence a line, or null. It goes to `sablecat_sql_free`.
+    fn sablecat_sql_verify(handle: *mut c_void, found: *mut *mut c_char) {
         // SAFETY: as the module says.
         let problems = unsafe { connection(handle) }.verify()?;
         let said = match problems.is_empty() {
@@ -292,53 +268,35 @@ unsafe extern "C" fn sablecat_sql_verify(handle: *mut c_void, found: *mut *mut c
         // SAFETY: it can be written to.
         unsafe { found.write(said) };
         Ok(())
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn sablecat_sql_check(handle: *mut c_void, root: u32, count: *mut i64) -> c_int {
-    told(|| {
+    fn sablecat_sql_check(handle: *mut c_void, root: u32, count: *mut i64) {
         // SAFETY: as the module says; `count` can be written to.
         unsafe { count.write(connection(handle).count(root)? as i64) };
         Ok(())
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn sablecat_sql_next_alone(handle: *mut c_void) {
-    told(|| {
+    fn sablecat_sql_next_alone(handle: *mut c_void) {
         // SAFETY: as the module says.
         unsafe { connection(handle) }.next_alone();
         Ok(())
-    });
-}
+    }
 
-/// The sentence for a code, if this thread's last failure had it.
-#[unsafe(no_mangle)]
-extern "C" fn sablecat_sql_message(code: c_int) -> *const c_char {
-    catch_unwind(|| failure::message(code)).unwrap_or(ptr::null())
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn sablecat_sql_free(said: *mut c_char) {
-    told(|| {
+    fn sablecat_sql_free(said: *mut c_char) {
         // SAFETY: it is of `CString::into_raw`, in `sablecat_sql_verify`.
         drop(unsafe { CString::from_raw(said) });
         Ok(())
-    });
-}
+    }
 
-/// A cursor in a table, or, if it is given how columns are ordered, in an index.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn sablecat_sql_cursor(
-    handle: *mut c_void,
-    root: u32,
-    order: *const COrder,
-    columns: u32,
-    encoding: c_int,
-    into: *mut *mut c_void,
-) -> c_int {
-    told(|| {
+    /// A cursor in a table, or, if it is given how columns are ordered, in an index.
+    fn sablecat_sql_cursor(
+        handle: *mut c_void,
+        root: u32,
+        order: *const COrder,
+        columns: u32,
+        encoding: c_int,
+        into: *mut *mut c_void,
+    ) {
         let order = NonNull::new(order.cast_mut()).map(|order| {
             // SAFETY: there are so many.
             let columns = unsafe { slice::from_raw_parts(order.as_ptr(), columns as usize) };
@@ -356,79 +314,52 @@ unsafe extern "C" fn sablecat_sql_cursor(
         // SAFETY: it can be written to.
         unsafe { into.write(Box::into_raw(Box::new(place)).cast()) };
         Ok(())
-    })
-}
+    }
 
-fn order_of(order: &COrder) -> Order {
-    let collation = match order.collation {
-        1 => Collation::NoCase,
-        2 => Collation::RTrim,
-        _ => Collation::Binary,
-    };
-    Order { collation, descending: order.descending != 0 }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn sablecat_sql_cursor_close(handle: *mut c_void) {
-    told(|| {
+    fn sablecat_sql_cursor_close(handle: *mut c_void) {
         // SAFETY: it was made by `Box::into_raw`, and is not used any more.
         drop(unsafe { Box::from_raw(handle.cast::<Place>()) });
         Ok(())
-    });
-}
+    }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn sablecat_sql_edge(handle: *mut c_void, is_last: c_int, row: *mut CRow) -> c_int {
-    told(|| {
+    fn sablecat_sql_edge(handle: *mut c_void, is_last: c_int, row: *mut CRow) {
         // SAFETY: as the module says.
         let (place, of) = unsafe { place(handle) };
         let is_index = place.is_index();
         // SAFETY: it can be written to.
         unsafe { show(is_index, place.edge(of, is_last != 0)?, row) }
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn sablecat_sql_step(handle: *mut c_void, is_forward: c_int, row: *mut CRow) -> c_int {
-    told(|| {
+    fn sablecat_sql_step(handle: *mut c_void, is_forward: c_int, row: *mut CRow) {
         // SAFETY: as the module says.
         let (place, of) = unsafe { place(handle) };
         let is_index = place.is_index();
         // SAFETY: it can be written to.
         unsafe { show(is_index, place.step(of, is_forward != 0)?, row) }
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn sablecat_sql_refresh(handle: *mut c_void, row: *mut CRow) -> c_int {
-    told(|| {
+    fn sablecat_sql_refresh(handle: *mut c_void, row: *mut CRow) {
         // SAFETY: as the module says.
         let (place, of) = unsafe { place(handle) };
         let is_index = place.is_index();
         // SAFETY: it can be written to.
         unsafe { show(is_index, place.refresh(of)?, row) }
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn sablecat_sql_seek_rowid(handle: *mut c_void, rowid: i64, row: *mut CRow) -> c_int {
-    told(|| {
+    fn sablecat_sql_seek_rowid(handle: *mut c_void, rowid: i64, row: *mut CRow) {
         // SAFETY: as the module says.
         let (place, of) = unsafe { place(handle) };
         // SAFETY: it can be written to.
         unsafe { show(false, place.seek_rowid(of, rowid)?, row) }
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn sablecat_sql_seek_key(
-    handle: *mut c_void,
-    values: *const CValue,
-    count: u32,
-    to: c_int,
-    row: *mut CRow,
-) -> c_int {
-    told(|| {
+    fn sablecat_sql_seek_key(
+        handle: *mut c_void,
+        values: *const CValue,
+        count: u32,
+        to: c_int,
+        row: *mut CRow,
+    ) {
         let to = match to {
             1 => Where::Before,
             2 => Where::After,
@@ -445,7 +376,56 @@ unsafe extern "C" fn sablecat_sql_seek_key(
         let (place, of) = unsafe { place(handle) };
         // SAFETY: of each value C says how many bytes it has; and `row` can be written to.
         unsafe { show(true, place.seek_key(of, values.iter().map(|value| value_of(value)), to)?, row) }
-    })
+    }
+
+    fn sablecat_sql_insert(handle: *mut c_void, rowid: i64, data: *const u8, len: u32, zeros: u32) {
+        // SAFETY: as the module says; there are so many bytes.
+        let ((place, of), data) = unsafe { (place(handle), bytes(data, len)) };
+        place.insert(of, rowid, data, zeros as usize)
+    }
+
+    fn sablecat_sql_insert_key(handle: *mut c_void, record: *const u8, len: u32) {
+        // SAFETY: as the module says; there are so many bytes.
+        let ((place, of), record) = unsafe { (place(handle), bytes(record, len)) };
+        place.insert_key(of, record)
+    }
+
+    fn sablecat_sql_delete(handle: *mut c_void) {
+        // SAFETY: as the module says.
+        let (place, of) = unsafe { place(handle) };
+        place.delete(of)
+    }
+
+    fn sablecat_sql_count(handle: *mut c_void, count: *mut i64) {
+        // SAFETY: as the module says; `count` can be written to.
+        unsafe {
+            let (place, of) = place(handle);
+            count.write(of.count(place.root())? as i64);
+        }
+        Ok(())
+    }
+
+    fn sablecat_sql_estimate(handle: *mut c_void, count: *mut i64) {
+        // SAFETY: as the module says; `count` can be written to.
+        unsafe { count.write(place(handle).0.estimate()? as i64) };
+        Ok(())
+    }
+}
+
+/// The sentence for a code, if this thread's last failure had it.
+// SAFETY: nothing else has such a name.
+#[unsafe(no_mangle)]
+extern "C" fn sablecat_sql_message(code: c_int) -> *const c_char {
+    catch_unwind(|| failure::message(code)).unwrap_or(ptr::null())
+}
+
+fn order_of(order: &COrder) -> Order {
+    let collation = match order.collation {
+        1 => Collation::NoCase,
+        2 => Collation::RTrim,
+        _ => Collation::Binary,
+    };
+    Order { collation, descending: order.descending != 0 }
 }
 
 /// A value of C's.
@@ -463,58 +443,4 @@ unsafe fn value_of(value: &CValue) -> Value<'_> {
         4 => Value::Blob(bytes(value), value.zeros),
         _ => Value::Null,
     }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn sablecat_sql_insert(
-    handle: *mut c_void,
-    rowid: i64,
-    data: *const u8,
-    len: u32,
-    zeros: u32,
-) -> c_int {
-    told(|| {
-        // SAFETY: as the module says; there are so many bytes.
-        let ((place, of), data) = unsafe { (place(handle), bytes(data, len)) };
-        place.insert(of, rowid, data, zeros as usize)
-    })
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn sablecat_sql_insert_key(handle: *mut c_void, record: *const u8, len: u32) -> c_int {
-    told(|| {
-        // SAFETY: as the module says; there are so many bytes.
-        let ((place, of), record) = unsafe { (place(handle), bytes(record, len)) };
-        place.insert_key(of, record)
-    })
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn sablecat_sql_delete(handle: *mut c_void) -> c_int {
-    told(|| {
-        // SAFETY: as the module says.
-        let (place, of) = unsafe { place(handle) };
-        place.delete(of)
-    })
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn sablecat_sql_count(handle: *mut c_void, count: *mut i64) -> c_int {
-    told(|| {
-        // SAFETY: as the module says; `count` can be written to.
-        unsafe {
-            let (place, of) = place(handle);
-            count.write(of.count(place.root())? as i64);
-        }
-        Ok(())
-    })
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn sablecat_sql_estimate(handle: *mut c_void, count: *mut i64) -> c_int {
-    told(|| {
-        // SAFETY: as the module says; `count` can be written to.
-        unsafe { count.write(place(handle).0.estimate()? as i64) };
-        Ok(())
-    })
 }

@@ -2,7 +2,8 @@
 //!
 //! A table or index is a database. Its number, which SQLite calls root page, is in its name, so that the
 //! catalog is all that says where it is. Beside them stands one small database, with the numbers that SQLite
-//! keeps of its schema and the highest root so far. All of it is changed in the transaction, and goes with it.
+//! keeps of its schema and the highest root so far. All of it is changed in the transaction, and goes with
+//! it.
 //!
 //! Who writes holds a lock by name until the transaction ends: one of its own under a common one, or, for
 //! `BEGIN IMMEDIATE`, the common one. So many may write at once, or one alone, without a conflict afterwards.

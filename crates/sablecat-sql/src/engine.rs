@@ -1,6 +1,7 @@
 //! Whose a database is, and the environments that connections of this process have open.
 
 use std::collections::HashMap;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::{env, fs};
@@ -79,6 +80,24 @@ pub(crate) fn shared(path: &Path, create: bool) -> Result<Arc<Shared>> {
 pub(crate) fn give_back(shared: Arc<Shared>) {
     let _open_ones = open_ones();
     drop(shared);
+}
+
+/// What SQLite is to be given to open the environment in a directory, or to make one there: a URI.
+///
+/// ```
+/// assert_eq!(sablecat_sql::uri("my data/shop"), "file:my%20data/shop?engine=sablecat");
+/// ```
+pub fn uri(directory: impl AsRef<Path>) -> String {
+    let mut uri = String::from("file:");
+    for byte in directory.as_ref().as_os_str().as_bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'_' | b'-' => {
+                uri.push(char::from(*byte))
+            }
+            _ => uri.push_str(&format!("%{byte:02x}")),
+        }
+    }
+    uri + "?engine=sablecat"
 }
 
 /// The environment in a directory that connections of this process have open, or else opened as they do, for

@@ -244,14 +244,20 @@ mod tests {
                 let expected = if descending { b.cmp(&a) } else { a.cmp(&b) };
                 prop_assert_eq!(one.cmp(&other), expected);
                 prop_assert_eq!(other.starts_with(&one), a == b);
-                prop_assert!(one.iter().next() < Some(&ABOVE));
+                prop_assert!(one.first() < Some(&ABOVE));
             }
         }
     }
 
     #[test]
     fn kinds_sort_as_in_sqlite_and_small_numbers_are_short() {
-        let kinds = [Value::Null, Value::Real(f64::NEG_INFINITY), Value::Integer(0), Value::Text(b""), Value::Blob(b"", 0)];
+        let kinds = [
+            Value::Null,
+            Value::Real(f64::NEG_INFINITY),
+            Value::Integer(0),
+            Value::Text(b""),
+            Value::Blob(b"", 0),
+        ];
         assert!(kinds.is_sorted_by(|a, b| key(&[*a], BINARY) < key(&[*b], BINARY)));
         assert_eq!(key(&[Value::Integer(0)], BINARY).len(), 2);
         assert!(key(&[Value::Integer(100_000)], BINARY).len() <= 5);

@@ -7,13 +7,12 @@
 //!
 //! ```
 //! use rusqlite::Connection;
-//! use sablecat_sql as _;
 //!
 //! # fn main() -> rusqlite::Result<()> {
 //! # let directory = std::env::temp_dir().join(format!("sablecat-sql-doc-{}", std::process::id()));
 //! # let _ = std::fs::remove_dir_all(&directory);
 //! // New, and to be ours; to open it again the path alone is enough.
-//! let db = Connection::open(format!("file:{}?engine=sablecat", directory.display()))?;
+//! let db = Connection::open(sablecat_sql::uri(&directory))?;
 //! db.execute_batch(
 //!     "CREATE TABLE accounts (name TEXT PRIMARY KEY, balance INTEGER) WITHOUT ROWID;
 //!      INSERT INTO accounts VALUES ('ada', 70), ('grace', 30);",
@@ -36,10 +35,10 @@
 //!
 //! # Transactions
 //! A transaction sees the state of its first read, and commits if it is as if transactions had run one after
-//! the other. If not, `COMMIT` fails with `SQLITE_BUSY_SNAPSHOT`; nothing was changed, the transaction is over,
-//! and the program runs it again. A statement outside a transaction runs again by itself. `BEGIN IMMEDIATE`
-//! and `BEGIN EXCLUSIVE` wait, as the busy handler says, until no other transaction writes, keep others from
-//! writing, and never meet a conflict; readers go on.
+//! the other. If not, `COMMIT` fails with `SQLITE_BUSY_SNAPSHOT`; nothing was changed, the transaction is
+//! over, and the program runs it again. A statement outside a transaction runs again by itself. `BEGIN
+//! IMMEDIATE` and `BEGIN EXCLUSIVE` wait, as the busy handler says, until no other transaction writes, keep
+//! others from writing, and never meet a conflict; readers go on.
 //!
 //! `PRAGMA synchronous` says how durable a commit is: `OFF` is [`NoSync`](sablecat::Durability::NoSync),
 //! `NORMAL` is [`WriteNoSync`](sablecat::Durability::WriteNoSync), `FULL`, the default, and `EXTRA` are
@@ -59,7 +58,7 @@ mod key;
 mod place;
 mod record;
 
-pub use engine::environment;
+pub use engine::{environment, uri};
 
 /// The version of SQLite that this library is.
 pub const SQLITE_VERSION: &str = env!("SABLECAT_SQLITE_VERSION");

@@ -1,9 +1,9 @@
 //! Where a cursor of SQLite's stands: at a key, of which there is a record or is not.
 //!
-//! It holds the key and a copy of the record, which stays as it is until the cursor is moved, whatever becomes
-//! of the tree: that is what SQLite is shown, without another copy. A seek that finds nothing only keeps the
-//! key, and reads nothing around it: so who looks whether there is a record, to insert one, conflicts with
-//! nobody who inserts another.
+//! It holds the key and a copy of the record, which stays as it is until the cursor is moved, whatever
+//! becomes of the tree: that is what SQLite is shown, without another copy. A seek that finds nothing only
+//! keeps the key, and reads nothing around it: so who looks whether there is a record, to insert one,
+//! conflicts with nobody who inserts another.
 
 use std::ops::Bound;
 use std::ptr::NonNull;
@@ -40,8 +40,10 @@ pub(crate) struct Place {
     /// How the columns of an index are ordered; none in a table.
     order: Option<Box<[Order]>>,
     encoding: Encoding,
-    /// Where it stands.
+    /// Where it stands: at this key,
     key: Vec<u8>,
+    /// or right before it, whether or not there is a record with it.
+    before: bool,
     /// The record there, unless `walk` has it.
     value: Vec<u8>,
     /// Goes from record to record; stands where this does if `walking`.
@@ -75,6 +77,7 @@ impl Place {
             order,
             encoding,
             key: Vec::new(),
+            before: false,
             value: Vec::new(),
             walk,
             walking: false,
@@ -102,6 +105,7 @@ impl Place {
         let there = match (self.walking, forward) {
             (true, true) => self.walk.next(txn)?.is_some(),
             (true, false) => self.walk.prev(txn)?.is_some(),
+            (false, true) if self.before => self.walk.at_or_after(txn, &self.key)?.is_some(),
             (false, true) => {
                 // The next key there can be.
                 self.key.push(0);
@@ -119,7 +123,7 @@ impl Place {
 
     /// Stands where the walk went.
     fn walked(&mut self, of: &mut Connection, there: bool) -> Result<Option<Row<'_>>> {
-        self.walking = there;
+        (self.walking, self.before) = (there, false);
         if !there {
             return Ok(None);
         }
@@ -151,6 +155,7 @@ impl Place {
 
     pub(crate) fn seek_rowid(&mut self, of: &mut Connection, rowid: i64) -> Result<Option<Row<'_>>> {
         self.key.clear();
+        self.before = false;
         self.key.extend(key::of_rowid(rowid));
         self.exactly(of)
     }
@@ -162,6 +167,7 @@ impl Place {
         values: impl ExactSizeIterator<Item = Value<'v>>,
         to: Where,
     ) -> Result<Option<Row<'_>>> {
+        self.before = to == Where::Before;
         let order = self.order.as_deref().unwrap_or_default();
         let is_whole = values.len() == order.len();
         self.key.clear();
@@ -222,6 +228,7 @@ impl Place {
         data: &[u8],
         zeros: usize,
     ) -> Result<()> {
+        self.before = false;
         self.walking = false;
         self.key.clear();
         self.key.extend(key::of_rowid(rowid));
@@ -240,6 +247,7 @@ impl Place {
 
     /// Sets the record of an index, and stands there.
     pub(crate) fn insert_key(&mut self, of: &mut Connection, record: &[u8]) -> Result<()> {
+        self.before = false;
         self.walking = false;
         self.key.clear();
         let mut values = Values::of(record)?;

@@ -34,7 +34,8 @@ impl<'r> Values<'r> {
         Ok(Values { record, types, data: length })
     }
 
-    /// The next value. A record with fewer than are asked for has nulls there, as in a table that got columns.
+    /// The next value. A record with fewer than are asked for has nulls there, as in a table that got more
+    /// columns.
     pub(crate) fn next(&mut self) -> Result<Value<'r>, Failure> {
         if self.types.is_empty() {
             return Ok(Value::Null);
@@ -65,7 +66,9 @@ impl<'r> Values<'r> {
 }
 
 fn broken() -> Failure {
-    Failure::corrupt("a record of an index is none of SQLite's; check the database with PRAGMA integrity_check")
+    Failure::corrupt(
+        "a record of an index is none of SQLite's; check the database with PRAGMA integrity_check",
+    )
 }
 
 /// A real, of which SQLite takes what is no number for null.

@@ -1,16 +1,15 @@
-//! What the tests of SQL share.
+//! Directories for tests, with a database of sablecat and one of SQLite's own.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rusqlite::Connection;
-use sablecat_sql as _;
 
 /// A directory that goes with the test.
-pub(crate) struct Directory(PathBuf);
+pub(super) struct Directory(PathBuf);
 
 impl Directory {
-    pub(crate) fn new() -> Directory {
+    pub(super) fn new() -> Directory {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("sablecat-sql-{}-{number}", std::process::id()));
@@ -19,18 +18,17 @@ impl Directory {
         Directory(path)
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    pub(super) fn path(&self) -> &Path {
         &self.0
     }
 
     /// The database of sablecat in it, made if there is none.
-    pub(crate) fn ours(&self) -> Connection {
-        let uri = format!("file:{}?engine=sablecat", self.0.join("ours").display());
-        Connection::open(uri).expect("a database of sablecat")
+    pub(super) fn ours(&self) -> Connection {
+        Connection::open(sablecat_sql::uri(self.0.join("ours"))).expect("a database of sablecat")
     }
 
     /// A database of SQLite's own in it.
-    pub(crate) fn stock(&self) -> Connection {
+    pub(super) fn stock(&self) -> Connection {
         Connection::open(self.0.join("stock.db")).expect("a database of SQLite")
     }
 }

@@ -1,9 +1,8 @@
 //! Statements on a database of sablecat, as programs make them.
 
-mod common;
-
-use common::Directory;
 use rusqlite::{Connection, ErrorCode, Result, params};
+
+use crate::directory::Directory;
 
 fn number(db: &Connection, sql: &str) -> i64 {
     db.query_row(sql, [], |row| row.get(0)).unwrap_or_else(|error| panic!("{sql}: {error}"))
