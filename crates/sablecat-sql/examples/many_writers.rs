@@ -22,8 +22,9 @@ fn main() -> Result<(), Box<dyn Error>> {
          INSERT INTO stock SELECT i, 1000 FROM n;",
     )?;
 
+    let directory = directory.as_path();
     thread::scope(|scope| {
-        let clerks: Vec<_> = (0..THREADS).map(|clerk| scope.spawn(|| work(&directory, clerk))).collect();
+        let clerks: Vec<_> = (0..THREADS).map(|clerk| scope.spawn(move || work(directory, clerk))).collect();
         clerks.into_iter().try_for_each(|clerk| clerk.join().expect("no clerk panics"))
     })?;
 
@@ -34,10 +35,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("{orders} orders, {left} things left");
 
     // The tables and these records are in one environment.
-    let env = sablecat_sql::environment(&directory)?;
+    let env = sablecat_sql::environment(directory)?;
     env.database("notes")?.insert("last inventory", format!("{left} things"))?;
     drop((db, env));
-    std::fs::remove_dir_all(&directory)?;
+    std::fs::remove_dir_all(directory)?;
     Ok(())
 }
 

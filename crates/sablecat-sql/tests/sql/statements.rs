@@ -137,3 +137,50 @@ fn large_values_and_open_blobs() {
     assert_eq!(refused.sqlite_error_code(), Some(ErrorCode::TooBig));
     assert!(refused.to_string().contains("65536"), "{refused}");
 }
+
+#[test]
+fn keys_and_values_are_kept_beside_tables_whoever_opens_first() {
+    let directory = Directory::new();
+    let db = directory.ours();
+    let env = sablecat_sql::environment(directory.path().join("ours")).expect("it is open already");
+    env.database("notes").expect("a database").insert("a", "b").expect("a record");
+    db.execute_batch(PEOPLE).expect("a table");
+    drop(db);
+    // Of the connections none is left; the handle stays good, and the next joins it.
+    let db = directory.ours();
+    assert_eq!(number(&db, "SELECT count(*) FROM people"), 4);
+    assert_eq!(env.database("notes").expect("it").get("a").expect("a record").as_deref(), Some(&b"b"[..]));
+    drop(env);
+    db.execute("DELETE FROM people", []).expect("it goes on");
+    assert_eq!(texts(&db, "PRAGMA integrity_check"), ["ok"]);
+}
+
+#[test]
+fn what_is_not_there_is_not_made_up() {
+    let directory = Directory::new();
+    let path = directory.path().join("nothing");
+    assert!(sablecat_sql::environment(&path).is_err());
+    let refused = Connection::open(format!("file:{}?engine=oracle", path.display())).expect_err("no engine");
+    assert!(refused.to_string().contains("oracle"), "{refused}");
+    let read_only = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY | rusqlite::OpenFlags::SQLITE_OPEN_URI;
+    assert!(Connection::open_with_flags(sablecat_sql::uri(&path), read_only).is_err());
+    assert!(!path.exists());
+    directory.ours().execute_batch(PEOPLE).expect("a table");
+    let ours = directory.path().join("ours");
+    let db = Connection::open_with_flags(&ours, read_only).expect("it is there by now");
+    assert_eq!(number(&db, "SELECT count(*) FROM people"), 4);
+    let refused = db.execute("DELETE FROM people", []).expect_err("it is only to be read");
+    assert_eq!(refused.sqlite_error_code(), Some(ErrorCode::ReadOnly));
+}
+
+#[test]
+fn a_collation_of_the_programs_own_is_refused_where_an_index_would_need_it() {
+    let directory = Directory::new();
+    let db = directory.ours();
+    db.create_collation("backwards", |a: &str, b: &str| b.cmp(a)).expect("a collation");
+    db.execute_batch("CREATE TABLE t (a TEXT COLLATE backwards); INSERT INTO t VALUES ('a'), ('b')")
+        .expect("a table that sorts nothing");
+    assert_eq!(texts(&db, "SELECT a FROM t ORDER BY a"), ["b", "a"]);
+    db.execute_batch("CREATE INDEX t_a ON t (a)").expect_err("its keys cannot be written");
+    assert_eq!(number(&db, "SELECT count(*) FROM sqlite_schema"), 1);
+}
