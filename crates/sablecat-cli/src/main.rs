@@ -15,9 +15,9 @@
 //! has only the answer. Told to stop by a signal, it closes the environment and ends with 128 and the
 //! signal's number.
 //!
-//! Only `put`, `load`, `backup`, `restore` and `papers` create environments. The others open what exists,
-//! which recovers it if need be, and refuse to make it up. What only reads writes nothing to an environment
-//! that was closed.
+//! Only `put`, `load`, `sql`, `backup`, `restore` and `papers` create environments. The others open what
+//! exists, which recovers it if need be, and refuse to make it up. What only reads writes nothing to an
+//! environment that was closed.
 
 mod arguments;
 mod aside;
@@ -38,7 +38,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use commands::{
     backup, checkpoint, compact, completions, del, dump, get, journal, keygen, keys, load, locks, log, man,
-    papers, processes, put, recover, restore, scan, serve, stat, verify, work,
+    papers, processes, put, recover, restore, scan, serve, sql, stat, verify, work,
 };
 
 /// What the command is called.
@@ -65,6 +65,7 @@ enum Command {
     Put(put::Arguments),
     Del(del::Arguments),
     Scan(scan::Arguments),
+    Sql(sql::Arguments),
     Dump(dump::Arguments),
     Load(load::Arguments),
     Stat(stat::Arguments),
@@ -144,6 +145,7 @@ fn carry_out(command: Command) -> Result<Outcome, Failure> {
         Command::Put(arguments) => put::run(&arguments),
         Command::Del(arguments) => del::run(&arguments),
         Command::Scan(arguments) => scan::run(&arguments),
+        Command::Sql(arguments) => sql::run(&arguments),
         Command::Dump(arguments) => dump::run(&arguments),
         Command::Load(arguments) => load::run(&arguments),
         Command::Stat(arguments) => stat::run(&arguments),

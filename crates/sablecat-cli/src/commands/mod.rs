@@ -21,6 +21,7 @@ pub(crate) mod recover;
 pub(crate) mod restore;
 pub(crate) mod scan;
 pub(crate) mod serve;
+pub(crate) mod sql;
 pub(crate) mod stat;
 pub(crate) mod verify;
 pub(crate) mod work;

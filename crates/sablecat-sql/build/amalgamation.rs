@@ -1,0 +1,163 @@
+//! SQLite's source, taken apart at its own marks and put together again around our dispatcher.
+//!
+//! The amalgamation says where each of its files begins and ends. Functions that the dispatcher is to stand
+//! in for get another name in the file that defines them, so that callers everywhere else find the
+//! dispatcher's. Apart from that only two structures change: each gets a field, which is zero in what is
+//! SQLite's own. The dispatcher comes last, where it sees everything.
+
+/// Functions that get another name: in which header they are declared, from the beginning of which file to
+/// the end of which they keep that name.
+struct Renamed {
+    header: Option<&'static str>,
+    from: &'static str,
+    to: &'static str,
+    names: &'static [&'static str],
+}
+
+const RENAMED: &[Renamed] = &[
+    Renamed {
+        header: Some("btree.h"),
+        from: "btmutex.c",
+        to: "backup.c",
+        names: &[
+            "sqlite3BtreeOpen",
+            "sqlite3BtreeClose",
+            "sqlite3BtreeSetPagerFlags",
+            "sqlite3BtreeSetAutoVacuum",
+            "sqlite3BtreeLastPage",
+            "sqlite3BtreeBeginTrans",
+            "sqlite3BtreeCommitPhaseOne",
+            "sqlite3BtreeCommitPhaseTwo",
+            "sqlite3BtreeCommit",
+            "sqlite3BtreeRollback",
+            "sqlite3BtreeBeginStmt",
+            "sqlite3BtreeSavepoint",
+            "sqlite3BtreeCreateTable",
+            "sqlite3BtreeDropTable",
+            "sqlite3BtreeClearTable",
+            "sqlite3BtreeClearTableOfCursor",
+            "sqlite3BtreeTripAllCursors",
+            "sqlite3BtreeGetMeta",
+            "sqlite3BtreeUpdateMeta",
+            "sqlite3BtreeSetVersion",
+            "sqlite3BtreeCheckpoint",
+            "sqlite3BtreeGetFilename",
+            "sqlite3BtreeCopyFile",
+            "sqlite3BtreeCursor",
+            "sqlite3BtreeCloseCursor",
+            "sqlite3BtreeTableMoveto",
+            "sqlite3BtreeIndexMoveto",
+            "sqlite3BtreeCursorRestore",
+            "sqlite3BtreeDelete",
+            "sqlite3BtreeInsert",
+            "sqlite3BtreeFirst",
+            "sqlite3BtreeIsEmpty",
+            "sqlite3BtreeLast",
+            "sqlite3BtreeNext",
+            "sqlite3BtreeEof",
+            "sqlite3BtreePrevious",
+            "sqlite3BtreeIntegerKey",
+            "sqlite3BtreeOffset",
+            "sqlite3BtreePayload",
+            "sqlite3BtreePayloadFetch",
+            "sqlite3BtreePayloadSize",
+            "sqlite3BtreePayloadChecked",
+            "sqlite3BtreePutData",
+            "sqlite3BtreeMaxRecordSize",
+            "sqlite3BtreeIntegrityCheck",
+            "sqlite3BtreeRowCountEst",
+            "sqlite3BtreeCount",
+            "sqlite3BtreeTransferRow",
+        ],
+    },
+    Renamed {
+        header: Some("pager.h"),
+        from: "pager.c",
+        to: "pager.c",
+        names: &["sqlite3PagerSetJournalMode", "sqlite3PagerGetJournalMode", "sqlite3PagerCloseWal"],
+    },
+    Renamed { header: None, from: "vacuum.c", to: "vacuum.c", names: &["sqlite3RunVacuum"] },
+    Renamed { header: None, from: "main.c", to: "main.c", names: &["sqlite3ErrStr"] },
+    Renamed { header: None, from: "vdbeapi.c", to: "vdbeapi.c", names: &["sqlite3_step"] },
+    Renamed { header: None, from: "backup.c", to: "backup.c", names: &["sqlite3_backup_init"] },
+];
+
+/// The field that two structures get: none in what is SQLite's own. Both are made of zeros at first.
+const FIELD: &str = "  void *pSablecat;\n";
+
+/// Which version the source is of.
+pub(crate) fn version(text: &str) -> Option<&str> {
+    let rest = &text[text.find("#define SQLITE_VERSION ")?..];
+    rest.lines().next()?.split('"').nth(1)
+}
+
+/// The source, with our dispatcher.
+pub(crate) fn with_dispatcher(text: &str, dispatcher: &str) -> Result<String, String> {
+    let mut whole = text.to_owned();
+    for renamed in RENAMED {
+        whole = rename(&whole, renamed)?;
+    }
+    for structure in ["struct Btree {", "struct BtCursor {"] {
+        let at = once(&whole, &format!("\n{structure}\n"))?;
+        // Behind what others look at by its place: the first byte of a cursor says whether it has moved.
+        let field = whole[at..].find("  Btree *p").ok_or_else(|| format!("{structure} has other fields"))?;
+        whole.insert_str(at + field, FIELD);
+    }
+    whole.push('\n');
+    whole.push_str(dispatcher);
+    Ok(whole)
+}
+
+/// Where in the text something stands that must be there once.
+fn once(text: &str, what: &str) -> Result<usize, String> {
+    let mut places = text.match_indices(what);
+    match (places.next(), places.next()) {
+        (Some((at, _)), None) => Ok(at),
+        (None, _) => Err(format!("SQLite's source has no {what:?}")),
+        _ => Err(format!("SQLite's source has {what:?} more than once")),
+    }
+}
+
+/// Where a file begins, after the mark.
+fn begin(text: &str, file: &str) -> Result<usize, String> {
+    let mark = format!("/************** Begin file {file} *");
+    let at = once(text, &mark)?;
+    Ok(at + text[at..].find('\n').ok_or("a mark without an end")? + 1)
+}
+
+/// Where a file ends, before the mark.
+fn end(text: &str, file: &str) -> Result<usize, String> {
+    once(text, &format!("/************** End of {file} *"))
+}
+
+fn rename(text: &str, renamed: &Renamed) -> Result<String, String> {
+    let (from, to) = (begin(text, renamed.from)?, end(text, renamed.to)?);
+    let declared = match renamed.header {
+        Some(header) => &text[begin(text, header)?..end(text, header)?],
+        None => &text[..from],
+    };
+    let (mut before, mut after) = (String::new(), String::new());
+    for name in renamed.names {
+        before.push_str(&format!("#define {name} sablecatStock_{name}\n"));
+        after.push_str(&format!("#undef {name}\n"));
+    }
+    for name in renamed.names {
+        before.push_str(prototype(declared, name)?);
+        before.push('\n');
+    }
+    Ok([&text[..from], &before, &text[from..to], &after, &text[to..]].concat())
+}
+
+/// The declaration of a function.
+fn prototype<'t>(text: &'t str, name: &str) -> Result<&'t str, String> {
+    let call = format!("{name}(");
+    for (at, _) in text.match_indices(&call) {
+        let start = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
+        let line = &text[start..];
+        if line.starts_with("SQLITE_PRIVATE") || line.starts_with("SQLITE_API") {
+            let length = line.find(';').ok_or_else(|| format!("the declaration of {name} has no end"))?;
+            return Ok(&line[..=length]);
+        }
+    }
+    Err(format!("SQLite's source does not declare {name}"))
+}

@@ -1,0 +1,116 @@
+/*
+** Counting, checking, and what is not of the b-tree but has to know whose it is.
+*/
+
+/* ---- Counting and checking ---- */
+
+SQLITE_PRIVATE int sqlite3BtreeCount(sqlite3 *db, BtCursor *pCur, i64 *pnEntry){
+  if( pCur->pSablecat==0 ) return STOCK(Count)(db, pCur, pnEntry);
+  return sablecat_sql_count(pCur->pSablecat, pnEntry);
+}
+
+SQLITE_PRIVATE i64 sqlite3BtreeRowCountEst(BtCursor *pCur){
+  i64 nEntry = 0;
+  if( pCur->pSablecat==0 ) return STOCK(RowCountEst)(pCur);
+  return sablecat_sql_estimate(pCur->pSablecat, &nEntry)==SQLITE_OK ? nEntry : -1;
+}
+
+SQLITE_PRIVATE int sqlite3BtreeIntegrityCheck(
+  sqlite3 *db,
+  Btree *p,
+  Pgno *aRoot,
+  Mem *aCnt,
+  int nRoot,
+  int mxErr,
+  int *pnErr,
+  char **pzOut
+){
+  char *zFound = 0;
+  int rc = SQLITE_OK, i;
+  if( p->pSablecat==0 ) return STOCK(IntegrityCheck)(db, p, aRoot, aCnt, nRoot, mxErr, pnErr, pzOut);
+  *pnErr = 0;
+  *pzOut = 0;
+  if( aRoot[0]!=0 ) rc = sablecat_sql_verify(sablecatDb(p), &zFound);
+  if( zFound ){
+    *pnErr = 1;
+    *pzOut = sqlite3_mprintf("%s", zFound);
+    sablecat_sql_free(zFound);
+    if( *pzOut==0 ) rc = SQLITE_NOMEM_BKPT;
+  }
+  for(i=0; i<nRoot && rc==SQLITE_OK; i++){
+    i64 nEntry = 0;
+    if( aRoot[i] ) rc = sablecat_sql_check(sablecatDb(p), aRoot[i], &nEntry);
+    sqlite3MemSetArrayInt64(aCnt, i, nEntry);
+  }
+  return rc;
+}
+
+/* ---- What is not of the b-tree, and has to know ---- */
+
+SQLITE_PRIVATE SQLITE_NOINLINE int sqlite3RunVacuum(
+  char **pzErrMsg,
+  sqlite3 *db,
+  int iDb,
+  sqlite3_value *pOut
+){
+  Btree *p = db->aDb[iDb].pBt;
+  if( p==0 || p->pSablecat==0 || pOut ) return sablecatStock_sqlite3RunVacuum(pzErrMsg, db, iDb, pOut);
+  if( !db->autoCommit ){
+    sqlite3SetString(pzErrMsg, db, "cannot VACUUM from within a transaction");
+    return SQLITE_ERROR;
+  }
+  if( db->nVdbeActive>1 ){
+    sqlite3SetString(pzErrMsg, db, "cannot VACUUM - SQL statements in progress");
+    return SQLITE_ERROR;
+  }
+  return sablecat_sql_compact(sablecatDb(p));
+}
+
+SQLITE_API sqlite3_backup *sqlite3_backup_init(
+  sqlite3 *pDest,
+  const char *zDest,
+  sqlite3 *pSource,
+  const char *zSource
+){
+  int iDest = pDest && zDest ? sqlite3FindDbName(pDest, zDest) : -1;
+  int iSource = pSource && zSource ? sqlite3FindDbName(pSource, zSource) : -1;
+  if( (iDest>=0 && pDest->aDb[iDest].pBt && pDest->aDb[iDest].pBt->pSablecat)
+   || (iSource>=0 && pSource->aDb[iSource].pBt && pSource->aDb[iSource].pBt->pSablecat)
+  ){
+    sqlite3ErrorWithMsg(pDest, SQLITE_ERROR,
+        "a database of sablecat is copied by VACUUM INTO or by the command sablecat backup");
+    return 0;
+  }
+  return sablecatStock_sqlite3_backup_init(pDest, zDest, pSource, zSource);
+}
+
+SQLITE_PRIVATE const char *sqlite3ErrStr(int rc){
+  const char *zMessage = rc>0xff ? sablecat_sql_message(rc) : 0;
+  return zMessage ? zMessage : sablecatStock_sqlite3ErrStr(rc);
+}
+
+/* How often a statement that is a transaction by itself runs again when another transaction got in its way,
+** before it runs while nobody else may write. */
+#define SABLECAT_RUNS 8
+
+/* A statement that is a transaction by itself, of which nobody has seen anything, runs again when another
+** transaction got in its way. */
+SQLITE_API int sqlite3_step(sqlite3_stmt *pStmt){
+  Vdbe *v = (Vdbe*)pStmt;
+  sqlite3 *db = v ? v->db : 0;
+  int isFresh, nRun, rc, i;
+  if( db==0 ) return sablecatStock_sqlite3_step(pStmt);
+  sqlite3_mutex_enter(db->mutex);
+  isFresh = db->autoCommit && db->nVdbeActive==0 && v->eVdbeState!=VDBE_RUN_STATE;
+  rc = sablecatStock_sqlite3_step(pStmt);
+  for(nRun=1; isFresh && v->rc==SQLITE_BUSY_SNAPSHOT && db->autoCommit && nRun<=SABLECAT_RUNS+1; nRun++){
+    sqlite3_reset(pStmt);
+    for(i=0; nRun>=SABLECAT_RUNS && i<db->nDb; i++){
+      Btree *p = db->aDb[i].pBt;
+      if( p && p->pSablecat ) sablecat_sql_next_alone(sablecatDb(p));
+    }
+    rc = sablecatStock_sqlite3_step(pStmt);
+  }
+  sqlite3_mutex_leave(db->mutex);
+  return rc;
+}

@@ -1,0 +1,105 @@
+/*
+** Where SQLite calls its b-tree, and either that or sablecat's answers.
+**
+** This file and its neighbours end SQLite's amalgamation, see all of it, and define what was renamed there:
+** each function passes a call on to SQLite's own, sablecatStock_*, unless the Btree or BtCursor is sablecat's.
+**
+** A Btree of sablecat's is an empty one of SQLite's, in memory, with pSablecat set. So whatever is not about
+** records (mutexes, the parsed schema, lists of connections, settings of the pager) is answered by SQLite's own
+** code, and nothing of it needs another definition. Its cursors are SQLite's structure as well, on SQLite's
+** list, in SQLite's states:
+**
+**   VALID        at a record, whose row id and content are in `info`
+**   INVALID      nowhere
+**   SKIPNEXT     between records: at a key of which there is none
+**   REQUIRESEEK  at a key of which a record was there before something was written
+**   FAULT        not to be used: `skipNext` is the error
+**
+** The rest is in Rust (src/border): a handle of the database and one of each cursor. Those functions never
+** unwind, and return SQLite's result codes.
+*/
+
+#define STOCK(name) sablecatStock_sqlite3Btree##name
+
+/* A value of a key to be found. */
+typedef struct SablecatValue {
+  u8 eType;                  /* 0 null, 1 integer, 2 real, 3 text, 4 blob */
+  u32 nByte;                 /* Of text and blobs */
+  u32 nZero;                 /* Zeros after these */
+  i64 iValue;
+  double rValue;
+  const void *pByte;
+} SablecatValue;
+
+/* The record at which a cursor stands. */
+typedef struct SablecatRow {
+  i64 iRowid;
+  const void *pData;         /* Good until the cursor is moved or used to write */
+  u32 nData;
+  u8 isThere;
+} SablecatRow;
+
+/* How a column of a key is ordered. */
+typedef struct SablecatOrder {
+  u8 eCollation;             /* 0 BINARY, 1 NOCASE, 2 RTRIM */
+  u8 isDescending;
+} SablecatOrder;
+
+/* What a Btree of sablecat's has. */
+typedef struct SablecatBtree {
+  void *pDb;                 /* Rust's */
+  char *zFilename;
+  int eSync;                 /* As PRAGMA synchronous says */
+  u8 isCommitted;            /* By phase one, of which phase two is to come */
+  void *aRow;                /* A row that sqlite3BtreeTransferRow() left for the next insert */
+  u32 nRow;
+} SablecatBtree;
+
+/* src/border */
+extern int sablecat_sql_open(const char*, const char*, int, void**);
+extern int sablecat_sql_close(void*);
+extern int sablecat_sql_begin(void*, int isWrite, int isAlone, int isExplicit);
+extern int sablecat_sql_commit(void*, int eSync);
+extern int sablecat_sql_end(void*);
+extern int sablecat_sql_savepoints(void*, int nSavepoint);
+extern int sablecat_sql_savepoint(void*, int isRollback, int iSavepoint);
+extern int sablecat_sql_create(void*, u32*);
+extern int sablecat_sql_drop(void*, u32);
+extern int sablecat_sql_clear(void*, u32, i64*);
+extern int sablecat_sql_meta(void*, int, u32*);
+extern int sablecat_sql_set_meta(void*, int, u32);
+extern int sablecat_sql_last_root(void*, u32*);
+extern int sablecat_sql_checkpoint(void*);
+extern int sablecat_sql_compact(void*);
+extern int sablecat_sql_verify(void*, char**);
+extern int sablecat_sql_check(void*, u32, i64*);
+extern int sablecat_sql_next_alone(void*);
+extern const char *sablecat_sql_message(int);
+extern int sablecat_sql_free(char*);
+extern int sablecat_sql_cursor(void*, u32, const SablecatOrder*, u32, int eEncoding, void**);
+extern int sablecat_sql_cursor_close(void*);
+extern int sablecat_sql_edge(void*, int isLast, SablecatRow*);
+extern int sablecat_sql_step(void*, int isForward, SablecatRow*);
+extern int sablecat_sql_refresh(void*, SablecatRow*);
+extern int sablecat_sql_seek_rowid(void*, i64, SablecatRow*);
+extern int sablecat_sql_seek_key(void*, const SablecatValue*, u32, int eWhere, SablecatRow*);
+extern int sablecat_sql_insert(void*, i64, const void*, u32, u32 nZero);
+extern int sablecat_sql_insert_key(void*, const void*, u32);
+extern int sablecat_sql_delete(void*);
+extern int sablecat_sql_count(void*, i64*);
+extern int sablecat_sql_estimate(void*, i64*);
+
+/* Where sablecat_sql_seek_key() goes, of the records whose keys begin with the values */
+#define SABLECAT_ANY     0   /* To one of them, the first, or between records */
+#define SABLECAT_BEFORE  1   /* Between records, before the first of them */
+#define SABLECAT_AFTER   2   /* Between records, after the last of them */
+#define SABLECAT_LAST    3   /* To the last of them, or between records */
+#define SABLECAT_FIRST   4   /* To the first of them, from where to go on */
+
+static SablecatBtree *sablecatOf(Btree *p){
+  return (SablecatBtree*)p->pSablecat;
+}
+
+static void *sablecatDb(Btree *p){
+  return sablecatOf(p)->pDb;
+}

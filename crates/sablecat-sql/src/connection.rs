@@ -1,0 +1,316 @@
+//! What a connection of SQLite's has of an environment: at most one transaction, with its savepoints.
+//!
+//! A table or index is a database. Its number, which SQLite calls root page, is in its name, so that the
+//! catalog is all that says where it is. Beside them stands one small database, with the numbers that SQLite
+//! keeps of its schema and the highest root so far. All of it is changed in the transaction, and goes with
+//! it.
+//!
+//! Who writes holds a lock by name until the transaction ends: one of its own under a common one, or, for
+//! `BEGIN IMMEDIATE`, the common one. So many may write at once, or one alone, without a conflict afterwards.
+
+use std::collections::HashMap;
+use std::ffi::c_int;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sablecat::{Database, Durability, Env, Isolation, Locker, Savepoint, Txn, TxnOptions};
+
+use crate::engine::{self, Shared};
+use crate::failure::Failure;
+
+/// What the names of all databases of SQL begin with: no name that a person would choose.
+const PREFIX: &str = "\u{1}sql";
+/// The root of the schema's own table, which is always there.
+const SCHEMA_ROOT: u32 = 1;
+/// Under which the highest root is kept, beside SQLite's numbers, which have one byte.
+const LAST_ROOT: &[u8] = b"root";
+/// The number by which a program sees whether others have changed something.
+const DATA_VERSION: c_int = 15;
+/// What writers lock.
+const WRITERS: &[u8] = b"sablecat-sql";
+/// How long a statement that lost often waits to be the only one that writes.
+const ALONE_WITHIN: Duration = Duration::from_secs(10);
+
+type Result<T> = std::result::Result<T, Failure>;
+
+/// A connection's part in an environment.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    txn: Option<Txn<'static>>,
+    locker: Option<Locker>,
+    numbers: Database,
+    trees: HashMap<u32, Database>,
+    /// Where it may be rolled back to: as a whole, then each of SQLite's savepoints.
+    begin: Option<Savepoint>,
+    savepoints: Vec<Savepoint>,
+    /// A number was to be read, and could not be: the transaction does not commit.
+    failed: Option<String>,
+    /// The next transaction that writes does so alone.
+    alone_next: bool,
+    data_version: (sablecat::Lsn, u32),
+    /// Goes last: what is above is of it.
+    shared: Option<Arc<Shared>>,
+}
+
+fn name_of(root: u32) -> String {
+    format!("{PREFIX}:{root}")
+}
+
+impl Connection {
+    pub(crate) fn open(shared: Arc<Shared>) -> sablecat::Result<Connection> {
+        let env = &shared.env;
+        // Nearly always they are there, and nothing is written.
+        let numbers = match env.existing_database(PREFIX)? {
+            Some(numbers) => numbers,
+            None => env.write(|txn| {
+                txn.database(&name_of(SCHEMA_ROOT))?;
+                txn.database(PREFIX)
+            })?,
+        };
+        Ok(Connection {
+            txn: None,
+            locker: None,
+            numbers,
+            trees: HashMap::new(),
+            begin: None,
+            savepoints: Vec::new(),
+            failed: None,
+            alone_next: false,
+            data_version: (env.lsn(), 1),
+            shared: Some(shared),
+        })
+    }
+
+    fn env(&self) -> &Env {
+        self.numbers.env()
+    }
+
+    /// The transaction in progress.
+    pub(crate) fn txn(&mut self) -> Result<&mut Txn<'static>> {
+        self.txn.as_mut().ok_or_else(|| Failure::internal("a table was used outside any transaction"))
+    }
+
+    /// Begins a transaction, or makes one that reads one that writes.
+    ///
+    /// `alone`: nobody else may write before it ends. `explicit`: it has more than one statement.
+    pub(crate) fn begin(&mut self, write: bool, alone: bool, explicit: bool) -> Result<()> {
+        if write && self.begin.is_none() {
+            self.lock(alone)?;
+        }
+        if self.txn.is_none() {
+            // A statement that only reads needs one state, and nobody to see that it is the last.
+            let isolation = if write || explicit { Isolation::Serializable } else { Isolation::Snapshot };
+            match self.env().begin_owned(TxnOptions::new().isolation(isolation)) {
+                Ok(txn) => self.txn = Some(txn),
+                Err(error) => {
+                    self.end();
+                    return Err(error.into());
+                }
+            }
+        }
+        if write && self.begin.is_none() {
+            self.begin = self.txn.as_mut().map(Txn::savepoint);
+        }
+        Ok(())
+    }
+
+    fn lock(&mut self, alone: bool) -> Result<()> {
+        let env = self.numbers.env().clone();
+        let locker = match &mut self.locker {
+            Some(locker) => locker,
+            none => none.insert(env.locker()?),
+        };
+        let alone_next = std::mem::take(&mut self.alone_next);
+        let patience = if alone_next { ALONE_WITHIN } else { Duration::ZERO };
+        let locked = if alone || alone_next {
+            locker.lock_within([WRITERS], patience)
+        } else {
+            let own = (std::process::id(), std::ptr::from_ref(locker) as usize);
+            let own = [own.0.to_le_bytes().as_slice(), own.1.to_le_bytes().as_slice()].concat();
+            locker.lock_within([WRITERS, &own], patience)
+        };
+        match locked {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Failure::busy()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The next transaction that writes waits until it is the only one.
+    pub(crate) fn next_alone(&mut self) {
+        self.alone_next = true;
+    }
+
+    /// Commits. The transaction is over either way.
+    pub(crate) fn commit(&mut self, durability: Durability) -> Result<()> {
+        if let Some(reason) = self.failed.take() {
+            return Err(Failure::internal(format!("a number of the schema could not be read: {reason}")));
+        }
+        let txn = self.txn.take().ok_or_else(|| Failure::internal("committing where no transaction is"))?;
+        txn.commit_with(durability)?;
+        self.begin = None;
+        Ok(())
+    }
+
+    /// Ends the transaction. What was not committed never was.
+    pub(crate) fn end(&mut self) {
+        self.txn = None;
+        if self.begin.take().is_some() {
+            // What it created is not there, or will be another one of that number.
+            self.trees.clear();
+        }
+        self.savepoints.clear();
+        self.failed = None;
+        if let Some(locker) = &mut self.locker {
+            locker.unlock_all();
+        }
+    }
+
+    /// Takes savepoints until there are so many.
+    pub(crate) fn savepoints(&mut self, count: usize) -> Result<()> {
+        while self.savepoints.len() < count {
+            let savepoint = self.txn()?.savepoint();
+            self.savepoints.push(savepoint);
+        }
+        Ok(())
+    }
+
+    /// Lets go of a savepoint and those after it.
+    pub(crate) fn release(&mut self, index: usize) {
+        self.savepoints.truncate(index);
+    }
+
+    /// Goes back to a savepoint, which stays; without one, to where the transaction began.
+    pub(crate) fn roll_back(&mut self, index: Option<usize>) -> Result<()> {
+        let to = match index {
+            None => self.begin,
+            Some(index) => self.savepoints.get(index).copied(),
+        };
+        let Some(to) = to else { return Ok(()) };
+        self.txn()?.rollback_to(&to)?;
+        self.savepoints.truncate(index.map_or(0, |index| index + 1));
+        self.trees.clear();
+        Ok(())
+    }
+
+    /// The tree with a root.
+    pub(crate) fn tree(&mut self, root: u32) -> Result<Database> {
+        if let Some(tree) = self.trees.get(&root) {
+            return Ok(tree.clone());
+        }
+        let tree = self.txn()?.existing_database(&name_of(root))?;
+        let tree = tree.ok_or_else(|| {
+            Failure::corrupt(format!("the schema says that there is a tree {root}, and there is none"))
+        })?;
+        self.trees.insert(root, tree.clone());
+        Ok(tree)
+    }
+
+    /// A new tree; its root.
+    pub(crate) fn create(&mut self) -> Result<u32> {
+        let last = self.last_root()?;
+        let root = last.checked_add(1).filter(|root| i32::try_from(*root).is_ok()).ok_or_else(|| {
+            Failure::too_big("there were as many tables and indices here as there are numbers for them")
+        })?;
+        let numbers = self.numbers.clone();
+        let txn = self.txn()?;
+        txn.insert(&numbers, LAST_ROOT, root.to_be_bytes())?;
+        let tree = txn.database(&name_of(root))?;
+        self.trees.insert(root, tree);
+        Ok(root)
+    }
+
+    pub(crate) fn drop_tree(&mut self, root: u32) -> Result<()> {
+        self.trees.remove(&root);
+        self.txn()?.remove_database(&name_of(root))?;
+        Ok(())
+    }
+
+    /// Removes all records of a tree; how many there were.
+    pub(crate) fn clear(&mut self, root: u32) -> Result<u64> {
+        let tree = self.tree(root)?;
+        Ok(self.txn()?.clear(&tree)?)
+    }
+
+    /// The highest root so far.
+    pub(crate) fn last_root(&mut self) -> Result<u32> {
+        Ok(self.number(LAST_ROOT)?.unwrap_or(SCHEMA_ROOT))
+    }
+
+    /// One of SQLite's numbers.
+    pub(crate) fn meta(&mut self, index: c_int) -> Result<u32> {
+        if index == DATA_VERSION {
+            return Ok(self.data_version());
+        }
+        let key = u8::try_from(index).map_err(|_| Failure::internal("a number that SQLite has not"))?;
+        match self.number(&[key]) {
+            Ok(number) => Ok(number.unwrap_or(0)),
+            Err(failure) => {
+                self.failed = Some(failure.message.clone());
+                Err(failure)
+            }
+        }
+    }
+
+    pub(crate) fn set_meta(&mut self, index: c_int, number: u32) -> Result<()> {
+        let key = u8::try_from(index).map_err(|_| Failure::internal("a number that SQLite has not"))?;
+        let numbers = self.numbers.clone();
+        Ok(self.txn()?.insert(&numbers, [key], number.to_be_bytes())?)
+    }
+
+    fn number(&self, key: &[u8]) -> Result<Option<u32>> {
+        let value = match &self.txn {
+            Some(txn) => txn.get(&self.numbers, key)?,
+            None => self.numbers.get(key)?,
+        };
+        let number = |value: Vec<u8>| {
+            let bytes = value.as_slice().try_into().map_err(|_| {
+                Failure::corrupt(format!("a number of the schema, {key:?}, has {} bytes", value.len()))
+            })?;
+            Ok(u32::from_be_bytes(bytes))
+        };
+        value.map(number).transpose()
+    }
+
+    /// Another one whenever something was committed since it was last asked for, by whomever.
+    fn data_version(&mut self) -> u32 {
+        let now = self.env().lsn();
+        let (then, version) = &mut self.data_version;
+        if *then != now {
+            (*then, *version) = (now, version.wrapping_add(1));
+        }
+        *version
+    }
+
+    /// How many records a tree has.
+    pub(crate) fn count(&mut self, root: u32) -> Result<u64> {
+        let tree = self.tree(root)?;
+        Ok(self.txn()?.len(&tree)?)
+    }
+
+    pub(crate) fn checkpoint(&self) -> Result<()> {
+        self.env().checkpoint()?;
+        Ok(())
+    }
+
+    pub(crate) fn compact(&self) -> Result<()> {
+        self.env().compact()?;
+        Ok(())
+    }
+
+    /// What is wrong with the environment's files and trees: the first few sentences.
+    pub(crate) fn verify(&self) -> Result<Vec<String>> {
+        Ok(self.env().verify(&mut |_| {})?.problems)
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.end();
+        self.locker = None;
+        self.trees.clear();
+        if let Some(shared) = self.shared.take() {
+            engine::give_back(shared);
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Whose a database is, and the environments that connections of this process have open.
+
+use std::collections::HashMap;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::{env, fs};
+
+use sablecat::{Env, Result};
+
+use crate::failure::Failure;
+
+/// The variable that says whose new databases are, if their URI does not.
+const VARIABLE: &str = "SABLECAT_SQLITE_ENGINE";
+/// The file by which a directory is known to have an environment in it.
+const VOLUME: &str = "sablecat.db";
+
+/// What SQLite says of how a database is to be opened.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted<'w> {
+    pub(crate) path: &'w Path,
+    /// The parameter of the URI, if there is one.
+    pub(crate) engine: Option<&'w str>,
+    pub(crate) create: bool,
+}
+
+/// An environment, as all connections of this process to it have it.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) env: Env,
+}
+
+static OPEN: Mutex<Option<HashMap<PathBuf, Weak<Shared>>>> = Mutex::new(None);
+
+fn open_ones() -> MutexGuard<'static, Option<HashMap<PathBuf, Weak<Shared>>>> {
+    // What a panic left is a map all the same.
+    OPEN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether a database is ours.
+pub(crate) fn is_ours(wanted: Wanted<'_>) -> std::result::Result<bool, Failure> {
+    let variable = env::var(VARIABLE).ok();
+    let by_name = match wanted.engine.or(variable.as_deref()) {
+        None | Some("" | "sqlite") => false,
+        Some("sablecat") => true,
+        Some(other) => {
+            return Err(Failure::cannot_open(format!(
+                "opening {} with the engine {other:?}; there are sablecat and sqlite",
+                wanted.path.display()
+            )));
+        }
+    };
+    let Ok(there) = fs::metadata(wanted.path) else { return Ok(by_name && wanted.create) };
+    if !there.is_dir() {
+        return Ok(false);
+    }
+    let has_one = wanted.path.join(VOLUME).exists();
+    let is_empty = || fs::read_dir(wanted.path).is_ok_and(|mut entries| entries.next().is_none());
+    Ok(has_one && wanted.engine != Some("sqlite") || by_name && wanted.create && is_empty())
+}
+
+/// The environment in a directory: the one that is open in this process, or newly opened, and shared with
+/// other processes.
+pub(crate) fn shared(path: &Path, create: bool) -> Result<Arc<Shared>> {
+    let mut open_ones = open_ones();
+    let open_ones = open_ones.get_or_insert_default();
+    if let Some(open) = fs::canonicalize(path).ok().and_then(|path| open_ones.get(&path)?.upgrade()) {
+        return Ok(open);
+    }
+    let env = Env::builder().shared(true).create(create).open(path)?;
+    let open = Arc::new(Shared { env });
+    if let Ok(path) = fs::canonicalize(path) {
+        open_ones.retain(|_, other| other.strong_count() > 0);
+        open_ones.insert(path, Arc::downgrade(&open));
+    }
+    Ok(open)
+}
+
+/// Gives an environment back. Whoever is the last closes it, before anybody else may open it again.
+pub(crate) fn give_back(shared: Arc<Shared>) {
+    let _open_ones = open_ones();
+    drop(shared);
+}
+
+/// What SQLite is to be given to open the environment in a directory, or to make one there: a URI.
+///
+/// ```
+/// assert_eq!(sablecat_sql::uri("my data/shop"), "file:my%20data/shop?engine=sablecat");
+/// ```
+pub fn uri(directory: impl AsRef<Path>) -> String {
+    let mut uri = String::from("file:");
+    for byte in directory.as_ref().as_os_str().as_bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'_' | b'-' => {
+                uri.push(char::from(*byte))
+            }
+            _ => uri.push_str(&format!("%{byte:02x}")),
+        }
+    }
+    uri + "?engine=sablecat"
+}
+
+/// The environment in a directory that connections of this process have open, or else opened as they do, for
+/// databases of keys and values beside those of SQL. It must be there already.
+///
+/// # Errors
+/// As [`Builder::open`](sablecat::Builder::open).
+pub fn environment(directory: impl AsRef<Path>) -> Result<Env> {
+    let shared = shared(directory.as_ref(), false)?;
+    let env = shared.env.clone();
+    give_back(shared);
+    Ok(env)
+}

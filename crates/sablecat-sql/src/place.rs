@@ -1,0 +1,276 @@
+//! Where a cursor of SQLite's stands: at a key, of which there is a record or is not.
+//!
+//! It holds the key and a copy of the record, which stays as it is until the cursor is moved, whatever
+//! becomes of the tree: that is what SQLite is shown, without another copy. A seek that finds nothing only
+//! keeps the key, and reads nothing around it: so who looks whether there is a record, to insert one,
+//! conflicts with nobody who inserts another.
+
+use std::ops::Bound;
+use std::ptr::NonNull;
+
+use sablecat::{Cursor, Database};
+
+use crate::connection::Connection;
+use crate::failure::Failure;
+use crate::key::{self, Encoding, Order};
+use crate::record::{Value, Values};
+
+type Result<T> = std::result::Result<T, Failure>;
+
+/// The longest key.
+const KEY_BYTES_MAX: usize = 1 << 16;
+
+/// Where to seek, of the records whose keys begin alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Where {
+    /// The only one there may be, or any.
+    Any,
+    Before,
+    After,
+    First,
+    Last,
+}
+
+/// A cursor.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) connection: NonNull<Connection>,
+    root: u32,
+    tree: Database,
+    /// How the columns of an index are ordered; none in a table.
+    order: Option<Box<[Order]>>,
+    encoding: Encoding,
+    /// Where it stands: at this key,
+    key: Vec<u8>,
+    /// or right before it, whether or not there is a record with it.
+    before: bool,
+    /// The record there, unless `walk` has it.
+    value: Vec<u8>,
+    /// Goes from record to record; stands where this does if `walking`.
+    walk: Cursor,
+    walking: bool,
+}
+
+/// The record at which a cursor stands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Row<'p> {
+    pub(crate) key: &'p [u8],
+    pub(crate) data: &'p [u8],
+}
+
+impl Place {
+    pub(crate) fn new(
+        connection: NonNull<Connection>,
+        of: &mut Connection,
+        root: u32,
+        order: Option<Box<[Order]>>,
+        encoding: Encoding,
+    ) -> Result<Place> {
+        let tree = of.tree(root)?;
+        // The two are the same: the pointer is kept, the reference is for now.
+        debug_assert!(std::ptr::eq(connection.as_ptr(), of));
+        let walk = tree.cursor();
+        Ok(Place {
+            connection,
+            root,
+            tree,
+            order,
+            encoding,
+            key: Vec::new(),
+            before: false,
+            value: Vec::new(),
+            walk,
+            walking: false,
+        })
+    }
+
+    pub(crate) fn is_index(&self) -> bool {
+        self.order.is_some()
+    }
+
+    pub(crate) fn root(&self) -> u32 {
+        self.root
+    }
+
+    /// Goes to the first record, or the last.
+    pub(crate) fn edge(&mut self, of: &mut Connection, last: bool) -> Result<Option<Row<'_>>> {
+        let txn = &*of.txn()?;
+        let there = if last { self.walk.last(txn)? } else { self.walk.first(txn)? }.is_some();
+        self.walked(of, there)
+    }
+
+    /// Goes to the next record from where it stands.
+    pub(crate) fn step(&mut self, of: &mut Connection, forward: bool) -> Result<Option<Row<'_>>> {
+        let txn = &*of.txn()?;
+        let there = match (self.walking, forward) {
+            (true, true) => self.walk.next(txn)?.is_some(),
+            (true, false) => self.walk.prev(txn)?.is_some(),
+            (false, true) if self.before => self.walk.at_or_after(txn, &self.key)?.is_some(),
+            (false, true) => {
+                // The next key there can be.
+                self.key.push(0);
+                let there = self.walk.at_or_after(txn, &self.key)?.is_some();
+                self.key.pop();
+                there
+            }
+            (false, false) => match self.walk.at_or_before(txn, &self.key)? {
+                Some(key) if key == self.key => self.walk.prev(txn)?.is_some(),
+                found => found.is_some(),
+            },
+        };
+        self.walked(of, there)
+    }
+
+    /// Stands where the walk went.
+    fn walked(&mut self, of: &mut Connection, there: bool) -> Result<Option<Row<'_>>> {
+        (self.walking, self.before) = (there, false);
+        if !there {
+            return Ok(None);
+        }
+        let found = self.walk.key().unwrap_or_default();
+        self.key.clear();
+        self.key.extend_from_slice(found);
+        let data = self.walk.value(&*of.txn()?)?;
+        Ok(data.map(|data| Row { key: &self.key, data }))
+    }
+
+    /// Looks again whether there is a record where it stands.
+    pub(crate) fn refresh(&mut self, of: &mut Connection) -> Result<Option<Row<'_>>> {
+        let Place { tree, key, value, .. } = self;
+        let there = of.txn()?.get_with(tree, &*key, |found| {
+            found.is_some_and(|found| {
+                value.clear();
+                value.extend_from_slice(found);
+                true
+            })
+        })?;
+        Ok(there.then_some(Row { key, data: value }))
+    }
+
+    /// Stands at a key, and looks whether there is a record.
+    fn exactly(&mut self, of: &mut Connection) -> Result<Option<Row<'_>>> {
+        self.walking = false;
+        self.refresh(of)
+    }
+
+    pub(crate) fn seek_rowid(&mut self, of: &mut Connection, rowid: i64) -> Result<Option<Row<'_>>> {
+        self.key.clear();
+        self.before = false;
+        self.key.extend(key::of_rowid(rowid));
+        self.exactly(of)
+    }
+
+    /// Seeks by the first values of a key.
+    pub(crate) fn seek_key<'v>(
+        &mut self,
+        of: &mut Connection,
+        values: impl ExactSizeIterator<Item = Value<'v>>,
+        to: Where,
+    ) -> Result<Option<Row<'_>>> {
+        self.before = to == Where::Before;
+        let order = self.order.as_deref().unwrap_or_default();
+        let is_whole = values.len() == order.len();
+        self.key.clear();
+        for (value, order) in values.zip(order) {
+            key::push(&mut self.key, value, *order, self.encoding);
+        }
+        match to {
+            Where::Any if is_whole => self.exactly(of),
+            Where::Any => self.within(of, true),
+            Where::Last => self.within(of, false),
+            Where::First => {
+                let there = self.walk.at_or_after(&*of.txn()?, &self.key)?;
+                match there.is_some_and(|found| found.starts_with(&self.key)) {
+                    true => self.walked(of, true),
+                    false => self.between(),
+                }
+            }
+            Where::Before => self.between(),
+            Where::After => {
+                self.key.push(key::ABOVE);
+                self.between()
+            }
+        }
+    }
+
+    /// Stands at a key of which there is no record, as nobody needs to look.
+    fn between(&mut self) -> Result<Option<Row<'_>>> {
+        self.walking = false;
+        Ok(None)
+    }
+
+    /// The first or the last record whose key begins with that at which it stands, and nothing else is read.
+    fn within(&mut self, of: &mut Connection, first: bool) -> Result<Option<Row<'_>>> {
+        self.walking = false;
+        let mut above = self.key.clone();
+        above.push(key::ABOVE);
+        let bounds = (Bound::Included(&*self.key), Bound::Excluded(&*above));
+        let mut range = of.txn()?.range(&self.tree, bounds)?;
+        let found = if first { range.next() } else { range.next_back() };
+        match found.transpose()? {
+            Some((key, value)) => {
+                (self.key, self.value) = (key, value);
+                Ok(Some(Row { key: &self.key, data: &self.value }))
+            }
+            None if first => Ok(None),
+            None => {
+                self.key = above;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Sets the record of a row id, and stands there.
+    pub(crate) fn insert(
+        &mut self,
+        of: &mut Connection,
+        rowid: i64,
+        data: &[u8],
+        zeros: usize,
+    ) -> Result<()> {
+        self.before = false;
+        self.walking = false;
+        self.key.clear();
+        self.key.extend(key::of_rowid(rowid));
+        let txn = of.txn()?;
+        match zeros {
+            0 => txn.insert(&self.tree, &self.key, data)?,
+            _ => {
+                let mut whole = Vec::with_capacity(data.len() + zeros);
+                whole.extend_from_slice(data);
+                whole.resize(data.len() + zeros, 0);
+                txn.insert(&self.tree, &self.key, &whole)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets the record of an index, and stands there.
+    pub(crate) fn insert_key(&mut self, of: &mut Connection, record: &[u8]) -> Result<()> {
+        self.before = false;
+        self.walking = false;
+        self.key.clear();
+        let mut values = Values::of(record)?;
+        for order in self.order.as_deref().unwrap_or_default() {
+            key::push(&mut self.key, values.next()?, *order, self.encoding);
+        }
+        if self.key.len() > KEY_BYTES_MAX {
+            return Err(Failure::too_big(format!(
+                "an entry of an index has a key of {} bytes; they have {KEY_BYTES_MAX} at most",
+                self.key.len()
+            )));
+        }
+        Ok(of.txn()?.insert(&self.tree, &self.key, record)?)
+    }
+
+    /// Removes the record at which it stands, and stays between those around it.
+    pub(crate) fn delete(&mut self, of: &mut Connection) -> Result<()> {
+        of.txn()?.remove(&self.tree, &self.key)?;
+        Ok(())
+    }
+
+    /// How many records there are, about.
+    pub(crate) fn estimate(&self) -> Result<u64> {
+        Ok(self.tree.estimate(..)?.records)
+    }
+}

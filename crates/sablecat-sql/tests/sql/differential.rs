@@ -1,0 +1,118 @@
+//! The same statements at random on a database of sablecat and on one of SQLite's own: rows, errors, and how
+//! many were changed are the same, statement by statement, and all that there is at the end.
+//!
+//! `SABLECAT_TEST_SQL_SEEDS` says how many seeds, `SABLECAT_TEST_FROM` from which on.
+
+use rusqlite::types::Value;
+use rusqlite::{Connection, Error};
+
+use crate::dice::Dice;
+use crate::directory::Directory;
+use crate::generated;
+
+/// What came of a statement.
+#[derive(Debug, PartialEq)]
+struct Outcome {
+    /// The rows, sorted: which comes first is nobody's business, unless they are ordered.
+    rows: Vec<String>,
+    error: Option<String>,
+    changes: u64,
+    last: i64,
+    in_transaction: bool,
+}
+
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Text(text) if text.len() > 50 => format!("text of {} bytes", text.len()),
+        Value::Blob(blob) if blob.len() > 50 => format!("blob of {} bytes", blob.len()),
+        value => format!("{value:?}"),
+    }
+}
+
+fn rows(db: &Connection, sql: &str) -> Result<Vec<String>, Error> {
+    let mut statement = db.prepare(sql)?;
+    let columns = statement.column_count();
+    let mut rows = statement.query([])?;
+    let mut all = Vec::new();
+    while let Some(row) = rows.next()? {
+        let values: Result<Vec<_>, _> = (0..columns).map(|at| row.get::<_, Value>(at)).collect();
+        all.push(values?.iter().map(shown).collect::<Vec<_>>().join(" | "));
+    }
+    Ok(all)
+}
+
+fn outcome(db: &Connection, sql: &str) -> Outcome {
+    let (rows, error) = match rows(db, sql) {
+        Ok(mut rows) => {
+            rows.sort();
+            (rows, None)
+        }
+        Err(error) => (Vec::new(), Some(error.to_string())),
+    };
+    Outcome {
+        rows,
+        error,
+        changes: db.total_changes(),
+        last: db.last_insert_rowid(),
+        in_transaction: !db.is_autocommit(),
+    }
+}
+
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().map_or(default, |text| text.parse().expect("a number"))
+}
+
+fn run(seed: u64) {
+    let directory = Directory::new();
+    let (ours, stock) = (directory.ours(), directory.stock());
+    let settings = "PRAGMA synchronous = OFF; PRAGMA foreign_keys = 1";
+    ours.execute_batch(settings).expect("settings");
+    stock.execute_batch(settings).expect("settings");
+    let mut dice = Dice::new(seed);
+    let mut done = Vec::new();
+    let mut check = |ours: &Connection, sql: String| {
+        let (found, expected) = (outcome(ours, &sql), outcome(&stock, &sql));
+        done.push(sql);
+        assert!(
+            found == expected,
+            "seed {seed}: on sablecat and on SQLite\n{}\ncame to\n{found:#?}\nand\n{expected:#?}",
+            done.iter().map(|sql| format!("{sql};")).collect::<Vec<_>>().join("\n")
+        );
+    };
+    for sql in generated::beginning(&mut dice) {
+        check(&ours, sql);
+    }
+    for _ in 0..150 {
+        check(&ours, generated::statement(&mut dice));
+    }
+    check(&ours, "COMMIT".to_owned());
+    for sql in generated::all_of_it() {
+        check(&ours, sql);
+    }
+    // What a new connection finds is what the old one left.
+    drop(ours);
+    let ours = directory.ours();
+    for sql in generated::all_of_it() {
+        let (found, expected) = (rows(&ours, &sql), rows(&stock, &sql));
+        let same = match (&found, &expected) {
+            (Ok(found), Ok(expected)) => sorted(found) == sorted(expected),
+            (Err(found), Err(expected)) => found.to_string() == expected.to_string(),
+            _ => false,
+        };
+        assert!(same, "seed {seed}, after it was opened again: {sql}\n{found:#?}\nand\n{expected:#?}");
+    }
+}
+
+fn sorted(rows: &[String]) -> Vec<&String> {
+    let mut rows: Vec<_> = rows.iter().collect();
+    rows.sort();
+    rows
+}
+
+#[test]
+fn statements_at_random_mean_the_same_as_on_sqlites_own_tree() {
+    let from = number("SABLECAT_TEST_FROM", 0);
+    for seed in from..from + number("SABLECAT_TEST_SQL_SEEDS", 40) {
+        run(seed);
+    }
+}

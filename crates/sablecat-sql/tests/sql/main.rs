@@ -1,0 +1,12 @@
+//! SQL on sablecat: statements, connections side by side, processes that are killed, and the same on SQLite's
+//! own tree.
+
+use sablecat_sql as _;
+
+mod dice;
+mod differential;
+mod directory;
+mod generated;
+mod killed;
+mod side_by_side;
+mod statements;

@@ -1,0 +1,177 @@
+//! Several connections at once: what each sees, who waits for whom, and which of two commits.
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode, Result, TransactionBehavior};
+
+use crate::dice::Dice;
+use crate::directory::Directory;
+
+/// What SQLite calls a transaction that lost.
+const BUSY_SNAPSHOT: i32 = 517;
+
+fn number(db: &Connection, sql: &str) -> i64 {
+    db.query_row(sql, [], |row| row.get(0)).unwrap_or_else(|error| panic!("{sql}: {error}"))
+}
+
+fn with_accounts(directory: &Directory) -> Connection {
+    let db = directory.ours();
+    db.execute_batch(
+        "CREATE TABLE accounts (id INTEGER PRIMARY KEY, balance INTEGER NOT NULL);
+         WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20)
+         INSERT INTO accounts SELECT i, 100 FROM n;
+         PRAGMA synchronous = OFF;",
+    )
+    .expect("accounts");
+    db
+}
+
+fn code(result: &Result<impl Sized>) -> Option<i32> {
+    match result {
+        Err(rusqlite::Error::SqliteFailure(error, _)) => Some(error.extended_code),
+        _ => None,
+    }
+}
+
+#[test]
+fn two_that_write_side_by_side_both_commit_unless_they_meet() {
+    let directory = Directory::new();
+    let (one, other) = (with_accounts(&directory), directory.ours());
+    let pay = |db: &Connection, id: i64| {
+        db.execute("UPDATE accounts SET balance = balance - 1 WHERE id = ?1", [id]).expect("an update")
+    };
+    one.execute_batch("BEGIN").expect("a transaction");
+    other.execute_batch("BEGIN").expect("another");
+    pay(&one, 1);
+    pay(&other, 2);
+    assert_eq!(number(&other, "SELECT balance FROM accounts WHERE id = 1"), 100, "nobody sees it before");
+    one.execute_batch("COMMIT").expect("the first commits");
+    // It has read what the first changed.
+    let lost = other.execute_batch("COMMIT");
+    assert_eq!(code(&lost), Some(BUSY_SNAPSHOT), "{lost:?}");
+    assert!(other.is_autocommit(), "it is over");
+
+    one.execute_batch("BEGIN").expect("a transaction");
+    other.execute_batch("BEGIN").expect("another");
+    pay(&one, 1);
+    pay(&other, 2);
+    one.execute_batch("COMMIT").expect("the first commits");
+    other.execute_batch("COMMIT").expect("they have not met");
+    assert_eq!(number(&one, "SELECT sum(balance) FROM accounts"), 1997);
+}
+
+#[test]
+fn a_reader_sees_one_state_and_stops_nobody() {
+    let directory = Directory::new();
+    let (reader, writer) = (with_accounts(&directory), directory.ours());
+    reader.execute_batch("BEGIN").expect("a transaction");
+    assert_eq!(number(&reader, "SELECT sum(balance) FROM accounts"), 2000);
+    writer.execute("UPDATE accounts SET balance = 0", []).expect("nobody is in the way");
+    writer.execute_batch("CREATE TABLE more (x); INSERT INTO more VALUES (1)").expect("nor of a table");
+    assert_eq!(number(&reader, "SELECT sum(balance) FROM accounts"), 2000);
+    reader.execute_batch("COMMIT").expect("it has changed nothing");
+    assert_eq!(number(&reader, "SELECT sum(balance) + (SELECT x FROM more) FROM accounts"), 1);
+}
+
+#[test]
+fn who_begins_immediately_writes_alone_and_never_loses() {
+    let directory = Directory::new();
+    let (mut one, other) = (with_accounts(&directory), directory.ours());
+    other.busy_timeout(Duration::ZERO).expect("a setting");
+    let alone = one.transaction_with_behavior(TransactionBehavior::Immediate).expect("alone");
+    assert_eq!(number(&other, "SELECT count(*) FROM accounts"), 20, "readers go on");
+    let refused = other.execute("UPDATE accounts SET balance = 1", []).expect_err("nobody else writes");
+    assert_eq!(refused.sqlite_error_code(), Some(ErrorCode::DatabaseBusy));
+    alone.execute("UPDATE accounts SET balance = balance + 1", []).expect("an update");
+    alone.commit().expect("it never loses");
+    other.execute("UPDATE accounts SET balance = balance + 1", []).expect("it is free again");
+    other.execute_batch("BEGIN; UPDATE accounts SET balance = 5 WHERE id = 1").expect("it writes");
+    one.busy_timeout(Duration::ZERO).expect("a setting");
+    let refused = one.transaction_with_behavior(TransactionBehavior::Immediate).expect_err("somebody writes");
+    assert_eq!(refused.sqlite_error_code(), Some(ErrorCode::DatabaseBusy));
+}
+
+#[test]
+fn statements_by_themselves_run_again_until_they_are_through() {
+    const THREADS: i64 = 4;
+    const EACH: i64 = 60;
+    let directory = Directory::new();
+    let db = with_accounts(&directory);
+    db.execute_batch("CREATE TABLE log (id INTEGER PRIMARY KEY AUTOINCREMENT, who INTEGER)")
+        .expect("a table");
+    let begin = Barrier::new(THREADS as usize);
+    thread::scope(|scope| {
+        for who in 0..THREADS {
+            let (directory, begin) = (&directory, &begin);
+            scope.spawn(move || {
+                let db = directory.ours();
+                db.execute_batch("PRAGMA synchronous = OFF").expect("a setting");
+                begin.wait();
+                for _ in 0..EACH {
+                    db.execute("UPDATE accounts SET balance = balance + 1 WHERE id = 1", [])
+                        .expect("it gets through");
+                    db.execute("INSERT INTO log (who) VALUES (?1)", [who]).expect("it gets through");
+                }
+            });
+        }
+    });
+    assert_eq!(number(&db, "SELECT balance FROM accounts WHERE id = 1"), 100 + THREADS * EACH);
+    assert_eq!(number(&db, "SELECT count(*) FROM log"), THREADS * EACH);
+    assert_eq!(number(&db, "SELECT max(id) FROM log"), THREADS * EACH);
+}
+
+#[test]
+fn money_is_neither_made_nor_lost_by_transfers_at_once() {
+    let directory = Directory::new();
+    let db = with_accounts(&directory);
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..3)
+            .map(|worker| {
+                let directory = &directory;
+                scope.spawn(move || {
+                    let db = directory.ours();
+                    db.execute_batch("PRAGMA synchronous = OFF").expect("a setting");
+                    let mut dice = Dice::new(worker);
+                    let mut done = 0;
+                    while done < 150 {
+                        let (from, to) = (1 + dice.below(20), 1 + dice.below(20));
+                        let tried = (|| {
+                            db.execute_batch("BEGIN")?;
+                            let balance =
+                                number(&db, &format!("SELECT balance FROM accounts WHERE id = {from}"));
+                            let sum = balance.min(dice.below(30) as i64);
+                            db.execute(
+                                "UPDATE accounts SET balance = balance - ?1 WHERE id = ?2",
+                                (sum, from as i64),
+                            )?;
+                            db.execute(
+                                "UPDATE accounts SET balance = balance + ?1 WHERE id = ?2",
+                                (sum, to as i64),
+                            )?;
+                            db.execute_batch("COMMIT")
+                        })();
+                        match code(&tried) {
+                            None => done += 1,
+                            Some(BUSY_SNAPSHOT) => assert!(db.is_autocommit()),
+                            Some(_) => panic!("{tried:?}"),
+                        }
+                    }
+                })
+            })
+            .collect();
+        scope.spawn(|| {
+            let db = directory.ours();
+            while !over.load(Ordering::Relaxed) {
+                assert_eq!(number(&db, "SELECT sum(balance) FROM accounts"), 2000);
+            }
+        });
+        workers.into_iter().for_each(|worker| worker.join().expect("it ends well"));
+        over.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(number(&db, "SELECT sum(balance) FROM accounts"), 2000);
+    assert!(number(&db, "SELECT min(balance) FROM accounts") >= 0);
+}
