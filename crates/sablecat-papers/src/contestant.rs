@@ -15,6 +15,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
+use crate::Took;
 use crate::protocol::{Answer, Figures, List, Mode, Request};
 
 /// The name that our own rows have.
@@ -82,6 +83,11 @@ pub(crate) fn keeps_promise(system: &str, mode: Mode) -> bool {
     !(system == "lmdb-writemap" && mode == Mode::WriteNoSync)
 }
 
+/// Whether a system can look a record up and change it in one transaction.
+pub(crate) fn has_transactions(system: &str) -> bool {
+    !["leveldb", "tkrzw"].iter().any(|library| system.starts_with(library))
+}
+
 /// Something that can be started to serve one system.
 pub(crate) trait Contestant {
     /// As its rows are labelled.
@@ -98,6 +104,12 @@ pub(crate) trait Contestant {
 
     /// The page size that suits it when the cache is too small; 0: its usual one.
     fn page_size_out_of_cache(&self) -> u32;
+
+    /// Whether its pages can have the size that a paper gives them.
+    fn has_pages(&self) -> bool;
+
+    /// Whether it can be kept from using the operating system's cache, and has one of its own instead.
+    fn has_direct_io(&self) -> bool;
 
     /// A new process.
     fn start(&self) -> Result<Box<dyn Served>, Refusal>;
@@ -191,6 +203,16 @@ impl Contestant for Program {
         if self.name.starts_with("bdb") { 4096 } else { 0 }
     }
 
+    fn has_pages(&self) -> bool {
+        // Runs that are sorted have blocks, of which a lookup reads one: those stay as small as their
+        // libraries make them. LMDB's pages are the machine's.
+        !["lmdb", "leveldb", "rocksdb", "tkrzw"].iter().any(|library| self.name.starts_with(library))
+    }
+
+    fn has_direct_io(&self) -> bool {
+        is_ours(&self.name) || self.name == "rocksdb"
+    }
+
     fn start(&self) -> Result<Box<dyn Served>, Refusal> {
         let spawned = Command::new(&self.command[0])
             .args(&self.command[1..])
@@ -265,6 +287,8 @@ impl Drop for Process {
 pub(crate) struct Peers {
     pub(crate) programs: Vec<Program>,
     pub(crate) notes: Vec<String>,
+    /// Those that can be run.
+    pub(crate) systems: Vec<Took>,
 }
 
 impl Peers {
@@ -276,7 +300,7 @@ impl Peers {
         if wanted.is_some_and(|names| names.is_empty()) {
             return Ok(Peers::default());
         }
-        let without = |why: String| Ok(Peers { programs: Vec::new(), notes: vec![why] });
+        let without = |why: String| Ok(Peers { notes: vec![why], ..Peers::default() });
         let Some(program) = locate() else {
             return without(
                 "Peers are skipped: sablecat-peers is not built. To compare with them, install the packages that \
@@ -314,7 +338,10 @@ fn choose(program: &Path, list: &List, wanted: Option<&[String]>, quick: bool) -
                 });
             }
             peers.programs.push(peer);
-            peers.notes.push(format!("{name}: {}", listed.version.as_deref().unwrap_or("version unknown")));
+            let version = listed.version.as_deref().unwrap_or("version unknown");
+            peers.notes.push(format!("{name}: {version}"));
+            let (system, version) = (name.to_owned(), version.to_owned());
+            peers.systems.push(Took { system, version, modes: listed.modes.clone() });
         } else {
             peers.notes.push(format!(
                 "{name}: skipped: {}",

@@ -8,51 +8,64 @@
 //! |---|---|
 //! | [`Suite::Wp43`] | the white paper on Berkeley DB 4.3: single operations on small records, all in cache |
 //! | [`Suite::Wp11g`] | the white paper on Berkeley DB 11g Release 2: runs of ten neighbouring records, by 1 to 16 threads |
+//! | [`Suite::Soliddata`] | Berkeley DB on a solid-state device: 50 and 100 threads, on a disk and in memory |
+//! | [`Suite::Bangdb`] | BangDB's figures: four threads, ordered and hashed, in the pool and larger than it |
 //! | [`Suite::Ycsb`] | YCSB's workloads A to F: mixes of operations on records some of which are wanted more |
+//! | [`Suite::Latency`] | how long single operations take at each durability, beside checkpoints too |
 //! | [`Suite::Engine`] | what it only names: recovery, opening, attaching, more records, caches too small for the data |
 //! | [`Suite::Threen1`] | the 3n+1 problem of the paper on GT.M: processes that share one environment, and may be killed |
 //!
-//! Each but the last is a list of sessions (`session.rs`), each run by every contestant (`contestant.rs`)
-//! in turn, in processes that speak a line protocol ([`protocol`]); [`serve()`] is our end of it. The records
+//! Each but the last is a list of sessions (`session.rs`), each run by every contestant (`contestant.rs`) in
+//! turn, in processes that speak a line protocol ([`protocol`]); [`serve()`] is our end of it. The records
 //! and their order are [`workload`]'s, and every value that is read is checked against it. What comes out is
-//! a [`Report`]: rows for programs, grids for people.
+//! a [`Report`], and of several of them a file of [`Results`], from which [`mod@report`] makes pages to look
+//! at.
 //!
 //! Nothing here prints, and nothing decides what is fast enough.
 
+mod bangdb;
 mod beside;
 mod contestant;
 mod engine;
 mod grid;
+mod latencies;
+pub mod latency;
 mod machine;
 pub mod mix;
 mod place;
 pub mod protocol;
+pub mod report;
+mod results;
 mod row;
 mod serve;
 mod session;
 pub mod shape;
 pub mod size;
+mod soliddata;
 pub mod threen1;
 pub mod workload;
 mod wp11g;
 mod wp43;
 mod ycsb;
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use sablecat_os::interrupt;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+pub use beside::{Figure, Line, Said, Table};
 pub use contestant::{OURS, SHARED};
-pub use grid::{Grid, thousands};
+pub use grid::{BEHIND, Grid, thousands};
 pub use machine::Machine;
+pub use results::Results;
 pub use row::{Attached, Row};
 pub use serve::{SYSTEMS, serve};
 
-use contestant::{ALL_OURS, Contestant, DEVICE, Keeps, Peers, Program, keeps};
+use contestant::{ALL_OURS, Contestant, DEVICE, HASH, Keeps, Peers, Program, keeps};
 use place::Place;
-use session::Field;
+use session::{Field, Outcome};
 
 /// Rounds of each session, unless the suite has another number.
 const ROUNDS: u32 = 3;
@@ -64,8 +77,14 @@ pub enum Suite {
     Wp43,
     /// Berkeley DB 11g Release 2 white paper, 2011.
     Wp11g,
+    /// Berkeley DB on Solid Data storage, 2002.
+    Soliddata,
+    /// BangDB, embedded, about 2012.
+    Bangdb,
     /// The core workloads of YCSB, 2010.
     Ycsb,
+    /// How long single operations take.
+    Latency,
     /// Recovery, opening, attaching, large and spilling databases.
     Engine,
     /// Linux file systems under GT.M: the 3n+1 problem, about 2010.
@@ -74,14 +93,26 @@ pub enum Suite {
 
 impl Suite {
     /// Every suite, in the order in which they run.
-    pub const ALL: [Suite; 5] = [Suite::Wp43, Suite::Wp11g, Suite::Ycsb, Suite::Engine, Suite::Threen1];
+    pub const ALL: [Suite; 8] = [
+        Suite::Wp43,
+        Suite::Wp11g,
+        Suite::Soliddata,
+        Suite::Bangdb,
+        Suite::Ycsb,
+        Suite::Latency,
+        Suite::Engine,
+        Suite::Threen1,
+    ];
 
     /// As commands and reports spell it.
     pub fn name(self) -> &'static str {
         match self {
             Suite::Wp43 => "wp43",
             Suite::Wp11g => "wp11g",
+            Suite::Soliddata => "soliddata",
+            Suite::Bangdb => "bangdb",
             Suite::Ycsb => "ycsb",
+            Suite::Latency => "latency",
             Suite::Engine => "engine",
             Suite::Threen1 => "threen1",
         }
@@ -131,8 +162,8 @@ pub struct Options {
     /// How often each run is repeated; figures are medians, or means where a paper's are. `None` for the
     /// suite's own number: 3, or 5 of [`Suite::Wp11g`] unless `quick`, or 1 of [`Suite::Threen1`].
     pub rounds: Option<u32>,
-    /// Measure in a shared environment too, beside the private one, except in [`Suite::Engine`] and
-    /// [`Suite::Threen1`].
+    /// Measure in a shared environment too, beside the private one, in [`Suite::Wp43`], [`Suite::Wp11g`] and
+    /// [`Suite::Ycsb`].
     pub shared: bool,
     /// The parts of the engine's suite; `None` for all, or the fast ones if `quick`.
     pub cases: Option<Vec<Case>>,
@@ -158,41 +189,92 @@ impl Progress for () {
     fn step(&mut self, _: &str) {}
 }
 
-/// What a suite came to. Serialized, it is the JSON document that `sablecat papers SUITE --json FILE` writes;
-/// of several suites the file is an array of them.
+/// What a suite came to: a part of [`Results`].
 ///
 /// ```text
-/// {"suite": "wp43", "machine": {"cpu", "cpus", "memory_mb", "system"}, "cache_bytes", "notes",
-///  "rows": [{"system", "mode", "op", "keys", "threads", "records", "ops_per_s", "mean", "deviation",
-///            "median_of", "errors", "rss_mb", "disk_mb"}]}
+/// {"suite": "wp43", "cache_bytes", "systems": [{"system", "version", "modes"}], "notes", "problems",
+///  "rows": [{"system", "mode", "op", "keys", "threads", "records", "cache_bytes", "ops_per_s", "mean",
+///            "deviation", "runs", "median_of", "errors", "rss_mb", "disk_mb"}],
+///  "tables": [{"title", "unit", "paper", "figure", "lines": [{"label", "mode", "op", "threads", "paper"}]}],
+///  "grids"}
 /// ```
 ///
-/// `median_of` says of how many rounds. The row of [`Case::Attach`] has `attached` besides, an [`Attached`].
-/// The rows of [`Suite::Threen1`] are [`threen1::Row`]s.
-#[derive(Clone, Debug, Serialize)]
+/// `median_of` says of how many rounds, and `runs` has the figure of each. The row of [`Case::Attach`] has
+/// `attached` besides, an [`Attached`], and those of [`Suite::Latency`] have `latency`. The rows of
+/// [`Suite::Threen1`] are [`threen1::Row`]s.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
     /// The suite's name.
-    pub suite: &'static str,
-    /// Where it ran.
-    pub machine: Machine,
+    pub suite: String,
     /// Bytes of cache that every system was given, where all sessions had the same.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_bytes: Option<u64>,
+    /// The peers that took part, and what each made of what it was asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub systems: Vec<Took>,
     /// Every figure.
     pub rows: Rows,
-    /// The figures for people, with the paper's.
-    #[serde(skip)]
+    /// How rows belong together, with the paper's figures.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tables: Vec<Table>,
+    /// What is shown of the rows otherwise.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub grids: Vec<Grid>,
     /// Who took part, and who could not.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     /// Wrong values and failed operations: if there are any, the run has failed.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<String>,
 }
 
+impl Report {
+    /// What came of some sessions.
+    fn of(suite: Suite, cache_bytes: Option<u64>, outcome: Outcome, tables: Vec<Table>) -> Report {
+        let Outcome { rows, notes, problems } = outcome;
+        Report {
+            suite: suite.name().to_owned(),
+            cache_bytes,
+            systems: Vec::new(),
+            rows: Rows::Operations(rows),
+            tables,
+            grids: Vec::new(),
+            notes,
+            problems,
+        }
+    }
+
+    /// The rows that tables are about.
+    pub(crate) fn operations(&self) -> &[Row] {
+        match &self.rows {
+            Rows::Operations(rows) => rows,
+            Rows::Lines(_) => &[],
+        }
+    }
+
+    /// Everything for people, as tables.
+    pub fn grids(&self) -> Vec<Grid> {
+        let rows = self.operations();
+        let of_table = |table: &Table| {
+            [Some(table.beside_the_paper(&self.suite, rows)), table.all_systems(rows)].into_iter().flatten()
+        };
+        self.tables.iter().flat_map(of_table).chain(self.grids.iter().cloned()).collect()
+    }
+}
+
+/// A peer that took part.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Took {
+    /// Its name.
+    pub system: String,
+    /// Its version.
+    pub version: String,
+    /// What each mode means in it.
+    pub modes: BTreeMap<String, String>,
+}
+
 /// The figures of a suite.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Rows {
     /// A system at an operation each.
@@ -216,7 +298,7 @@ pub fn run(suite: Suite, options: &Options, progress: &mut dyn Progress) -> Resu
         Suite::Threen1 => Peers::default(),
         _ => Peers::find(options.vs.as_deref(), options.quick)?,
     };
-    let mut notes = peers.notes;
+    let mut notes = peers.notes.clone();
     if machine::is_in_memory(place.path()) {
         notes.push(format!(
             "{} is kept in memory: durable commits cost nothing there. Name a directory on a disk with --dir.",
@@ -225,6 +307,7 @@ pub fn run(suite: Suite, options: &Options, progress: &mut dyn Progress) -> Resu
     }
     let ours: &[&str] = match suite {
         Suite::Engine => &ALL_OURS,
+        Suite::Bangdb => &[OURS, HASH],
         Suite::Wp43 | Suite::Wp11g | Suite::Ycsb if options.shared => &[OURS, SHARED],
         _ => &[OURS],
     };
@@ -232,8 +315,12 @@ pub fn run(suite: Suite, options: &Options, progress: &mut dyn Progress) -> Resu
         ours.iter().chain(&[DEVICE]).map(|name| Program::own(name, &options.serve)).collect();
     let contestants = own.iter().chain(&peers.programs).map(|program| program as &dyn Contestant);
     // What queues and the like do only the engine's suite asks for.
-    let contestants =
-        contestants.filter(|one| suite == Suite::Engine || keeps(one.name()) == Keeps::Records).collect();
+    let takes_part = |one: &&dyn Contestant| match keeps(one.name()) {
+        Keeps::Records => true,
+        Keeps::OwnTable => matches!(suite, Suite::Engine | Suite::Bangdb),
+        Keeps::Queue | Keeps::Duplicates => suite == Suite::Engine,
+    };
+    let contestants = contestants.filter(takes_part).collect();
     let rounds = options.rounds.unwrap_or(match suite {
         Suite::Wp11g if !options.quick => wp11g::ROUNDS,
         _ => ROUNDS,
@@ -242,12 +329,16 @@ pub fn run(suite: Suite, options: &Options, progress: &mut dyn Progress) -> Resu
     let mut report = match suite {
         Suite::Wp43 => wp43::run(options, field),
         Suite::Wp11g => wp11g::run(options, field),
+        Suite::Soliddata => soliddata::run(options, field),
+        Suite::Bangdb => bangdb::run(options, field),
         Suite::Ycsb => ycsb::run(options, field),
+        Suite::Latency => latencies::run(options, field),
         Suite::Engine => engine::run(options, field),
         Suite::Threen1 => threen1::run(options, place.path(), field.progress)?,
     };
     notes.append(&mut report.notes);
     report.notes = notes;
+    report.systems = peers.systems;
     if interrupt::is_asked() {
         // What has been measured by then is worth seeing.
         report.problems.push("interrupted".to_owned());

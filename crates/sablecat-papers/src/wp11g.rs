@@ -21,17 +21,15 @@
 
 use std::path::Path;
 
-use crate::beside::{Figure, Line, all_systems, beside_the_paper};
+use crate::beside::{Figure, Line, Said, Table};
 use crate::contestant::DEVICE;
 use crate::grid::thousands;
-use crate::machine::{self, Machine};
-use crate::place::Place;
+use crate::place;
 use crate::protocol::{Kind, Mode};
-use crate::row::Row;
 use crate::session::{Field, Outcome, Session, Step};
 use crate::shape::Shape;
 use crate::workload::Keys;
-use crate::{Options, Report, Rows, Suite};
+use crate::{Options, Report, Suite};
 
 /// As many as the paper's.
 pub(crate) const ROUNDS: u32 = 5;
@@ -48,9 +46,6 @@ const BATCHES_FLUSHED_QUICK: u64 = 16;
 const SHAPE: Shape = Shape::new(64, 64, 64, false);
 const CACHE_BYTES: u64 = 512 << 20;
 const LOG_BUFFER_BYTES: u64 = 128 << 20;
-
-/// Where a RAM disk is to be had.
-const MEMORY: &str = "/dev/shm";
 
 /// The operations as the paper orders them: in the log of a disk, and on a RAM disk.
 const OPS: [&str; 4] = ["insert", "fetch", "delete", "update"];
@@ -156,7 +151,7 @@ pub(crate) fn run(options: &Options, field: Field<'_>) -> Report {
     let several = plan.threads().skip(1).map(|(threads, _)| plan.session(Mode::Sync, threads, OPS));
     let of_one = |&(_, mode, ops, _): &(_, _, _, _)| plan.session(mode, 1, ops);
     let mut outcome = measure(dir, &on_disk.into_iter().map(of_one).chain(several).collect::<Vec<_>>());
-    match ram_disk() {
+    match place::in_memory() {
         Ok(place) => {
             let sessions: Vec<_> = in_memory.into_iter().map(of_one).collect();
             outcome.append(measure(place.path(), &sessions));
@@ -166,16 +161,7 @@ pub(crate) fn run(options: &Options, field: Field<'_>) -> Report {
     report(plan, rounds, outcome)
 }
 
-/// A directory on a RAM disk.
-fn ram_disk() -> Result<Place, String> {
-    if !machine::is_in_memory(Path::new(MEMORY)) {
-        return Err(format!("{MEMORY} is not kept in memory"));
-    }
-    Place::below(Path::new(MEMORY)).map_err(|error| format!("{MEMORY}: {error}"))
-}
-
 fn report(plan: Plan, rounds: u32, outcome: Outcome) -> Report {
-    let rows: Vec<&Row> = outcome.rows.iter().collect();
     let head = format!(
         "{} batches of {TOGETHER} records of 64 + 64 bytes, {} MB of cache",
         thousands(plan.batches as f64),
@@ -185,25 +171,21 @@ fn report(plan: Plan, rounds: u32, outcome: Outcome) -> Report {
         "Where commits are flushed to the disk, {} batches are updated, deleted and inserted again.",
         thousands(plan.batches_flushed as f64)
     );
-    let unit = format!("operations a second, mean and standard deviation of {rounds}");
-    let mut grids = Vec::new();
-    for (of, lines) in [("", lines_of_one()), ("TDS SYNC by threads, ", lines_by_threads(plan))] {
-        let title = format!("wp11g, {of}{head}; {unit}");
-        let mut grid = beside_the_paper((title, Some("paper, 2011")), &lines, &rows, Figure::Mean, |_| true);
-        grid.remarks.insert(0, flushed.clone());
-        grids.push(grid);
-        grids.extend(all_systems(&format!("{of}{head}"), &lines, &rows, Figure::Mean));
-    }
-    let Outcome { rows, notes, problems } = outcome;
-    Report {
-        suite: Suite::Wp11g.name(),
-        machine: Machine::here(),
-        cache_bytes: Some(plan.cache_bytes),
-        rows: Rows::Operations(rows),
-        grids,
-        notes,
-        problems,
-    }
+    let of_one = Table {
+        unit: format!("operations a second, mean and standard deviation of {rounds}"),
+        paper: Some("paper, 2011".to_owned()),
+        figure: Figure::Mean,
+        lines: lines_of_one(),
+        remarks: vec![flushed],
+        ..Table::new(head.clone(), rounds)
+    };
+    let by_threads = Table {
+        title: format!("TDS SYNC by threads, {head}"),
+        axis: Some("threads".to_owned()),
+        lines: lines_by_threads(plan),
+        ..of_one.clone()
+    };
+    Report::of(Suite::Wp11g, Some(plan.cache_bytes), outcome, vec![of_one, by_threads])
 }
 
 fn lines_of_one() -> Vec<Line> {
@@ -223,7 +205,7 @@ fn lines_by_threads(plan: Plan) -> Vec<Line> {
 }
 
 fn line((name, what): (&str, &str), mode: Mode, op: &'static str, threads: u32, paper: f64) -> Line {
-    Line { label: format!("{name} {what}"), mode, op, threads, paper: thousands(paper) }
+    Line::new(format!("{name} {what}"), mode, op).threads(threads).paper(Said::Figure(paper))
 }
 
 #[cfg(test)]

@@ -15,6 +15,8 @@
 
 struct store {
     rocksdb_t *db;
+    rocksdb_optimistictransactiondb_t *transactions; /* NULL: opened without */
+    rocksdb_optimistictransaction_options_t *transaction;
     rocksdb_options_t *options;
     rocksdb_cache_t *cache;
     rocksdb_readoptions_t *read;
@@ -25,6 +27,7 @@ struct session {
     struct store *store;
     rocksdb_writebatch_t *batch;
     rocksdb_pinnableslice_t *pinned;
+    rocksdb_transaction_t *transaction; /* the last one, to be used again */
     char failure[PEER_TEXT_BYTES];
 };
 
@@ -109,6 +112,32 @@ static const char *peer_range(struct session *session, struct bytes from, uint32
     return why(session, failed);
 }
 
+/* Optimistic: nothing is locked, and who finds at the end that another has changed the record begins anew. */
+static const char *peer_modify(struct session *session, struct bytes key, struct change *change) {
+    struct store *store = session->store;
+    if (store->transactions == NULL) return "it was opened without transactions";
+    for (;;) {
+        char *failed = NULL;
+        size_t length = 0;
+        session->transaction = rocksdb_optimistictransaction_begin(store->transactions, store->write, store->transaction,
+                                                                   session->transaction);
+        char *found = rocksdb_transaction_get_for_update(session->transaction, store->read, (const char *)key.at,
+                                                         key.length, &length, 1, &failed);
+        if (failed != NULL) return why(session, failed);
+        if (found == NULL) return "not found";
+        struct bytes value = change_value(change, (const uint8_t *)found, length);
+        rocksdb_free(found);
+        rocksdb_transaction_put(session->transaction, (const char *)key.at, key.length, (const char *)value.at,
+                                value.length, &failed);
+        if (failed != NULL) return why(session, failed);
+        rocksdb_transaction_commit(session->transaction, &failed);
+        if (failed == NULL) return NULL;
+        int again = strstr(failed, "busy") != NULL || strstr(failed, "again") != NULL;
+        if (!again) return why(session, failed);
+        rocksdb_free(failed);
+    }
+}
+
 static const char *peer_batch(struct session *session, int open) {
     if (open) {
         session->batch = rocksdb_writebatch_create();
@@ -131,13 +160,21 @@ static const char *meaning(int mode) {
         case MODE_MEMORY: return "write-ahead log off: a put is atomic in the memtable without one";
         case MODE_NO_SYNC: return "manual_wal_flush: the log stays in the process's buffer";
         case MODE_WRITE_NO_SYNC: return "sync=false: a put is written to the OS";
+        case MODE_BACKGROUND: return "manual_wal_flush, and FlushWAL(sync=true) every 50 ms";
+        case MODE_UNLOGGED: return "write-ahead log off";
         case MODE_SYNC: return "sync=true: a put is flushed; group commit among threads";
     }
     return NULL;
 }
 
 static void free_store(struct store *store) {
-    if (store->db != NULL) rocksdb_close(store->db);
+    if (store->transactions != NULL) {
+        rocksdb_optimistictransactiondb_close_base_db(store->db);
+        rocksdb_optimistictransactiondb_close(store->transactions);
+    } else if (store->db != NULL) {
+        rocksdb_close(store->db);
+    }
+    rocksdb_optimistictransaction_options_destroy(store->transaction);
     rocksdb_options_destroy(store->options);
     rocksdb_cache_destroy(store->cache);
     rocksdb_readoptions_destroy(store->read);
@@ -171,16 +208,26 @@ static void *open_store(const struct peer_options *given, char *error) {
     rocksdb_options_set_compression(options, rocksdb_no_compression);
     rocksdb_options_set_write_buffer_size(options, memtable);
     rocksdb_options_increase_parallelism(options, 2);
-    rocksdb_options_set_manual_wal_flush(options, given->mode == MODE_NO_SYNC || given->mode == MODE_TDS);
+    rocksdb_options_set_manual_wal_flush(options, given->mode == MODE_NO_SYNC || given->mode == MODE_TDS ||
+                                                     given->mode == MODE_BACKGROUND);
+    rocksdb_options_set_use_direct_reads(options, given->direct != 0);
+    rocksdb_options_set_use_direct_io_for_flush_and_compaction(options, given->direct != 0);
     /* Concurrent inserts into the memtable cost a lone writer something and bring it nothing. */
     rocksdb_options_set_allow_concurrent_memtable_write(options, given->threads > 1);
     /* A recycled log is overwritten, which makes its flushes cheaper. */
     rocksdb_options_set_recycle_log_file_num(options, given->mode == MODE_SYNC ? 4 : 0);
     rocksdb_writeoptions_set_sync(store->write, given->mode == MODE_SYNC);
-    rocksdb_writeoptions_disable_WAL(store->write, given->mode == MODE_DS || given->mode == MODE_MEMORY);
+    rocksdb_writeoptions_disable_WAL(store->write, given->mode == MODE_DS || given->mode == MODE_MEMORY ||
+                                                      given->mode == MODE_UNLOGGED);
     rocksdb_writeoptions_disable_WAL(store->load, given->mode != MODE_SYNC);
     char *failed = NULL;
-    store->db = rocksdb_open(options, given->dir, &failed);
+    store->transaction = rocksdb_optimistictransaction_options_create();
+    if (given->transactions) {
+        store->transactions = rocksdb_optimistictransactiondb_open(options, given->dir, &failed);
+        if (failed == NULL) store->db = rocksdb_optimistictransactiondb_get_base_db(store->transactions);
+    } else {
+        store->db = rocksdb_open(options, given->dir, &failed);
+    }
     if (failed == NULL) return store;
     snprintf(error, PEER_TEXT_BYTES, "open: %s", failed);
     rocksdb_free(failed);
@@ -195,13 +242,29 @@ static void *new_session(void *of, char *error) {
     return session;
 }
 
-static void end_session(void *of) { free(of); }
+static void end_session(void *of) {
+    struct session *session = of;
+    if (session->transaction != NULL) rocksdb_transaction_destroy(session->transaction);
+    free(session);
+}
 
 static int settle(void *of, char *error) {
     (void)error;
     struct store *store = of;
     rocksdb_compact_range(store->db, NULL, 0, NULL, 0);
     return 0;
+}
+
+/* It moves its memtables into files by itself. */
+static int upkeep(void *of, int checkpoint, char *error) {
+    struct store *store = of;
+    char *failed = NULL;
+    (void)checkpoint;
+    rocksdb_flush_wal(store->db, 1, &failed);
+    if (failed == NULL) return 0;
+    snprintf(error, PEER_TEXT_BYTES, "flush: %s", failed);
+    rocksdb_free(failed);
+    return -1;
 }
 
 static int close_store(void *of, char *error) {
@@ -215,5 +278,5 @@ static int close_store(void *of, char *error) {
     return -1;
 }
 
-const struct peer peer_rocksdb = {version,   meaning,     open_store, new_session,
-                                  loops_run, end_session, settle,     close_store};
+const struct peer peer_rocksdb = {version, meaning, open_store, new_session,
+                                  loops_run, end_session, settle, upkeep, close_store};

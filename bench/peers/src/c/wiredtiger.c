@@ -128,6 +128,26 @@ static const char *peer_range(struct session *session, struct bytes from, uint32
     return code == WT_NOTFOUND ? NULL : why(code);
 }
 
+static const char *peer_modify(struct session *session, struct bytes key, struct change *change) {
+    WT_CURSOR *cursor = session->cursor;
+    WT_SESSION *transaction = session->session;
+    int code;
+    do {
+        WT_ITEM k = {.data = key.at, .size = key.length}, v = {0};
+        if ((code = transaction->begin_transaction(transaction, "isolation=snapshot")) != 0) return why(code);
+        cursor->set_key(cursor, &k);
+        if ((code = cursor->search(cursor)) == 0 && (code = cursor->get_value(cursor, &v)) == 0) {
+            struct bytes value = change_value(change, v.data, v.size);
+            v = (WT_ITEM){.data = value.at, .size = value.length};
+            cursor->set_value(cursor, &v);
+            code = cursor->update(cursor);
+        }
+        if (code == 0) code = transaction->commit_transaction(transaction, NULL);
+        else transaction->rollback_transaction(transaction, NULL);
+    } while (code == WT_ROLLBACK);
+    return why(code);
+}
+
 static const char *peer_batch(struct session *session, int open) {
     session->in_transaction = open;
     if (open) return why(session->session->begin_transaction(session->session, "isolation=snapshot"));
@@ -150,6 +170,8 @@ static const char *meaning(int mode) {
         case MODE_MEMORY: return "no log: commits last from checkpoint to checkpoint";
         case MODE_NO_SYNC: return "log, transaction_sync=(enabled=false): commits stay in the log buffer";
         case MODE_WRITE_NO_SYNC: return "log, transaction_sync=(enabled,method=none): commits are written to the OS";
+        case MODE_BACKGROUND: return "as NoSync; log_flush(sync=on) every 50 ms, a checkpoint every 4 s";
+        case MODE_UNLOGGED: return "no log";
         case MODE_SYNC: return "log, transaction_sync=(enabled,method=dsync), zero-filled log files; group commit";
     }
     return NULL;
@@ -160,7 +182,8 @@ static void *open_store(const struct peer_options *options, char *error) {
     char config[512], table[256];
     const char *log = "log=(enabled=true,file_max=64MB),transaction_sync=(enabled=false)";
     store->mode = options->mode;
-    if (store->mode == MODE_DS || store->mode == MODE_MEMORY) log = "log=(enabled=false)";
+    if (store->mode == MODE_DS || store->mode == MODE_MEMORY || store->mode == MODE_UNLOGGED)
+        log = "log=(enabled=false)";
     if (store->mode == MODE_WRITE_NO_SYNC)
         log = "log=(enabled=true,file_max=64MB),transaction_sync=(enabled=true,method=none)";
     if (store->mode == MODE_SYNC)
@@ -215,6 +238,17 @@ static int settle(void *of, char *error) {
     return code == 0 ? 0 : refuse(error, "checkpoint", code);
 }
 
+static int upkeep(void *of, int checkpoint, char *error) {
+    struct store *store = of;
+    int logged = store->mode != MODE_MEMORY && store->mode != MODE_UNLOGGED;
+    if (checkpoint || !logged) return settle(of, error);
+    WT_SESSION *session;
+    int code = store->connection->open_session(store->connection, NULL, NULL, &session);
+    if (code == 0) code = session->log_flush(session, "sync=on");
+    if (code == 0) code = session->close(session, NULL);
+    return code == 0 ? 0 : refuse(error, "flush", code);
+}
+
 static int close_store(void *of, char *error) {
     struct store *store = of;
     int code = store->connection->close(store->connection, NULL);
@@ -222,5 +256,5 @@ static int close_store(void *of, char *error) {
     return code == 0 ? 0 : refuse(error, "close", code);
 }
 
-const struct peer peer_wiredtiger = {version,   meaning,     open_store, new_session,
-                                     loops_run, end_session, settle,     close_store};
+const struct peer peer_wiredtiger = {version, meaning, open_store, new_session,
+                                     loops_run, end_session, settle, upkeep, close_store};

@@ -10,18 +10,20 @@
 //! as errors, since every value is checked.
 
 mod batch;
+mod checkpoints;
 mod device;
 mod engine;
 mod fill;
 mod line;
 mod loops;
 mod pairs;
+mod watch;
 
 use std::io::{self, BufRead, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Barrier;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use sablecat::Method;
 use sablecat_os::interrupt;
@@ -263,6 +265,12 @@ impl Opened {
         });
         let present = (run.records + self.contents.added).saturating_sub(self.contents.removed);
         let job = job(run, version, present);
+        if (run.timed || run.checkpoint_ms > 0) && run.kind != Kind::Mix {
+            return Err(
+                "what a mix does is timed, and has checkpoints beside it, and nothing else".to_owned()
+            );
+        }
+        let mut checkpoints = Vec::new();
         let tally = match &mut self.store {
             Store::Device(device) => device.run(&job)?,
             Store::Queue(line) => line.run(&job)?,
@@ -274,7 +282,15 @@ impl Opened {
                         Job { kind: Kind::Bulk, version, passes: 1, seconds_max: 0.0, ..job.clone() };
                     engine.run(&stored)?;
                 }
-                let tally = run_on_threads(engine, run, &job)?;
+                let tally = if run.checkpoint_ms > 0 {
+                    let (env, interval) = (engine.env()?, Duration::from_millis(run.checkpoint_ms));
+                    let work = || run_on_threads(engine, run, &job);
+                    let (tally, made) = checkpoints::beside(&env, interval, work)?;
+                    checkpoints = made;
+                    tally
+                } else {
+                    run_on_threads(engine, run, &job)?
+                };
                 if run.kind == Kind::Load {
                     engine.settle()?;
                 }
@@ -284,7 +300,10 @@ impl Opened {
         self.contents.note(run, version, tally.ops);
         self.contents.added += tally.inserted;
         let (rss_mb, rss_peak_mb) = machine::resident_mb();
+        let started = tally.time.map(|(start, _)| start);
+        let times = tally.watch.as_ref().zip(started).map(|(watch, start)| watch.times(start, &checkpoints));
         Ok(Figures {
+            times,
             ops: tally.ops,
             seconds: tally.seconds(),
             errors: tally.errors,
@@ -313,6 +332,8 @@ fn job(run: &Run, version: u32, present: u64) -> Job {
         present,
         share: 0..run.visited(),
         acts: acts(run, 0),
+        whole: run.mix.is_some_and(|mix| mix.whole),
+        timed: run.timed,
         version,
         passes: run.passes,
         seconds_max: if run.kind == Kind::Load { 0.0 } else { run.seconds_max },
@@ -386,6 +407,7 @@ mod tests {
             threads,
             keep_log: false,
             direct: false,
+            transactions: false,
         })
     }
 
@@ -405,6 +427,8 @@ mod tests {
             together: 1,
             visits: 0,
             mix: None,
+            timed: false,
+            checkpoint_ms: 0,
         })
     }
 
@@ -480,8 +504,16 @@ mod tests {
             modify: 20,
             pick: Pick::Latest,
             operations: 400,
+            whole: false,
         };
-        for (mode, threads) in [(Mode::Ds, 1), (Mode::Memory, 1), (Mode::NoSync, 3)] {
+        let ways = [
+            (Mode::Ds, 1, false),
+            (Mode::Memory, 1, false),
+            (Mode::NoSync, 3, false),
+            (Mode::NoSync, 3, true),
+        ];
+        for (mode, threads, whole) in ways {
+            let mix = Mix { whole, ..mix };
             let place = Place::below(&std::env::temp_dir()).unwrap();
             let mut server = Server::new("sablecat").unwrap();
             ask(&mut server, &open(&place.path().join("env"), mode, threads));
