@@ -70,7 +70,7 @@ fn print(statement: &mut Statement<'_>, out: &mut impl Write) -> Result<(), Fail
 }
 
 fn print_json(statement: &mut Statement<'_>, out: &mut impl Write) -> Result<(), Failure> {
-    let names: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
+    let names: Vec<String> = statement.column_names().map(str::to_owned).collect();
     let mut rows = statement.raw_query();
     let mut count = 0u64;
     while let Some(row) = rows.next()? {

@@ -77,6 +77,20 @@ fn a_reader_sees_one_state_and_stops_nobody() {
 }
 
 #[test]
+fn the_number_of_a_table_that_was_rolled_back_may_be_anothers() {
+    let directory = Directory::new();
+    let (one, other) = (directory.ours(), directory.ours());
+    one.execute_batch("BEGIN; CREATE TABLE t (x); INSERT INTO t VALUES (1); ROLLBACK")
+        .expect("nothing came of it");
+    other.execute_batch("CREATE TABLE t (x); INSERT INTO t VALUES (2)").expect("a table");
+    assert_eq!(number(&one, "SELECT x FROM t"), 2);
+    one.execute_batch("BEGIN; SAVEPOINT s; CREATE TABLE u (x); ROLLBACK TO s; COMMIT")
+        .expect("nothing again");
+    other.execute_batch("CREATE TABLE u (x); INSERT INTO u VALUES (3)").expect("a table");
+    assert_eq!(number(&one, "SELECT x FROM u"), 3);
+}
+
+#[test]
 fn who_begins_immediately_writes_alone_and_never_loses() {
     let directory = Directory::new();
     let (mut one, other) = (with_accounts(&directory), directory.ours());

@@ -184,3 +184,41 @@ fn a_collation_of_the_programs_own_is_refused_where_an_index_would_need_it() {
     db.execute_batch("CREATE INDEX t_a ON t (a)").expect_err("its keys cannot be written");
     assert_eq!(number(&db, "SELECT count(*) FROM sqlite_schema"), 1);
 }
+
+#[test]
+fn what_sqlite_builds_on_its_tree_works() {
+    let directory = Directory::new();
+    let db = directory.ours();
+    db.execute_batch(
+        "CREATE VIRTUAL TABLE texts USING fts5(body);
+         INSERT INTO texts VALUES ('the quick brown fox'), ('jumps over'), ('the lazy dog');
+         INSERT INTO texts SELECT 'row ' || value FROM json_each('[1, 2, 3]');
+         DELETE FROM texts WHERE rowid = 5;
+         INSERT INTO texts(texts) VALUES ('optimize');
+         INSERT INTO texts(texts) VALUES ('integrity-check');
+         CREATE VIRTUAL TABLE boxes USING rtree(id, x0, x1, y0, y1);
+         INSERT INTO boxes VALUES (1, 0, 1, 0, 1), (2, 5, 6, 5, 6);
+         CREATE TABLE t (a INTEGER PRIMARY KEY AUTOINCREMENT, b TEXT, c AS (b || '!'));
+         CREATE INDEX t_c ON t (c DESC);
+         INSERT INTO t (b) VALUES ('x'), ('y');",
+    )
+    .expect("tables of all kinds");
+    assert_eq!(
+        texts(&db, "SELECT body FROM texts('the') ORDER BY rowid"),
+        ["the quick brown fox", "the lazy dog"]
+    );
+    assert_eq!(number(&db, "SELECT id FROM boxes WHERE x0 > 2"), 2);
+    let copy = directory.path().join("copy.db");
+    db.execute("VACUUM INTO ?1", [copy.to_string_lossy()]).expect("a copy");
+    db.execute_batch("VACUUM; ANALYZE; REINDEX; PRAGMA wal_checkpoint").expect("upkeep");
+    db.execute("ATTACH ?1 AS copy", [copy.to_string_lossy()]).expect("it is a file of SQLite's");
+    db.execute_batch(
+        "BEGIN; INSERT INTO copy.t (b) SELECT b FROM main.t; DELETE FROM main.t WHERE b = 'x'; COMMIT",
+    )
+    .expect("one transaction in both");
+    assert_eq!(number(&db, "SELECT (SELECT count(*) FROM copy.t) * 10 + (SELECT count(*) FROM main.t)"), 41);
+    db.execute_batch("ALTER TABLE t RENAME TO t2; CREATE TEMP TABLE mine AS SELECT * FROM t2")
+        .expect("a name");
+    assert_eq!(number(&db, "SELECT count(*) FROM t2 INDEXED BY t_c WHERE c >= 'y'"), 1);
+    assert_eq!(texts(&db, "PRAGMA integrity_check"), ["ok"]);
+}
