@@ -7,9 +7,9 @@ use super::cell::Cell;
 use super::leaf::Leaf;
 use super::slots::{LEAF, offset_at};
 
-/// Records of a leaf in slot order, as long as their cells are cut alike: key suffixes of the same length, and
-/// values of the same length in the leaf. What a cell says of itself need only be compared then, not taken
-/// apart.
+/// Records of a leaf in slot order, as long as their cells are cut alike: key suffixes of the same length,
+/// and values of the same length in the leaf. What a cell says of itself need only be compared then, not
+/// taken apart.
 #[derive(Debug)]
 pub(crate) struct Alike<'a> {
     page: &'a [u8],
