@@ -33,6 +33,14 @@ fn labels(report: &Value) -> BTreeSet<String> {
     rows.iter().map(|row| format!("{} {} {}", word(row, "mode"), word(row, "op"), row["threads"])).collect()
 }
 
+/// The one report of what `--json -` prints.
+fn only_suite(out: &str) -> Value {
+    let results: Value = serde_json::from_str(out).unwrap_or_else(|error| panic!("{error}: {out}"));
+    assert_eq!(results["finished"], true, "{results}");
+    let [report] = &results["suites"].as_array().unwrap()[..] else { panic!("{results}") };
+    report.clone()
+}
+
 #[test]
 fn all_suites_run_without_peers() {
     let scratch = Scratch::new("all");
@@ -55,8 +63,9 @@ fn all_suites_run_without_peers() {
     }
     assert_eq!(fs::read_dir(scratch.path().join("work")).unwrap().count(), 0, "the environments are removed");
 
-    let reports: Value =
+    let results: Value =
         serde_json::from_slice(&fs::read(scratch.path().join("figures.json")).unwrap()).unwrap();
+    let reports = &results["suites"];
     let suites: Vec<_> =
         reports.as_array().unwrap().iter().map(|report| report["suite"].as_str().unwrap()).collect();
     assert_eq!(suites, ["wp43", "wp11g", "ycsb", "engine", "threen1"]);
@@ -78,10 +87,11 @@ fn all_suites_run_without_peers() {
     for row in reports[0]["rows"].as_array().unwrap() {
         assert!(matches!(row["system"].as_str(), Some("sablecat" | "device")), "{row}");
         assert!(row["ops_per_s"].as_f64().unwrap() > 0.0, "{row}");
+        assert_eq!(row["runs"].as_array().unwrap().len(), 3, "{row}");
         assert_eq!((row["median_of"].as_u64(), row["errors"].as_u64()), (Some(3), Some(0)), "{row}");
         assert!(row["rss_mb"].as_f64().unwrap() > 0.0 && row["disk_mb"].as_f64().is_some(), "{row}");
     }
-    assert!(reports[0]["machine"]["cpus"].as_u64().unwrap() >= 1);
+    assert!(results["machine"]["cpus"].as_u64().unwrap() >= 1);
 }
 
 #[test]
@@ -91,7 +101,7 @@ fn every_configuration_of_the_second_paper_is_measured_beside_a_peer() {
     let arguments = "papers wp11g --quick --records 95 --dir work --shared --vs twin --json -";
     let done = scratch.run_with(arguments, b"", &[("SABLECAT_PEERS", &program)]);
     assert_eq!((done.code, done.err.as_str()), (0, ""), "{}", done.out);
-    let report: Value = serde_json::from_str(&done.out).unwrap();
+    let report = only_suite(&done.out);
     let steps = |memory: &str| ["insert", "fetch", "delete", "update"].map(|step| format!("{step}{memory}"));
     let mut expected = BTreeSet::new();
     for mode in ["DS", "WriteNoSync", "NoSync", "Memory"] {
@@ -121,7 +131,7 @@ fn every_workload_of_ycsb_is_measured_by_one_thread_and_by_more() {
     let arguments = "papers ycsb --quick --records 300 --dir work --shared --vs twin --json -";
     let done = scratch.run_with(arguments, b"", &[("SABLECAT_PEERS", &program)]);
     assert_eq!((done.code, done.err.as_str()), (0, ""), "{}", done.out);
-    let report: Value = serde_json::from_str(&done.out).unwrap();
+    let report = only_suite(&done.out);
     let mut expected = BTreeSet::new();
     for step in ["load", "A", "A, uniform", "B", "C", "C, uniform", "D", "E", "F"] {
         expected.extend([1, 2, 4].map(|threads| format!("WriteNoSync {step} {threads}")));
@@ -147,7 +157,7 @@ fn peers_are_measured_beside_us() {
     assert!(!done.out.contains("sequential keys"), "{}", done.out);
 
     let json = scratch.run_with(&format!("{arguments} --json -"), b"", &[("SABLECAT_PEERS", &program)]);
-    let report: Value = serde_json::from_str(&json.out).unwrap();
+    let report = only_suite(&json.out);
     let systems: BTreeSet<_> =
         report["rows"].as_array().unwrap().iter().map(|row| row["system"].as_str().unwrap()).collect();
     assert_eq!(systems, BTreeSet::from(["sablecat", "device", "twin"]));
@@ -163,7 +173,7 @@ fn peers_are_measured_beside_us() {
 fn a_shared_environment_is_measured_beside_a_private_one() {
     let scratch = Scratch::new("shared");
     let arguments = format!("papers wp43 {TINY} --keys random --vs none --shared");
-    let report = scratch.json(&format!("{arguments} --json -"));
+    let report = only_suite(&scratch.run(&format!("{arguments} --json -")).out);
     let rows = report["rows"].as_array().unwrap();
     let of = |system: &str| {
         rows.iter()
@@ -244,7 +254,7 @@ fn large_and_spilling_databases_are_measured_on_request() {
     let scratch = Scratch::new("spill");
     let json = scratch.run("papers engine --quick --records 2000 --cases large,spill --vs none --json -");
     assert_eq!((json.code, json.err.as_str()), (0, ""));
-    let report: Value = serde_json::from_str(&json.out).unwrap();
+    let report = only_suite(&json.out);
     let expected = [
         "DS read 1",
         "TDS read, data 2x the cache 1",
@@ -260,7 +270,7 @@ fn large_and_spilling_databases_are_measured_on_request() {
 fn processes_that_attach_are_measured() {
     let scratch = Scratch::new("attach");
     let arguments = "papers engine --quick --cases attach --size 1M --dir work";
-    let report = scratch.json(&format!("{arguments} --json -"));
+    let report = only_suite(&scratch.run(&format!("{arguments} --json -")).out);
     let [row] = &report["rows"].as_array().unwrap()[..] else { panic!("{report}") };
     assert_eq!((&row["system"], &row["op"]), (&"sablecat-shared".into(), &"attach".into()));
     assert_eq!((row["median_of"].as_u64(), row["errors"].as_u64()), (Some(3), Some(0)), "{row}");
@@ -293,7 +303,7 @@ fn lines(scratch: &Scratch, arguments: &str) -> Vec<Value> {
     let done = scratch.run(&format!("papers threen1 --quick --dir work --json - {arguments}"));
     assert_eq!((done.code, done.err.as_str()), (0, ""), "{}", done.out);
     assert_eq!(fs::read_dir(scratch.path().join("work")).unwrap().count(), 0, "the environments are removed");
-    let report: Value = serde_json::from_str(&done.out).unwrap();
+    let report = only_suite(&done.out);
     let rows = report["rows"].as_array().unwrap().clone();
     for row in &rows {
         assert_eq!(
@@ -339,7 +349,7 @@ fn an_input_of_3n_plus_1_is_read_from_a_file() {
     fs::write(scratch.path().join("input"), "1 100 2 7\n90 3000 3 200 # not from 1\n").unwrap();
     let done = scratch.run("papers threen1 --input input --cache 16M --json -");
     assert_eq!((done.code, done.err.as_str()), (0, ""), "{}", done.out);
-    let report: Value = serde_json::from_str(&done.out).unwrap();
+    let report = only_suite(&done.out);
     let of = |row: &Value| {
         (row["start"].as_u64().unwrap(), row["longest"].as_u64().unwrap(), row["highest"].as_u64().unwrap())
     };
@@ -369,7 +379,7 @@ fn small_line(scratch: &Scratch, arguments: &str, variables: &[(&str, &Path)]) -
         variables,
     );
     assert_eq!(fs::read_dir(scratch.path().join("work")).unwrap().count(), 0, "everything is undone");
-    let report = serde_json::from_str(&done.out).unwrap();
+    let report = only_suite(&done.out);
     (done, report)
 }
 
@@ -521,4 +531,65 @@ fn a_run_that_is_asked_to_end_leaves_nothing_behind() {
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
         assert!(!mounts.contains("threen1-end"), "{arguments}: {mounts}");
     }
+}
+
+#[test]
+fn results_become_pages_to_look_at() {
+    let scratch = Scratch::new("report");
+    let program = peers(&scratch, &format!("exec {} papers-serve sablecat", env!("CARGO_BIN_EXE_sablecat")));
+    for (name, suite) in [("a", "wp43 --keys random"), ("b", "wp43 --keys random"), ("c", "ycsb")] {
+        let arguments = format!("papers {suite} {TINY} --vs twin --json {name}.json");
+        let done = scratch.run_with(&arguments, b"", &[("SABLECAT_PEERS", &program)]);
+        assert_eq!((done.code, done.err.as_str()), (0, ""), "{}", done.out);
+    }
+    let read = |name: &str| fs::read_to_string(scratch.path().join(name)).unwrap();
+
+    let one = scratch.run("papers report a.json");
+    assert_eq!((one.code, one.out.as_str(), one.err.as_str()), (0, "a.html\na.md\n", ""));
+    let (page, text) = (read("a.html"), read("a.md"));
+    for shown in ["Berkeley DB 4.3 white paper, 2005", "1,002,200", "twin", "papers wp43 --keys random --quick"] {
+        assert!(page.contains(shown) && text.contains(shown), "{shown} in {page} or {text}");
+    }
+    assert!(page.contains("<svg") && !page.contains("<script") && !page.contains("://"), "{page}");
+    assert!(text.contains("| TDS read | 1 | 466,623 | "), "{text}");
+
+    let all = scratch.run("papers report a.json b.json c.json --html all.html --markdown all.md");
+    assert_eq!((all.code, all.out.as_str()), (0, "all.html\nall.md\n"));
+    let (page, text) = (read("all.html"), read("all.md"));
+    assert!(page.contains("<th scope=\"col\">b / a</th>") && page.contains("YCSB core workloads"), "{page}");
+    assert!(text.contains("## Compared: Berkeley DB 4.3 white paper, 2005 (wp43)"), "{text}");
+
+    fs::write(scratch.path().join("d.json"), "{}").unwrap();
+    let none = scratch.run("papers report a.json d.json");
+    assert_eq!(none.code, 2, "{}", none.err);
+    assert!(none.err.contains("cannot read the results in d.json: missing field"), "{}", none.err);
+}
+
+#[test]
+fn what_is_finished_outlives_an_interruption() {
+    let scratch = Scratch::new("interrupted");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_sablecat"))
+        .args("papers --quick --records 500 --size 1M --dir work --vs none --json results.json".split(' '))
+        .current_dir(scratch.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let results = || -> Option<Value> {
+        serde_json::from_slice(&fs::read(scratch.path().join("results.json")).ok()?).ok()
+    };
+    let finished = || results().map_or(0, |results| results["suites"].as_array().unwrap().len());
+    while finished() == 0 && child.try_wait().unwrap().is_none() {
+        thread::yield_now();
+    }
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let code = child.wait_with_output().unwrap().status.code();
+    let results = results().unwrap();
+    let rows = results["suites"][0]["rows"].as_array().unwrap().len();
+    assert!(finished() >= 1 && rows > 10, "{results}");
+    assert_eq!((results["finished"].as_bool(), code), (Some(false), Some(130)), "{results}");
+    let report = scratch.run("papers report results.json");
+    assert_eq!(report.code, 0, "{}", report.err);
+    let page = fs::read_to_string(scratch.path().join("results.html")).unwrap();
+    assert!(page.contains("interrupted: what was finished is here"), "{page}");
 }

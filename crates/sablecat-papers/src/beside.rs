@@ -1,26 +1,85 @@
 //! Tables of what several systems did at the same operations: ours beside the best peer and a paper's
 //! figures, and all systems beside each other.
+//!
+//! A [`Table`] says which lines there are and what the paper says of them. It is kept with the rows, so that
+//! whoever has these can lay it out again, beside others' as well.
+
+use serde::{Deserialize, Serialize};
 
 use crate::contestant::{DEVICE, OURS, SHARED, is_ours, keeps_promise};
-use crate::grid::{Grid, ratio, thousands};
+use crate::grid::{Grid, ratio, ratio_to_best, thousands};
 use crate::protocol::Mode;
 use crate::row::Row;
 
+/// Lines that belong together, and how they are to be read.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Table {
+    /// Records, cache and whatever else all lines have in common.
+    pub title: String,
+    /// What is counted, and which figure of several rounds that is.
+    pub unit: String,
+    /// What the paper's figures are called, where a paper has figures.
+    pub paper: Option<String>,
+    /// Which figure of the rows.
+    pub figure: Figure,
+    /// Rows of this order of the keys alone.
+    pub keys: Option<String>,
+    /// What [`Line::at`] counts, where lines of one label make a curve.
+    pub axis: Option<String>,
+    /// Peers that are shown, and not measured against.
+    pub apart: Vec<String>,
+    /// The lines.
+    pub lines: Vec<Line>,
+    /// What to know of it.
+    pub remarks: Vec<String>,
+}
+
 /// A line of a paper's table, or one added to it.
-#[derive(Clone, Debug)]
-pub(crate) struct Line {
-    pub(crate) label: String,
-    pub(crate) mode: Mode,
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Line {
+    /// As people read it.
+    pub label: String,
+    /// Which of ours it is about.
+    pub ours: String,
     /// As the rows have it.
-    pub(crate) op: &'static str,
-    pub(crate) threads: u32,
+    pub mode: Mode,
+    /// As the rows have it.
+    pub op: String,
+    /// As the rows have it.
+    pub threads: u32,
+    /// Where it stands on the table's axis.
+    pub at: f64,
     /// What the paper says.
-    pub(crate) paper: String,
+    pub paper: Said,
+}
+
+/// What a paper says of a line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Said {
+    /// Operations a second.
+    Figure(f64),
+    /// Something else.
+    Words(String),
+    /// Nothing.
+    Nothing,
+}
+
+impl Said {
+    /// As a cell shows it.
+    pub fn cell(&self) -> String {
+        match self {
+            Said::Figure(figure) => thousands(*figure),
+            Said::Words(words) => words.clone(),
+            Said::Nothing => NONE.to_owned(),
+        }
+    }
 }
 
 /// Which figure of a row a table is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Figure {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Figure {
     /// The median of the rounds.
     Median,
     /// Their mean, shown with the standard deviation.
@@ -53,24 +112,28 @@ impl Figure {
 pub(crate) const NONE: &str = "—";
 
 impl Line {
-    fn is_of(&self, row: &Row) -> bool {
+    /// A line about our usual system, of one thread, of which no paper says anything.
+    pub(crate) fn new(label: impl Into<String>, mode: Mode, op: &str) -> Line {
+        let (label, op) = (label.into(), op.to_owned());
+        Line { label, ours: OURS.to_owned(), mode, op, threads: 1, at: 1.0, paper: Said::Nothing }
+    }
+
+    /// The same of so many threads, which are its place on the axis.
+    pub(crate) fn threads(self, threads: u32) -> Line {
+        Line { threads, at: threads.into(), ..self }
+    }
+
+    pub(crate) fn paper(self, paper: Said) -> Line {
+        Line { paper, ..self }
+    }
+
+    /// Whether the row is one of this line.
+    pub(crate) fn is_of(&self, row: &Row) -> bool {
         row.mode == self.mode && row.op == self.op && row.threads == self.threads
     }
 
-    fn of<'a>(&self, system: &str, rows: &[&'a Row]) -> Option<&'a Row> {
+    pub(crate) fn of<'a>(&self, system: &str, rows: &[&'a Row]) -> Option<&'a Row> {
         rows.iter().copied().find(|row| row.system == system && self.is_of(row))
-    }
-
-    fn best_peer<'a>(
-        &self,
-        rows: &[&'a Row],
-        figure: Figure,
-        counts: impl Fn(&str) -> bool,
-    ) -> Option<&'a Row> {
-        let is_peer =
-            |row: &&Row| is_peer(row) && counts(&row.system) && keeps_promise(&row.system, row.mode);
-        let peers = rows.iter().copied().filter(|row| is_peer(row) && self.is_of(row));
-        peers.max_by(|a, b| figure.of(a).total_cmp(&figure.of(b)))
     }
 }
 
@@ -79,64 +142,96 @@ pub(crate) fn is_peer(row: &Row) -> bool {
     !is_ours(&row.system) && row.system != DEVICE
 }
 
-/// Ours beside what the paper says, if it says something of these lines, and beside the best of the peers
-/// that `counts` lets count.
-pub(crate) fn beside_the_paper(
-    (title, paper): (String, Option<&str>),
-    lines: &[Line],
-    rows: &[&Row],
-    figure: Figure,
-    counts: impl Fn(&str) -> bool,
-) -> Grid {
-    let mut grid = Grid::new(title, ["operation", "threads"], 1);
-    let is_shared = rows.iter().any(|row| row.system == SHARED);
-    let shared = [SHARED, "shared / private"].into_iter().filter(|_| is_shared);
-    let heads = paper.into_iter().chain([OURS, "best peer", "which", "ratio"]).chain(shared);
-    grid.heads.extend(heads.map(str::to_owned));
-    for line in lines {
-        let (ours, best) = (line.of(OURS, rows), line.best_peer(rows, figure, &counts));
-        let mut cells = vec![line.label.clone(), line.threads.to_string()];
-        cells.extend(paper.map(|_| line.paper.clone()));
-        cells.extend([
-            figure.cell(ours),
-            figure.cell(best),
-            best.map_or(NONE, |row| &row.system).to_owned(),
-            ratio(figure.share(ours, best)),
-        ]);
-        if is_shared {
-            let shared = line.of(SHARED, rows);
-            cells.extend([figure.cell(shared), ratio(figure.share(shared, ours))]);
-        }
-        grid.rows.push(cells);
-    }
-    for row in rows.iter().filter(|row| !keeps_promise(&row.system, row.mode)) {
-        let (system, mode) = (&row.system, row.mode.name());
-        let remark =
-            format!("{system} is no peer in {mode}: it promises less than that (bench/peers/README.md)");
-        if !grid.remarks.contains(&remark) {
-            grid.remarks.push(remark);
+impl Table {
+    /// One without lines: medians of so many rounds, of all orders of keys, without a paper.
+    pub(crate) fn new(title: impl Into<String>, rounds: u32) -> Table {
+        Table {
+            title: title.into(),
+            unit: format!("operations a second, medians of {rounds}"),
+            paper: None,
+            figure: Figure::Median,
+            keys: None,
+            axis: None,
+            apart: Vec::new(),
+            lines: Vec::new(),
+            remarks: Vec::new(),
         }
     }
-    grid
-}
 
-/// All systems beside each other; none if there is no peer among them.
-pub(crate) fn all_systems(head: &str, lines: &[Line], rows: &[&Row], figure: Figure) -> Option<Grid> {
-    if !rows.iter().any(|row| is_peer(row)) {
-        return None;
+    /// The rows that it is about.
+    pub(crate) fn rows<'a>(&self, rows: &'a [Row]) -> Vec<&'a Row> {
+        let is_wanted = |row: &&Row| self.keys.as_ref().is_none_or(|keys| *keys == row.keys);
+        rows.iter().filter(is_wanted).filter(|row| self.lines.iter().any(|line| line.is_of(row))).collect()
     }
-    let systems = systems(rows);
-    let mut grid =
-        Grid::new(format!("all systems, {head}; thousand operations a second"), ["operation", "threads"], 1);
-    grid.heads.extend(systems.iter().map(|&system| system.to_owned()));
-    for line in lines {
-        let cells = systems.iter().map(|system| {
-            line.of(system, rows)
-                .map_or_else(|| NONE.to_owned(), |row| format!("{:.1}", figure.of(row) / 1000.0))
-        });
-        grid.rows.push([line.label.clone(), line.threads.to_string()].into_iter().chain(cells).collect());
+
+    pub(crate) fn best_peer<'a>(&self, line: &Line, rows: &[&'a Row]) -> Option<&'a Row> {
+        let counts =
+            |row: &&Row| is_peer(row) && !self.apart.contains(&row.system) && keeps_promise(&row.system, row.mode);
+        let peers = rows.iter().copied().filter(|row| counts(row) && line.is_of(row));
+        peers.max_by(|a, b| self.figure.of(a).total_cmp(&self.figure.of(b)))
     }
-    Some(grid)
+
+    /// How ours relates to the best peer.
+    pub(crate) fn ratio(&self, line: &Line, rows: &[&Row]) -> Option<f64> {
+        self.figure.share(line.of(&line.ours, rows), self.best_peer(line, rows))
+    }
+
+    /// Ours beside what the paper says, if it says something, and beside the best of the peers that count.
+    pub(crate) fn beside_the_paper(&self, suite: &str, rows: &[Row]) -> Grid {
+        let rows = self.rows(rows);
+        let title = format!("{suite}, {}; {}", self.title, self.unit);
+        let mut grid = Grid::new(title, ["operation", "threads"], 1);
+        let is_shared = rows.iter().any(|row| row.system == SHARED);
+        let shared = [SHARED, "shared / private"].into_iter().filter(|_| is_shared);
+        let heads = self.paper.as_deref().into_iter().chain([OURS, "best peer", "which", "ratio"]).chain(shared);
+        grid.heads.extend(heads.map(str::to_owned));
+        grid.remarks.clone_from(&self.remarks);
+        for line in &self.lines {
+            let (ours, best) = (line.of(&line.ours, &rows), self.best_peer(line, &rows));
+            let mut cells = vec![line.label.clone(), line.threads.to_string()];
+            cells.extend(self.paper.iter().map(|_| line.paper.cell()));
+            cells.extend([
+                self.figure.cell(ours),
+                self.figure.cell(best),
+                best.map_or(NONE, |row| &row.system).to_owned(),
+                ratio_to_best(self.figure.share(ours, best)),
+            ]);
+            if is_shared {
+                let shared = line.of(SHARED, &rows);
+                cells.extend([self.figure.cell(shared), ratio(self.figure.share(shared, ours))]);
+            }
+            grid.rows.push(cells);
+        }
+        for row in rows.iter().filter(|row| !keeps_promise(&row.system, row.mode)) {
+            let (system, mode) = (&row.system, row.mode.name());
+            let remark =
+                format!("{system} is no peer in {mode}: it promises less than that (bench/peers/README.md)");
+            if !grid.remarks.contains(&remark) {
+                grid.remarks.push(remark);
+            }
+        }
+        grid
+    }
+
+    /// All systems beside each other; none if there is no peer among them.
+    pub(crate) fn all_systems(&self, rows: &[Row]) -> Option<Grid> {
+        let rows = self.rows(rows);
+        if !rows.iter().any(|row| is_peer(row)) {
+            return None;
+        }
+        let systems = systems(&rows);
+        let title = format!("all systems, {}; thousand operations a second", self.title);
+        let mut grid = Grid::new(title, ["operation", "threads"], 1);
+        grid.heads.extend(systems.iter().map(|&system| system.to_owned()));
+        for line in &self.lines {
+            let cells = systems.iter().map(|system| {
+                line.of(system, &rows)
+                    .map_or_else(|| NONE.to_owned(), |row| format!("{:.1}", self.figure.of(row) / 1000.0))
+            });
+            grid.rows.push([line.label.clone(), line.threads.to_string()].into_iter().chain(cells).collect());
+        }
+        Some(grid)
+    }
 }
 
 /// The systems that have rows, in the order of their first.
@@ -163,9 +258,11 @@ pub(crate) mod tests {
             keys: "random".to_owned(),
             threads,
             records: 10,
+            cache_bytes: 1 << 20,
             ops_per_s,
             mean: ops_per_s + 1.0,
             deviation: 2.0,
+            runs: vec![ops_per_s, ops_per_s, ops_per_s + 3.0],
             median_of: 3,
             errors: 0,
             rss_mb: 1.5,
@@ -174,8 +271,8 @@ pub(crate) mod tests {
         }
     }
 
-    fn line(op: &'static str, threads: u32) -> Line {
-        Line { label: "L".to_owned(), mode: Mode::Sync, op, threads, paper: "7".to_owned() }
+    fn line(op: &str, threads: u32) -> Line {
+        Line::new("L", Mode::Sync, op).threads(threads).paper(Said::Figure(7.0))
     }
 
     #[test]
@@ -187,26 +284,40 @@ pub(crate) mod tests {
             row("a", Mode::Sync, "write", 1, 30.0),
             row("b", Mode::Sync, "write", 1, 60.0),
         ];
-        let rows: Vec<&Row> = rows.iter().collect();
-        let lines = [line("write", 1), line("write", 4)];
-        let table = |paper, figure, counts: &dyn Fn(&str) -> bool| {
-            beside_the_paper(("t".to_owned(), paper), &lines, &rows, figure, counts)
-        };
-        let all = table(Some("paper"), Figure::Median, &|_| true);
-        assert_eq!(all.heads.len(), 9);
+        let lines = vec![line("write", 1), line("write", 4)];
+        let all = Table { paper: Some("paper".to_owned()), lines, ..Table::new("t", 3) };
+        let some = Table { paper: None, figure: Figure::Mean, apart: vec!["b".to_owned()], ..all.clone() };
+        let all = all.beside_the_paper("s", &rows);
+        assert_eq!((all.title.as_str(), all.heads.len()), ("s, t; operations a second, medians of 3", 9));
         assert_eq!(all.rows[0], ["L", "1", "7", "90", "60", "b", "1.50", "99", "1.10"]);
         assert_eq!(all.rows[1][3..], [NONE; 6]);
-        let some = table(None, Figure::Mean, &|peer| peer != "b");
+        let some = some.beside_the_paper("s", &rows);
         assert_eq!(some.rows[0], ["L", "1", "91 ± 2", "31 ± 2", "a", "2.94", "100 ± 2", "1.10"]);
         assert_eq!(some.heads.len(), 8);
     }
 
     #[test]
+    fn where_a_peer_did_better_there_is_a_mark() {
+        let rows = [row(OURS, Mode::Sync, "write", 1, 90.0), row("a", Mode::Sync, "write", 1, 100.0)];
+        let grid = Table { lines: vec![line("write", 1)], ..Table::new("t", 3) }.beside_the_paper("s", &rows);
+        assert_eq!(grid.rows[0][5], "▼ 0.90");
+    }
+
+    #[test]
     fn all_systems_have_a_cell_in_each_line() {
         let rows = [row(OURS, Mode::Sync, "read", 1, 5000.0), row("b", Mode::Sync, "write", 1, 30.0)];
-        let lines = [line("read", 1), line("write", 1)];
-        let grid = all_systems("x", &lines, &rows.each_ref(), Figure::Median).unwrap();
+        let table = Table { lines: vec![line("read", 1), line("write", 1)], ..Table::new("x", 3) };
+        let grid = table.all_systems(&rows).unwrap();
         assert_eq!(grid.rows, [["L", "1", "5.0", "—"], ["L", "1", "—", "0.0"]]);
-        assert_eq!(all_systems("x", &lines, &[&rows[0]], Figure::Median), None);
+        assert_eq!(table.all_systems(&rows[..1]), None);
+    }
+
+    #[test]
+    fn what_a_paper_says_outlives_a_file() {
+        let lines = [Said::Figure(7.5), Said::Words("set by the disk".to_owned()), Said::Nothing];
+        for paper in lines {
+            let line = line("write", 2).paper(paper);
+            assert_eq!(serde_json::from_str::<Line>(&serde_json::to_string(&line).unwrap()).unwrap(), line);
+        }
     }
 }

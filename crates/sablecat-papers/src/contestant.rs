@@ -15,6 +15,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
+use crate::Took;
 use crate::protocol::{Answer, Figures, List, Mode, Request};
 
 /// The name that our own rows have.
@@ -265,6 +266,8 @@ impl Drop for Process {
 pub(crate) struct Peers {
     pub(crate) programs: Vec<Program>,
     pub(crate) notes: Vec<String>,
+    /// Those that can be run.
+    pub(crate) systems: Vec<Took>,
 }
 
 impl Peers {
@@ -276,7 +279,7 @@ impl Peers {
         if wanted.is_some_and(|names| names.is_empty()) {
             return Ok(Peers::default());
         }
-        let without = |why: String| Ok(Peers { programs: Vec::new(), notes: vec![why] });
+        let without = |why: String| Ok(Peers { notes: vec![why], ..Peers::default() });
         let Some(program) = locate() else {
             return without(
                 "Peers are skipped: sablecat-peers is not built. To compare with them, install the packages that \
@@ -314,7 +317,10 @@ fn choose(program: &Path, list: &List, wanted: Option<&[String]>, quick: bool) -
                 });
             }
             peers.programs.push(peer);
-            peers.notes.push(format!("{name}: {}", listed.version.as_deref().unwrap_or("version unknown")));
+            let version = listed.version.as_deref().unwrap_or("version unknown");
+            peers.notes.push(format!("{name}: {version}"));
+            let (system, version) = (name.to_owned(), version.to_owned());
+            peers.systems.push(Took { system, version, modes: listed.modes.clone() });
         } else {
             peers.notes.push(format!(
                 "{name}: skipped: {}",

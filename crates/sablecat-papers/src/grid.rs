@@ -1,7 +1,9 @@
 //! A table as data: the front end decides how it looks.
 
+use serde::{Deserialize, Serialize};
+
 /// Rows under headed columns, with a title above and remarks below.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grid {
     /// One line above the table.
     pub title: String,
@@ -42,6 +44,20 @@ pub(crate) fn ratio(value: Option<f64>) -> String {
     value.map_or_else(|| "—".to_owned(), |value| format!("{value:.2}"))
 }
 
+/// What stands before a ratio to the best peer that is less than one.
+pub const BEHIND: &str = "▼";
+
+/// A ratio to the best peer, with a mark where that did better.
+pub(crate) fn ratio_to_best(value: Option<f64>) -> String {
+    let mark = if value.is_some_and(is_behind) { format!("{BEHIND} ") } else { String::new() };
+    mark + &ratio(value)
+}
+
+/// Whether a ratio, as it is shown, is less than one.
+pub(crate) fn is_behind(ratio: f64) -> bool {
+    (ratio * 100.0).round() < 100.0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -54,5 +70,7 @@ mod tests {
             assert_eq!(thousands(value), text);
         }
         assert_eq!((ratio(Some(1.234)), ratio(None)), ("1.23".to_owned(), "—".to_owned()));
+        let marked = [Some(1.234), Some(0.996), Some(0.994), None].map(ratio_to_best);
+        assert_eq!(marked, ["1.23", "1.00", "▼ 0.99", "—"]);
     }
 }

@@ -15,7 +15,7 @@
 //! Each but the last is a list of sessions (`session.rs`), each run by every contestant (`contestant.rs`)
 //! in turn, in processes that speak a line protocol ([`protocol`]); [`serve()`] is our end of it. The records
 //! and their order are [`workload`]'s, and every value that is read is checked against it. What comes out is
-//! a [`Report`]: rows for programs, grids for people.
+//! a [`Report`], and of several of them a file of [`Results`], from which [`mod@report`] makes pages to look at.
 //!
 //! Nothing here prints, and nothing decides what is fast enough.
 
@@ -27,6 +27,8 @@ mod machine;
 pub mod mix;
 mod place;
 pub mod protocol;
+pub mod report;
+mod results;
 mod row;
 mod serve;
 mod session;
@@ -38,21 +40,24 @@ mod wp11g;
 mod wp43;
 mod ycsb;
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use sablecat_os::interrupt;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+pub use beside::{Figure, Line, Said, Table};
 pub use contestant::{OURS, SHARED};
-pub use grid::{Grid, thousands};
+pub use grid::{BEHIND, Grid, thousands};
 pub use machine::Machine;
+pub use results::Results;
 pub use row::{Attached, Row};
 pub use serve::{SYSTEMS, serve};
 
 use contestant::{ALL_OURS, Contestant, DEVICE, Keeps, Peers, Program, keeps};
 use place::Place;
-use session::Field;
+use session::{Field, Outcome};
 
 /// Rounds of each session, unless the suite has another number.
 const ROUNDS: u32 = 3;
@@ -158,41 +163,91 @@ impl Progress for () {
     fn step(&mut self, _: &str) {}
 }
 
-/// What a suite came to. Serialized, it is the JSON document that `sablecat papers SUITE --json FILE` writes;
-/// of several suites the file is an array of them.
+/// What a suite came to: a part of [`Results`].
 ///
 /// ```text
-/// {"suite": "wp43", "machine": {"cpu", "cpus", "memory_mb", "system"}, "cache_bytes", "notes",
-///  "rows": [{"system", "mode", "op", "keys", "threads", "records", "ops_per_s", "mean", "deviation",
-///            "median_of", "errors", "rss_mb", "disk_mb"}]}
+/// {"suite": "wp43", "cache_bytes", "systems": [{"system", "version", "modes"}], "notes", "problems",
+///  "rows": [{"system", "mode", "op", "keys", "threads", "records", "cache_bytes", "ops_per_s", "mean",
+///            "deviation", "runs", "median_of", "errors", "rss_mb", "disk_mb"}],
+///  "tables": [{"title", "unit", "paper", "figure", "lines": [{"label", "mode", "op", "threads", "paper"}]}],
+///  "grids"}
 /// ```
 ///
-/// `median_of` says of how many rounds. The row of [`Case::Attach`] has `attached` besides, an [`Attached`].
-/// The rows of [`Suite::Threen1`] are [`threen1::Row`]s.
-#[derive(Clone, Debug, Serialize)]
+/// `median_of` says of how many rounds, and `runs` has the figure of each. The row of [`Case::Attach`] has
+/// `attached` besides, an [`Attached`]. The rows of [`Suite::Threen1`] are [`threen1::Row`]s.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
     /// The suite's name.
-    pub suite: &'static str,
-    /// Where it ran.
-    pub machine: Machine,
+    pub suite: String,
     /// Bytes of cache that every system was given, where all sessions had the same.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_bytes: Option<u64>,
+    /// The peers that took part, and what each made of what it was asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub systems: Vec<Took>,
     /// Every figure.
     pub rows: Rows,
-    /// The figures for people, with the paper's.
-    #[serde(skip)]
+    /// How rows belong together, with the paper's figures.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tables: Vec<Table>,
+    /// What is shown of the rows otherwise.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub grids: Vec<Grid>,
     /// Who took part, and who could not.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     /// Wrong values and failed operations: if there are any, the run has failed.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<String>,
 }
 
+impl Report {
+    /// What came of some sessions.
+    fn of(suite: Suite, cache_bytes: Option<u64>, outcome: Outcome, tables: Vec<Table>) -> Report {
+        let Outcome { rows, notes, problems } = outcome;
+        Report {
+            suite: suite.name().to_owned(),
+            cache_bytes,
+            systems: Vec::new(),
+            rows: Rows::Operations(rows),
+            tables,
+            grids: Vec::new(),
+            notes,
+            problems,
+        }
+    }
+
+    /// The rows that tables are about.
+    pub(crate) fn operations(&self) -> &[Row] {
+        match &self.rows {
+            Rows::Operations(rows) => rows,
+            Rows::Lines(_) => &[],
+        }
+    }
+
+    /// Everything for people, as tables.
+    pub fn grids(&self) -> Vec<Grid> {
+        let rows = self.operations();
+        let of_table = |table: &Table| {
+            [Some(table.beside_the_paper(&self.suite, rows)), table.all_systems(rows)].into_iter().flatten()
+        };
+        self.tables.iter().flat_map(of_table).chain(self.grids.iter().cloned()).collect()
+    }
+}
+
+/// A peer that took part.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Took {
+    /// Its name.
+    pub system: String,
+    /// Its version.
+    pub version: String,
+    /// What each mode means in it.
+    pub modes: BTreeMap<String, String>,
+}
+
 /// The figures of a suite.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Rows {
     /// A system at an operation each.
@@ -216,7 +271,7 @@ pub fn run(suite: Suite, options: &Options, progress: &mut dyn Progress) -> Resu
         Suite::Threen1 => Peers::default(),
         _ => Peers::find(options.vs.as_deref(), options.quick)?,
     };
-    let mut notes = peers.notes;
+    let mut notes = peers.notes.clone();
     if machine::is_in_memory(place.path()) {
         notes.push(format!(
             "{} is kept in memory: durable commits cost nothing there. Name a directory on a disk with --dir.",
@@ -248,6 +303,7 @@ pub fn run(suite: Suite, options: &Options, progress: &mut dyn Progress) -> Resu
     };
     notes.append(&mut report.notes);
     report.notes = notes;
+    report.systems = peers.systems;
     if interrupt::is_asked() {
         // What has been measured by then is worth seeing.
         report.problems.push("interrupted".to_owned());

@@ -7,12 +7,12 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use rustix::fs::{Advice, FsWord, fadvise, statfs};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 const MB: f64 = (1 << 20) as f64;
 
 /// The machine of a report.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
     /// The processor, as the system calls it.
     pub cpu: String,

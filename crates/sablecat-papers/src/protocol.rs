@@ -17,6 +17,8 @@
 //! measured), or `skipped` (the system has nothing like it). Failures of single operations inside a run are
 //! neither: they are counted in [`Figures::errors`].
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::mix::Mix;
@@ -262,6 +264,9 @@ pub struct Listed {
     /// Its version, when it can.
     #[serde(default)]
     pub version: Option<String>,
+    /// What each mode means in it, when it can.
+    #[serde(default)]
+    pub modes: BTreeMap<String, String>,
     /// Why not, when it cannot.
     #[serde(default)]
     pub reason: Option<String>,

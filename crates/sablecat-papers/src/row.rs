@@ -1,12 +1,12 @@
 //! A measured figure, as it stands in the JSON report.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::protocol::{Figures, Mode};
 use crate::session::{Session, Step};
 
 /// One system at one operation.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// `sablecat`, the same with `-shared` for a shared environment, a peer's name, or `device`.
     pub system: String,
@@ -20,12 +20,16 @@ pub struct Row {
     pub threads: u32,
     /// How many records there were.
     pub records: u64,
+    /// Bytes of cache that the system was given.
+    pub cache_bytes: u64,
     /// Operations a second, of all threads together; records a second for bulk. The median of all runs.
     pub ops_per_s: f64,
     /// The mean of all runs.
     pub mean: f64,
     /// Their standard deviation; 0 of one run.
     pub deviation: f64,
+    /// Operations a second of each run, in their order.
+    pub runs: Vec<f64>,
     /// Of how many runs these are.
     pub median_of: u32,
     /// Wrong or failed operations in all of those runs.
@@ -35,12 +39,12 @@ pub struct Row {
     /// Disk blocks of the store after it was closed, the median.
     pub disk_mb: f64,
     /// What else [`Case::Attach`](crate::Case::Attach) has measured.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attached: Option<Attached>,
 }
 
 /// What processes that attach to a shared environment cost: medians over the rounds.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Attached {
     /// How many there were, without the one that made the environment.
     pub processes: u32,
@@ -78,9 +82,11 @@ impl Row {
             keys: session.keys_name().to_owned(),
             threads: session.threads,
             records: session.records,
+            cache_bytes: session.cache_bytes,
             ops_per_s: tenths(of(rate)?),
             mean: tenths(mean),
             deviation: tenths(deviation),
+            runs: all(rate).into_iter().map(tenths).collect(),
             median_of: samples.len() as u32,
             errors: samples.iter().map(|sample| sample.errors).sum(),
             rss_mb: tenths(of(|sample| sample.rss_mb)?),

@@ -21,17 +21,16 @@
 
 use std::path::Path;
 
-use crate::beside::{Figure, Line, all_systems, beside_the_paper};
+use crate::beside::{Figure, Line, Said, Table};
 use crate::contestant::DEVICE;
 use crate::grid::thousands;
-use crate::machine::{self, Machine};
+use crate::machine;
 use crate::place::Place;
 use crate::protocol::{Kind, Mode};
-use crate::row::Row;
 use crate::session::{Field, Outcome, Session, Step};
 use crate::shape::Shape;
 use crate::workload::Keys;
-use crate::{Options, Report, Rows, Suite};
+use crate::{Options, Report, Suite};
 
 /// As many as the paper's.
 pub(crate) const ROUNDS: u32 = 5;
@@ -175,7 +174,6 @@ fn ram_disk() -> Result<Place, String> {
 }
 
 fn report(plan: Plan, rounds: u32, outcome: Outcome) -> Report {
-    let rows: Vec<&Row> = outcome.rows.iter().collect();
     let head = format!(
         "{} batches of {TOGETHER} records of 64 + 64 bytes, {} MB of cache",
         thousands(plan.batches as f64),
@@ -185,25 +183,21 @@ fn report(plan: Plan, rounds: u32, outcome: Outcome) -> Report {
         "Where commits are flushed to the disk, {} batches are updated, deleted and inserted again.",
         thousands(plan.batches_flushed as f64)
     );
-    let unit = format!("operations a second, mean and standard deviation of {rounds}");
-    let mut grids = Vec::new();
-    for (of, lines) in [("", lines_of_one()), ("TDS SYNC by threads, ", lines_by_threads(plan))] {
-        let title = format!("wp11g, {of}{head}; {unit}");
-        let mut grid = beside_the_paper((title, Some("paper, 2011")), &lines, &rows, Figure::Mean, |_| true);
-        grid.remarks.insert(0, flushed.clone());
-        grids.push(grid);
-        grids.extend(all_systems(&format!("{of}{head}"), &lines, &rows, Figure::Mean));
-    }
-    let Outcome { rows, notes, problems } = outcome;
-    Report {
-        suite: Suite::Wp11g.name(),
-        machine: Machine::here(),
-        cache_bytes: Some(plan.cache_bytes),
-        rows: Rows::Operations(rows),
-        grids,
-        notes,
-        problems,
-    }
+    let of_one = Table {
+        unit: format!("operations a second, mean and standard deviation of {rounds}"),
+        paper: Some("paper, 2011".to_owned()),
+        figure: Figure::Mean,
+        lines: lines_of_one(),
+        remarks: vec![flushed],
+        ..Table::new(head.clone(), rounds)
+    };
+    let by_threads = Table {
+        title: format!("TDS SYNC by threads, {head}"),
+        axis: Some("threads".to_owned()),
+        lines: lines_by_threads(plan),
+        ..of_one.clone()
+    };
+    Report::of(Suite::Wp11g, Some(plan.cache_bytes), outcome, vec![of_one, by_threads])
 }
 
 fn lines_of_one() -> Vec<Line> {
@@ -223,7 +217,7 @@ fn lines_by_threads(plan: Plan) -> Vec<Line> {
 }
 
 fn line((name, what): (&str, &str), mode: Mode, op: &'static str, threads: u32, paper: f64) -> Line {
-    Line { label: format!("{name} {what}"), mode, op, threads, paper: thousands(paper) }
+    Line::new(format!("{name} {what}"), mode, op).threads(threads).paper(Said::Figure(paper))
 }
 
 #[cfg(test)]

@@ -10,15 +10,14 @@
 //! every system has the page size that suits it, the same log buffer, and by default a cache that holds all
 //! records, as the paper's did.
 
-use crate::beside::{Figure, Line, NONE, all_systems, beside_the_paper, systems};
+use crate::beside::{Figure, Line, NONE, Said, Table, systems};
 use crate::contestant::{DEVICE, OURS};
 use crate::grid::{Grid, thousands};
-use crate::machine::Machine;
 use crate::protocol::{Kind, Mode};
 use crate::row::Row;
 use crate::session::{Field, Session, Step};
 use crate::workload::Keys;
-use crate::{Options, Report, Rows, Suite};
+use crate::{Options, Report, Suite};
 
 /// What all systems get for a million records: several times the records, since pages are not full and
 /// versions need room.
@@ -36,29 +35,20 @@ struct Cache {
 
 /// The lines of the paper's table, with its figures on Linux, and those added to it.
 fn lines() -> Vec<Line> {
-    let line = |label: &str, mode, kind: Kind, threads, paper: String| Line {
-        label: label.to_owned(),
-        mode,
-        op: kind.name(),
-        threads,
-        paper,
-    };
-    let of_one = |label, mode, kind, paper: Option<f64>| {
-        line(label, mode, kind, 1, paper.map_or_else(|| NONE.to_owned(), thousands))
-    };
+    let line = |label: &str, mode, kind: Kind, paper| Line::new(label, mode, kind.name()).paper(paper);
     let mut lines = vec![
-        of_one("DS read", Mode::Ds, Kind::Read, Some(1_002_200.0)),
-        of_one("DS write", Mode::Ds, Kind::Write, Some(766_034.0)),
-        of_one("DS update", Mode::Ds, Kind::Update, None),
-        of_one("DS bulk read", Mode::Ds, Kind::Bulk, Some(13_501_800.0)),
-        of_one("TDS read", Mode::Tds, Kind::Read, Some(466_623.0)),
-        of_one("TDS write, log in memory", Mode::Memory, Kind::Write, Some(239_824.0)),
-        of_one("TDS write, no-sync", Mode::NoSync, Kind::Write, Some(141_109.0)),
-        of_one("TDS write, write-no-sync", Mode::WriteNoSync, Kind::Write, Some(90_774.0)),
+        line("DS read", Mode::Ds, Kind::Read, Said::Figure(1_002_200.0)),
+        line("DS write", Mode::Ds, Kind::Write, Said::Figure(766_034.0)),
+        line("DS update", Mode::Ds, Kind::Update, Said::Nothing),
+        line("DS bulk read", Mode::Ds, Kind::Bulk, Said::Figure(13_501_800.0)),
+        line("TDS read", Mode::Tds, Kind::Read, Said::Figure(466_623.0)),
+        line("TDS write, log in memory", Mode::Memory, Kind::Write, Said::Figure(239_824.0)),
+        line("TDS write, no-sync", Mode::NoSync, Kind::Write, Said::Figure(141_109.0)),
+        line("TDS write, write-no-sync", Mode::WriteNoSync, Kind::Write, Said::Figure(90_774.0)),
     ];
-    let sync =
-        |threads| line("TDS write, sync", Mode::Sync, Kind::Write, threads, "set by the disk".to_owned());
-    lines.extend(SYNC_THREADS.map(sync));
+    let by_the_disk = Said::Words("set by the disk".to_owned());
+    let sync = line("TDS write, sync", Mode::Sync, Kind::Write, by_the_disk);
+    lines.extend(SYNC_THREADS.map(|threads| sync.clone().threads(threads)));
     lines
 }
 
@@ -73,31 +63,20 @@ pub(crate) fn run(options: &Options, mut field: Field<'_>) -> Report {
     let plan: Vec<Session> =
         orders.iter().flat_map(|&keys| sessions(keys, records, cache, options.quick)).collect();
     let outcome = field.run(&plan);
-    let mut grids = Vec::new();
+    let (mut tables, mut grids) = (Vec::new(), Vec::new());
     for keys in orders {
         let sample = sessions(keys, records, cache, options.quick);
-        let rows: Vec<&Row> = outcome.rows.iter().filter(|row| row.keys == sample[0].keys_name()).collect();
+        let keys = sample[0].keys_name();
+        let rows: Vec<&Row> = outcome.rows.iter().filter(|row| row.keys == keys).collect();
         let head = format!(
-            "{} keys: {} records of 8 + 32 bytes, {} MB of cache",
-            sample[0].keys_name(),
+            "{keys} keys: {} records of 8 + 32 bytes, {} MB of cache",
             thousands(records as f64),
             cache.bytes >> 20
         );
-        grids.push(with_shares(&head, &rows, field.rounds));
-        grids.extend(all_systems(&head, &lines(), &rows, Figure::Median));
         grids.push(sizes(&head, &rows));
+        tables.push(table(head, keys, &rows, field.rounds));
     }
-    let cache_bytes = Some(cache.bytes);
-    let (notes, problems) = (outcome.notes, outcome.problems);
-    Report {
-        suite: Suite::Wp43.name(),
-        machine: Machine::here(),
-        cache_bytes,
-        rows: Rows::Operations(outcome.rows),
-        grids,
-        notes,
-        problems,
-    }
+    Report { grids, ..Report::of(Suite::Wp43, Some(cache.bytes), outcome, tables) }
 }
 
 /// A cache that holds so many records, in whatever system.
@@ -135,12 +114,14 @@ fn sessions(keys: Keys, records: u64, cache: Cache, quick: bool) -> Vec<Session>
     sessions
 }
 
-fn with_shares(head: &str, rows: &[&Row], rounds: u32) -> Grid {
-    let title = format!("wp43, {head}; operations a second, medians of {rounds}");
-    let paper = Some("paper, Linux 2005");
-    let mut grid = beside_the_paper((title, paper), &lines(), rows, Figure::Median, |_| true);
-    grid.remarks.splice(0..0, shares(rows));
-    grid
+fn table(title: String, keys: &str, rows: &[&Row], rounds: u32) -> Table {
+    Table {
+        paper: Some("paper, Linux 2005".to_owned()),
+        keys: Some(keys.to_owned()),
+        lines: lines(),
+        remarks: shares(rows),
+        ..Table::new(title, rounds)
+    }
 }
 
 /// How our figures relate to each other and to the disk, as the paper relates its own.
@@ -223,8 +204,10 @@ mod tests {
             row(OURS, Mode::Ds, "read", 1, 10.0),
             row(OURS, Mode::Tds, "read", 1, 9.0),
         ];
-        let shared = row(SHARED, Mode::Sync, "write", 1, 99.0);
-        let grid = with_shares("x", &rows.iter().chain([&shared]).collect::<Vec<_>>(), 3);
+        let grid_of = |rows: &[Row]| {
+            table("x".to_owned(), "random", &rows.iter().collect::<Vec<_>>(), 3).beside_the_paper("wp43", rows)
+        };
+        let grid = grid_of(&[&rows[..], &[row(SHARED, Mode::Sync, "write", 1, 99.0)]].concat());
         assert_eq!(
             grid.rows[8][3..],
             ["90", "60", "b", "1.50", "99", "1.10"],
@@ -234,8 +217,7 @@ mod tests {
             (&grid.heads[8], grid.heads.len(), &grid.rows[0][8..]),
             (&"shared / private".to_owned(), 9, &["—".to_owned()][..])
         );
-        let rows: Vec<&Row> = rows.iter().collect();
-        let grid = with_shares("x", &rows, 3);
+        let grid = grid_of(&rows);
         assert_eq!(grid.rows[8], ["TDS write, sync", "1", "set by the disk", "90", "60", "b", "1.50"]);
         assert_eq!(grid.rows[0], ["DS read", "1", "1,002,200", "10", "—", "—", "—"]);
         assert_eq!(grid.remarks[0], "TDS read / DS read: 0.900 (the paper's: .609)");
@@ -248,10 +230,9 @@ mod tests {
     #[test]
     fn tables_of_all_systems_have_a_cell_for_each() {
         let rows = [row("a", Mode::Ds, "update", 1, 5000.0), row("b", Mode::NoSync, "write", 1, 30.0)];
-        let rows: Vec<&Row> = rows.iter().collect();
-        let grid = all_systems("x", &lines(), &rows, Figure::Median).unwrap();
+        let grid = table("x".to_owned(), "random", &[], 3).all_systems(&rows).unwrap();
         assert_eq!(grid.rows[2], ["DS update", "1", "5.0", "—"]);
-        let grid = sizes("x", &rows);
+        let grid = sizes("x", &rows.each_ref());
         assert_eq!(grid.rows, [["a", "1.5", "2.5", "—", "—"], ["b", "—", "—", "1.5", "2.5"]]);
     }
 

@@ -20,17 +20,15 @@
 //!
 //! What is drawn, and how, is said in [`crate::mix`].
 
-use crate::beside::{Figure, Line, NONE, all_systems, beside_the_paper};
+use crate::beside::{Line, Table};
 use crate::contestant::DEVICE;
 use crate::grid::thousands;
-use crate::machine::Machine;
 use crate::mix::{Mix, Pick};
 use crate::protocol::{Kind, Mode};
-use crate::row::Row;
 use crate::session::{Field, Session, Step};
 use crate::shape::Shape;
 use crate::workload::Keys;
-use crate::{Options, Report, Rows, Suite};
+use crate::{Options, Report, Suite};
 
 const SHAPE: Shape = Shape::new(24, 1000, 1000, true);
 
@@ -87,25 +85,15 @@ pub(crate) fn run(options: &Options, mut field: Field<'_>) -> Report {
     let scans = THREADS.map(|threads| scanned(&Session { threads, ..base.clone() }, options.quick));
     outcome.append(field.run(&scans));
 
-    let rows: Vec<&Row> = outcome.rows.iter().collect();
-    let head = format!(
+    let title = format!(
         "{} records of {} bytes, {} MB of cache",
         thousands(records as f64),
         SHAPE.record_bytes(),
         cache_bytes >> 20
     );
-    let title = format!("ycsb, {head}; operations a second, medians of {}", field.rounds);
-    let mut grids = vec![beside_the_paper((title, None), &lines(), &rows, Figure::Median, |_| true)];
-    grids.extend(all_systems(&head, &lines(), &rows, Figure::Median));
-    Report {
-        suite: Suite::Ycsb.name(),
-        machine: Machine::here(),
-        cache_bytes: Some(cache_bytes),
-        rows: Rows::Operations(outcome.rows),
-        grids,
-        notes: outcome.notes,
-        problems: outcome.problems,
-    }
+    let table =
+        Table { axis: Some("threads".to_owned()), lines: lines(), ..Table::new(title, field.rounds) };
+    Report::of(Suite::Ycsb, Some(cache_bytes), outcome, vec![table])
 }
 
 /// The load and the workloads that one database serves.
@@ -133,10 +121,7 @@ fn step(base: &Session, (op, mix): (&'static str, Mix), quick: bool) -> Step {
 
 fn lines() -> Vec<Line> {
     let ops = [LOAD].into_iter().chain(WORKLOADS.map(|(op, _)| op)).chain([SCANS.0]);
-    ops.flat_map(|op| {
-        THREADS.map(|threads| Line { label: op.to_owned(), mode: MODE, op, threads, paper: NONE.to_owned() })
-    })
-    .collect()
+    ops.flat_map(|op| THREADS.map(|threads| Line::new(op, MODE, op).threads(threads))).collect()
 }
 
 #[cfg(test)]

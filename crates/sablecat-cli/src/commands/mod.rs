@@ -18,6 +18,7 @@ pub(crate) mod papers;
 pub(crate) mod processes;
 pub(crate) mod put;
 pub(crate) mod recover;
+pub(crate) mod report;
 pub(crate) mod restore;
 pub(crate) mod scan;
 pub(crate) mod serve;

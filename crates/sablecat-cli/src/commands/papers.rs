@@ -1,7 +1,6 @@
 //! `papers`: run the papers' workloads and print their tables.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -10,10 +9,9 @@ use clap::builder::RangedU64ValueParser;
 use sablecat_os::interrupt;
 use sablecat_papers::threen1::FileSystem;
 use sablecat_papers::workload::Keys;
-use sablecat_papers::{Case, Options, Report, Suite, size, threen1};
-use serde::Serialize;
+use sablecat_papers::{Case, Options, Report, Results, Suite, size, threen1};
 
-use super::{serve, work};
+use super::{report, serve, work};
 use crate::progress::Bar;
 use crate::{Failure, Outcome, output};
 
@@ -21,7 +19,10 @@ use crate::{Failure, Outcome, output};
 ///
 /// Every value that is read is checked. Exit code 1 says that one was wrong, or that an operation failed.
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Arguments {
+    #[command(subcommand)]
+    part: Option<Part>,
     /// Which suite; without it, all of them
     suite: Option<SuiteName>,
     /// Few records and short runs: seconds instead of minutes
@@ -43,7 +44,8 @@ pub(crate) struct Arguments {
     /// one of each library); threen1: `gtm`, and without it none
     #[arg(long, value_name = "PEERS", value_delimiter = ',')]
     vs: Option<Vec<String>>,
-    /// Write the figures as JSON, to a file or, with `-`, to standard output instead of the tables
+    /// Write the results as JSON, to a file, which has each suite as soon as that is done, or, with `-`, to
+    /// standard output instead of the tables; `papers report` makes pages of them
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Where to create the environments, in a directory that is removed afterwards; the default is the one
@@ -84,6 +86,11 @@ pub(crate) struct Arguments {
     kill_all_at: Option<u8>,
 }
 
+#[derive(Debug, clap::Subcommand)]
+enum Part {
+    Report(report::Arguments),
+}
+
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum SuiteName {
     /// Berkeley DB 4.3 white paper, 2005: single operations, in cache
@@ -119,6 +126,9 @@ enum CaseName {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+    if let Some(Part::Report(arguments)) = &arguments.part {
+        return report::run(arguments);
+    }
     let options = arguments.options()?;
     let suites = match arguments.suite {
         Some(SuiteName::Wp43) => vec![Suite::Wp43],
@@ -128,32 +138,41 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         Some(SuiteName::Threen1) => vec![Suite::Threen1],
         None => Suite::ALL.to_vec(),
     };
-    // Opened before the work, not after it: it may not be possible.
-    let file = arguments.json.as_deref().map(Destination::open).transpose()?;
-    let is_printed = !matches!(file, Some(Destination::Output));
-    let mut reports = Vec::new();
+    let to_output = arguments.json.as_deref() == Some(Path::new("-"));
+    let file = arguments.json.as_deref().filter(|_| !to_output);
+    let mut results = Results::begin(std::env::args().skip(1));
+    // Before the work, not after it: it may not be possible.
+    file.map_or(Ok(()), |file| results.write(file))?;
+    if !to_output {
+        let machine = &results.machine;
+        output::line(&format!(
+            "{}, {} processors, {} MB, {}",
+            machine.cpu, machine.cpus, machine.memory_mb, machine.system
+        ))?;
+    }
+    let asked = suites.len();
     for suite in suites {
         let mut bar = Bar::new();
         let report = sablecat_papers::run(suite, &options, &mut bar);
         bar.finish();
         let report = report?;
-        if is_printed {
+        if !to_output {
             print(&report)?;
         }
         for problem in &report.problems {
             eprintln!("sablecat: {}: {problem}", report.suite);
         }
-        reports.push(report);
+        results.suites.push(report);
+        results.finished = results.suites.len() == asked && !interrupt::is_asked();
+        file.map_or(Ok(()), |file| results.write(file))?;
         if interrupt::is_asked() {
             break;
         }
     }
-    let failed = reports.iter().any(|report| !report.problems.is_empty());
-    match (file, arguments.suite, &reports[..]) {
-        (Some(file), Some(_), [report]) => file.write(report)?,
-        (Some(file), ..) => file.write(&reports)?,
-        (None, ..) => {}
+    if to_output {
+        output::json(&results)?;
     }
+    let failed = results.suites.iter().any(|report| !report.problems.is_empty());
     Ok(if failed { Outcome::No } else { Outcome::Done })
 }
 
@@ -213,44 +232,13 @@ fn read(path: &Path) -> Result<String, Failure> {
 }
 
 fn print(report: &Report) -> Result<(), Failure> {
-    let machine = &report.machine;
-    output::line(&format!(
-        "{}: {}, {} processors, {} MB, {}",
-        report.suite, machine.cpu, machine.cpus, machine.memory_mb, machine.system
-    ))?;
+    output::line(&format!("\n{}", report.suite))?;
     for note in &report.notes {
         output::line(note)?;
     }
-    for grid in &report.grids {
+    for grid in report.grids() {
         output::line("")?;
-        output::table(grid)?;
+        output::table(&grid)?;
     }
-    output::line("")
-}
-
-/// Where the JSON goes.
-enum Destination {
-    Output,
-    File(File),
-}
-
-impl Destination {
-    fn open(path: &Path) -> Result<Destination, Failure> {
-        if path == Path::new("-") {
-            return Ok(Destination::Output);
-        }
-        let file = File::create(path).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
-        Ok(Destination::File(file))
-    }
-
-    fn write(self, document: &impl Serialize) -> Result<(), Failure> {
-        match self {
-            Destination::Output => output::json(document),
-            Destination::File(file) => {
-                let mut file = io::BufWriter::new(file);
-                serde_json::to_writer_pretty(&mut file, document)?;
-                Ok(file.write_all(b"\n").and_then(|()| file.flush())?)
-            }
-        }
-    }
+    Ok(())
 }

@@ -35,15 +35,15 @@ use std::path::Path;
 use sablecat_os::interrupt;
 
 use crate::contestant::{Contestant, Keeps, OURS, Refusal, SHARED, is_ours, keeps};
-use crate::grid::{Grid, ratio, thousands};
-use crate::machine::{self, Machine};
+use crate::grid::{Grid, ratio_to_best, thousands};
+use crate::machine;
 use crate::protocol::{Figures, Kind, Mode, Open, Request, Run};
 use crate::row::Row;
 use crate::serve::records_of_fill;
 use crate::session::{Field, Outcome, Session, Step};
 use crate::workload::{KEY_BYTES, Keys, VALUE_BYTES};
 use crate::wp43::cache_for;
-use crate::{Case, Options, Report, Rows, Suite};
+use crate::{Case, Options, Report, Suite};
 
 /// Times the cache that the data of the spilling cases are.
 const SPILLS: [u64; 2] = [2, 8];
@@ -127,16 +127,7 @@ pub(crate) fn run(options: &Options, mut field: Field<'_>) -> Report {
         grids.push(grid);
         all.append(outcome);
     }
-    let (notes, problems) = (all.notes, all.problems);
-    Report {
-        suite: Suite::Engine.name(),
-        machine: Machine::here(),
-        cache_bytes: None,
-        rows: Rows::Operations(all.rows),
-        grids,
-        notes,
-        problems,
-    }
+    Report { grids, ..Report::of(Suite::Engine, None, all, Vec::new()) }
 }
 
 fn replay(options: &Options, field: &mut Field<'_>) -> (Grid, Outcome) {
@@ -312,7 +303,7 @@ fn beside_peers(title: String, rows: &[Row], ours: &str, counts: impl Fn(&str) -
             .max_by(f64::total_cmp);
         let mut cells = vec![format!("{} {op}", mode.name())];
         cells.extend(systems.iter().map(|system| rate(system).map_or_else(|| "—".to_owned(), thousands)));
-        cells.push(ratio(rate(ours).zip(best).map(|(ours, best)| ours / best)));
+        cells.push(ratio_to_best(rate(ours).zip(best).map(|(ours, best)| ours / best)));
         grid.rows.push(cells);
     }
     grid

@@ -50,7 +50,8 @@ pub use report::Row;
 pub use work::work;
 
 use crate::grid::thousands;
-use crate::{Machine, Progress, Report, Rows, Suite};
+use crate::session::Outcome;
+use crate::{Progress, Report, Rows, Suite};
 use check::Table;
 use filesystem::Mounted;
 use gtm::Gtm;
@@ -138,8 +139,9 @@ pub(crate) fn run(
     }
     let Found { rows, notes, problems } = found;
     let grids = report::grids(&rows, plan.rounds);
-    let (suite, machine, cache_bytes) = (Suite::Threen1.name(), Machine::here(), Some(cache_bytes));
-    Ok(Report { suite, machine, cache_bytes, rows: Rows::Lines(rows), grids, notes, problems })
+    let outcome = Outcome { notes, problems, ..Outcome::default() };
+    let report = Report::of(Suite::Threen1, Some(cache_bytes), outcome, Vec::new());
+    Ok(Report { rows: Rows::Lines(rows), grids, ..report })
 }
 
 impl<'a> Plan<'a> {

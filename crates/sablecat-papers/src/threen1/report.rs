@@ -1,6 +1,6 @@
 //! The figures, for programs and for people.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::drive::Outcome;
 use super::gtm;
@@ -13,17 +13,17 @@ use crate::grid::{Grid, ratio, thousands};
 use crate::row::{median, tenths};
 
 /// A system at a line of the input; figures are medians of several rounds.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// `sablecat`, or `gtm`.
-    pub system: &'static str,
+    pub system: String,
     /// Which of the compared options it had: for ours as `--options` names them.
-    pub options: &'static str,
+    pub options: String,
     /// What the commits promised.
-    pub durability: &'static str,
+    pub durability: String,
     /// The file system, if it was made for the run.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub file_system: Option<&'static str>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file_system: Option<String>,
     /// The first integer.
     pub start: u64,
     /// The last one.
@@ -73,10 +73,10 @@ impl Row {
         let of = |pick: &dyn Fn(&Outcome) -> f64| median(rounds.iter().map(pick).collect());
         let last = rounds.last()?.total;
         Some(Row {
-            system: system.name(),
-            options: system.options(),
-            durability: system.durability(),
-            file_system,
+            system: system.name().to_owned(),
+            options: system.options().to_owned(),
+            durability: system.durability().to_owned(),
+            file_system: file_system.map(str::to_owned),
             start: line.start,
             finish: line.finish,
             workers: line.workers,
@@ -106,13 +106,13 @@ impl Row {
     }
 
     fn paper(&self) -> Option<paper::Figures> {
-        paper::figures(&self.line(), self.file_system.unwrap_or(paper::FILE_SYSTEM))
+        paper::figures(&self.line(), self.file_system.as_deref().unwrap_or(paper::FILE_SYSTEM))
     }
 
     /// For a sentence about where it ran.
     fn place(&self) -> String {
         let workers = format!("{} {}", self.workers, if self.workers == 1 { "worker" } else { "workers" });
-        self.file_system.map_or(workers.clone(), |name| format!("{name}, {workers}"))
+        self.file_system.as_ref().map_or_else(|| workers.clone(), |name| format!("{name}, {workers}"))
     }
 }
 
@@ -154,8 +154,8 @@ fn grid(line: &Line, rows: &[&Row], rounds: u32) -> Grid {
     grid.heads = heads.into_iter().map(str::to_owned).collect();
     for row in rows {
         let mut cells: Vec<String> =
-            on_file_systems.then(|| row.file_system.unwrap_or("—").to_owned()).into_iter().collect();
-        cells.extend([row.system, row.options].map(str::to_owned));
+            on_file_systems.then(|| row.file_system.as_deref().unwrap_or("—").to_owned()).into_iter().collect();
+        cells.extend([&row.system, &row.options].map(String::clone));
         cells.extend([
             row.workers.to_string(),
             count(row.longest),
@@ -181,7 +181,7 @@ fn grid(line: &Line, rows: &[&Row], rounds: u32) -> Grid {
     grid.remarks = ratios(rows);
     for variant in VARIANTS
         .iter()
-        .filter(|variant| rows.iter().any(|row| (row.system, row.options) == (OURS, variant.name)))
+        .filter(|variant| rows.iter().any(|row| row.system == OURS && row.options == variant.name))
     {
         grid.remarks.push(format!("{OURS}, {}: {}.", variant.name, variant.promise));
     }
@@ -202,7 +202,7 @@ fn grid(line: &Line, rows: &[&Row], rounds: u32) -> Grid {
 fn ratios(rows: &[&Row]) -> Vec<String> {
     let pairs = rows.iter().filter(|row| row.system == OURS).filter_map(|ours| {
         let same = |row: &&&Row| {
-            row.system == gtm::NAME && (row.workers, row.file_system) == (ours.workers, ours.file_system)
+            row.system == gtm::NAME && (row.workers, &row.file_system) == (ours.workers, &ours.file_system)
         };
         Some((ours, rows.iter().find(same)?))
     });
@@ -224,17 +224,12 @@ fn ratios(rows: &[&Row]) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn row(
-        system: &'static str,
-        options: &'static str,
-        file_system: Option<&'static str>,
-        updates_per_s: f64,
-    ) -> Row {
+    fn row(system: &str, options: &str, file_system: Option<&str>, updates_per_s: f64) -> Row {
         Row {
-            system,
-            options,
-            durability: "NoSync",
-            file_system,
+            system: system.to_owned(),
+            options: options.to_owned(),
+            durability: "NoSync".to_owned(),
+            file_system: file_system.map(str::to_owned),
             start: 1,
             finish: 1_000_000,
             workers: 8,

@@ -1,0 +1,284 @@
+//! Charts as SVG: every system at every operation of a table, and curves where a table has an axis.
+//!
+//! Drawn here rather than by a plotting crate: colours are the page's, by class, so that they follow its light
+//! or dark scheme; and all is as wide as a telephone, so that letters keep their size there, and a desk shows
+//! several side by side. Every mark says in its title what it stands for, which needs no script.
+//!
+//! Rates are on logarithmic scales: the same distance is the same ratio, wherever it is.
+
+use std::fmt::Write as _;
+
+use super::page::escape;
+use crate::beside::{NONE, Said, systems};
+use crate::contestant::{DEVICE, is_ours};
+use crate::grid::{BEHIND, is_behind, thousands};
+use crate::{Line, Row, Table};
+
+const WIDTH: f64 = 420.0;
+
+/// Where the labels of lines end, and where the names of curves begin.
+const LABELS: f64 = 150.0;
+const NAMES: f64 = 96.0;
+
+const LINE_HEIGHT: f64 = 20.0;
+const CURVES_HEIGHT: f64 = 240.0;
+
+/// The class of a system's colour: one for each library, and one for ours.
+pub(super) fn class(system: &str) -> &'static str {
+    const LIBRARIES: [&str; 7] = ["bdb", "lmdb", "leveldb", "rocksdb", "wiredtiger", "sqlite", "tkrzw"];
+    const CLASSES: [&str; 7] = ["c1", "c2", "c3", "c4", "c5", "c6", "c7"];
+    if is_ours(system) {
+        return "c0";
+    }
+    LIBRARIES.iter().position(|library| system.starts_with(library)).map_or("c8", |at| CLASSES[at])
+}
+
+/// A mark at a place: what is the plain system of its library is full, its variants are hollow.
+pub(super) fn mark(system: &str, x: f64, y: f64, title: &str) -> String {
+    let (class, title) = (class(system), escape(title));
+    let hollow = if system.contains('-') { " hollow" } else { "" };
+    if is_ours(system) {
+        format!(r#"<circle class="{class}{hollow}" cx="{x:.1}" cy="{y:.1}" r="6"><title>{title}</title></circle>"#)
+    } else if system == DEVICE {
+        let (x, y) = (x - 3.5, y - 3.5);
+        format!(
+            r#"<rect class="{class} hollow" x="{x:.1}" y="{y:.1}" width="7" height="7"><title>{title}</title></rect>"#
+        )
+    } else {
+        format!(
+            r#"<circle class="{class}{hollow}" cx="{x:.1}" cy="{y:.1}" r="4"><title>{title}</title></circle>"#
+        )
+    }
+}
+
+/// The mark of a paper's figure.
+pub(super) fn paper_mark(x: f64, y: f64, title: &str) -> String {
+    let title = escape(title);
+    format!(
+        r#"<path class="paper" d="M{x:.1} {:.1}l5 5l-5 5l-5 -5z"><title>{title}</title></path>"#,
+        y - 5.0
+    )
+}
+
+/// A logarithmic scale: from which value to which, and from which place to which.
+struct Scale {
+    from: f64,
+    to: f64,
+    start: f64,
+    end: f64,
+}
+
+impl Scale {
+    /// One that has room for all values; none if there are none above zero.
+    fn of(values: impl Iterator<Item = f64>, (start, end): (f64, f64), room: f64) -> Option<Scale> {
+        let (mut from, mut to) = (f64::INFINITY, 0.0f64);
+        for value in values.filter(|value| *value > 0.0 && value.is_finite()) {
+            from = from.min(value);
+            to = to.max(value);
+        }
+        (to > 0.0).then(|| Scale { from: (from / room).ln(), to: (to * room).ln(), start, end })
+    }
+
+    fn at(&self, value: f64) -> f64 {
+        let place = (value.max(f64::MIN_POSITIVE).ln() - self.from) / (self.to - self.from);
+        self.start + place.clamp(0.0, 1.0) * (self.end - self.start)
+    }
+
+    /// Round numbers that it shows: powers of ten, and of narrow scales what lies between them.
+    fn ticks(&self) -> Vec<f64> {
+        let decades = (self.to - self.from) / std::f64::consts::LN_10;
+        let steps: &[f64] = match decades {
+            ..0.7 => &[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0],
+            ..2.0 => &[1.0, 2.0, 5.0],
+            _ => &[1.0],
+        };
+        let (low, high) = (self.from.exp(), self.to.exp());
+        let powers = (low.log10().floor() as i32)..=(high.log10().ceil() as i32);
+        let all = powers.flat_map(|power| steps.iter().map(move |step| step * 10f64.powi(power)));
+        all.filter(|tick| (low..=high).contains(tick)).collect()
+    }
+}
+
+/// A number as an axis has room for it.
+fn short(value: f64) -> String {
+    let (scaled, unit) = match value {
+        1e6.. => (value / 1e6, "M"),
+        1e3.. => (value / 1e3, "K"),
+        _ => (value, ""),
+    };
+    let digits = if scaled >= 100.0 || scaled.fract().abs() < 0.005 { 0 } else { 1 };
+    let digits = if unit.is_empty() && scaled < 1.0 { 2 } else { digits };
+    format!("{scaled:.digits$}{unit}")
+}
+
+fn svg(height: f64, label: &str, inside: &str) -> String {
+    let label = escape(label);
+    format!(r#"<svg viewBox="0 0 {WIDTH} {height:.0}" role="img" aria-label="{label}">{inside}</svg>"#)
+}
+
+/// A line for each of the table's: ours, the paper's and every system's rate; none without a row.
+pub(super) fn dots(table: &Table, rows: &[Row]) -> Option<String> {
+    let rows = table.rows(rows);
+    let paper = |line: &Line| match line.paper {
+        Said::Figure(figure) => Some(figure),
+        Said::Words(_) | Said::Nothing => None,
+    };
+    let values = rows.iter().map(|row| table.figure.of(row)).chain(table.lines.iter().filter_map(paper));
+    let scale = Scale::of(values, (LABELS + 8.0, WIDTH - 10.0), 1.3)?;
+    let bottom = LINE_HEIGHT * table.lines.len() as f64 + 6.0;
+    let mut inside = String::new();
+    for tick in scale.ticks() {
+        let x = scale.at(tick);
+        let (y, text) = (bottom + 14.0, short(tick));
+        let _ = write!(
+            inside,
+            r#"<path class="grid" d="M{x:.1} 0V{bottom:.0}"/><text class="tick" x="{x:.1}" y="{y:.0}">{text}</text>"#
+        );
+    }
+    for (i, line) in table.lines.iter().enumerate() {
+        let y = LINE_HEIGHT * (i as f64 + 0.5) + 3.0;
+        let behind = table.ratio(line, &rows).is_some_and(is_behind);
+        let threads = if line.threads == 1 { String::new() } else { format!(", {} threads", line.threads) };
+        let label = format!("{}{threads}", line.label);
+        let shown = format!("{}{label}", if behind { format!("{BEHIND} ") } else { String::new() });
+        let _ = write!(
+            inside,
+            r#"<text class="label" x="{LABELS}" y="{:.1}">{}</text><path class="track" d="M{} {y:.1}H{}"/>"#,
+            y + 4.0,
+            escape(&shown),
+            LABELS + 8.0,
+            WIDTH - 10.0
+        );
+        if let Some(figure) = paper(line) {
+            let title = format!("{label}: {}, {}", table.paper.as_deref().unwrap_or("paper"), thousands(figure));
+            inside += &paper_mark(scale.at(figure), y, &title);
+        }
+        // Ours last, so that nothing covers it.
+        let mut of_line: Vec<&&Row> = rows.iter().filter(|row| line.is_of(row)).collect();
+        of_line.sort_by_key(|row| is_ours(&row.system));
+        for row in of_line {
+            let rate = table.figure.of(row);
+            let title = format!("{label}: {}, {}", row.system, thousands(rate));
+            inside += &mark(&row.system, scale.at(rate), y, &title);
+        }
+    }
+    Some(svg(bottom + 20.0, &format!("{}, {}", table.title, table.unit), &inside))
+}
+
+/// A chart for each label of a table that has an axis: a curve for each system.
+pub(super) fn curves(table: &Table, rows: &[Row]) -> Vec<(String, String)> {
+    let Some(axis) = &table.axis else { return Vec::new() };
+    let rows = table.rows(rows);
+    let mut labels: Vec<&str> = table.lines.iter().map(|line| line.label.as_str()).collect();
+    labels.dedup();
+    let of = |label: &&str| {
+        let lines: Vec<&Line> = table.lines.iter().filter(|line| line.label == *label).collect();
+        Some(((*label).to_owned(), curves_of(table, axis, &lines, &rows)?))
+    };
+    labels.iter().filter_map(of).collect()
+}
+
+fn curves_of(table: &Table, axis: &str, lines: &[&Line], rows: &[&Row]) -> Option<String> {
+    let right = WIDTH - NAMES;
+    let measured = lines.iter().flat_map(|line| rows.iter().filter(|row| line.is_of(row)));
+    let y_scale =
+        Scale::of(measured.map(|row| table.figure.of(row)), (CURVES_HEIGHT - 34.0, 8.0), 1.2)?;
+    let x_scale = Scale::of(lines.iter().map(|line| line.at), (44.0, right - 6.0), 1.05)?;
+    let mut inside = String::new();
+    for tick in y_scale.ticks() {
+        let y = y_scale.at(tick);
+        let (below, text) = (y + 4.0, short(tick));
+        let _ = write!(
+            inside,
+            r#"<path class="grid" d="M38 {y:.1}H{right}"/><text class="label" x="34" y="{below:.1}">{text}</text>"#
+        );
+    }
+    for line in lines {
+        let (x, y, text) = (x_scale.at(line.at), CURVES_HEIGHT - 20.0, short(line.at));
+        let _ = write!(inside, r#"<text class="tick" x="{x:.1}" y="{y:.0}">{text}</text>"#);
+    }
+    let (x, y) = (f64::midpoint(44.0, right), CURVES_HEIGHT - 5.0);
+    let _ = write!(inside, r#"<text class="tick" x="{x:.0}" y="{y:.0}">{}</text>"#, escape(axis));
+
+    let mut all = systems(rows);
+    // Ours last, so that nothing covers it.
+    all.sort_by_key(|system| is_ours(system));
+    let mut ends: Vec<(f64, &str)> = Vec::new();
+    for system in all {
+        let points: Vec<(f64, f64, f64, f64)> = lines
+            .iter()
+            .filter_map(|line| {
+                let rate = table.figure.of(line.of(system, rows)?);
+                Some((x_scale.at(line.at), y_scale.at(rate), line.at, rate))
+            })
+            .collect();
+        let Some(&(_, last, ..)) = points.last() else { continue };
+        let path: Vec<String> = points.iter().map(|(x, y, ..)| format!("{x:.1} {y:.1}")).collect();
+        let _ = write!(inside, r#"<path class="{} curve" d="M{}"/>"#, class(system), path.join("L"));
+        for (x, y, at, rate) in points {
+            let title = format!("{system}, {axis} {}: {}", short(at), thousands(rate));
+            inside += &mark(system, x, y, &title);
+        }
+        ends.push((last, system));
+    }
+    for (y, system) in apart(ends) {
+        let (x, class) = (right + 4.0, class(system));
+        let _ = write!(
+            inside,
+            r#"<text class="{class} name" x="{x:.0}" y="{:.1}">{}</text>"#,
+            y + 4.0,
+            escape(system)
+        );
+    }
+    let label = lines.first().map_or(NONE, |line| &line.label);
+    Some(svg(CURVES_HEIGHT, &format!("{label}, {}", table.title), &inside))
+}
+
+/// Names at such heights, moved so that none covers another.
+fn apart(mut names: Vec<(f64, &str)>) -> Vec<(f64, &str)> {
+    const HEIGHT: f64 = 12.0;
+    names.sort_by(|a, b| a.0.total_cmp(&b.0));
+    for i in 1..names.len() {
+        names[i].0 = names[i].0.max(names[i - 1].0 + HEIGHT);
+    }
+    let mut lowest = CURVES_HEIGHT - 24.0;
+    for name in names.iter_mut().rev() {
+        name.0 = name.0.min(lowest);
+        lowest = name.0 - HEIGHT;
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scale_shows_round_numbers_within_it() {
+        let scale = Scale::of([120.0, 80_000.0].into_iter(), (0.0, 100.0), 1.0).unwrap();
+        assert_eq!(scale.ticks(), [1e3, 1e4]);
+        let narrow = Scale::of([1.0, 4.0].into_iter(), (0.0, 100.0), 1.0).unwrap();
+        assert_eq!(narrow.ticks(), [1.0, 1.5, 2.0, 3.0, 4.0]);
+        assert_eq!((scale.at(120.0), scale.at(80_000.0).round()), (0.0, 100.0));
+        assert!(Scale::of([0.0].into_iter(), (0.0, 1.0), 1.0).is_none());
+        let one = Scale::of([5.0].into_iter(), (0.0, 100.0), 1.3).unwrap();
+        assert_eq!(one.at(5.0).round(), 50.0);
+        let texts = [0.25, 2.0, 1.5, 999.0, 20_000.0, 1_500_000.0].map(short);
+        assert_eq!(texts, ["0.25", "2", "1.5", "999", "20K", "1.5M"]);
+    }
+
+    #[test]
+    fn names_do_not_cover_each_other() {
+        let heights = [230.0, 229.0, 20.0, 25.0, 231.0].map(|height| (height, "x"));
+        let moved = apart(heights.into());
+        assert!(moved.windows(2).all(|pair| pair[1].0 - pair[0].0 >= 11.9), "{moved:?}");
+        assert!(moved.iter().all(|(height, _)| (0.0..CURVES_HEIGHT).contains(height)), "{moved:?}");
+    }
+
+    #[test]
+    fn a_library_has_one_colour() {
+        assert_eq!(["bdb", "bdb-hash", "sablecat-hash", "sablecat", "twin"].map(class), [
+            "c1", "c1", "c0", "c0", "c8"
+        ]);
+    }
+}

@@ -1,0 +1,54 @@
+//! Ours on several machines, or of several versions, beside each other.
+
+use super::Named;
+use crate::beside::NONE;
+use crate::grid::{Grid, ratio, ratio_to_best, thousands};
+use crate::{Line, Report, Table};
+
+/// A table for each of the first file's that another has as well.
+pub(super) fn grids(all: &[Named]) -> Vec<(String, Vec<Grid>)> {
+    let Some((first, others)) = all.split_first() else { return Vec::new() };
+    let of = |report: &Report| {
+        let same: Vec<(&str, &Report)> = [(first.name.as_str(), report)]
+            .into_iter()
+            .chain(others.iter().filter_map(|other| Some((other.name.as_str(), suite(other, &report.suite)?))))
+            .collect();
+        let grids = report.tables.iter().map(|table| grid(table, &same)).collect();
+        (same.len() > 1 && !report.tables.is_empty()).then(|| (report.suite.clone(), grids))
+    };
+    first.results.suites.iter().filter_map(of).collect()
+}
+
+fn suite<'a>(named: &'a Named, name: &str) -> Option<&'a Report> {
+    named.results.suites.iter().find(|report| report.suite == name)
+}
+
+fn grid(table: &Table, reports: &[(&str, &Report)]) -> Grid {
+    let mut grid = Grid::new(format!("{}; {}", table.title, table.unit), ["operation", "threads"], 1);
+    let (first, rest) = reports.split_first().expect("the table's own report is one of them");
+    grid.heads.extend(reports.iter().map(|(name, _)| (*name).to_owned()));
+    grid.heads.extend(rest.iter().map(|(name, _)| format!("{name} / {}", first.0)));
+    grid.heads.extend(reports.iter().map(|(name, _)| format!("{name} / best peer")));
+    for line in &table.lines {
+        let rates: Vec<Option<f64>> = reports.iter().map(|(_, report)| rate(table, line, report)).collect();
+        let mut cells = vec![line.label.clone(), line.threads.to_string()];
+        cells.extend(rates.iter().map(|rate| rate.map_or_else(|| NONE.to_owned(), thousands)));
+        cells.extend(rates[1..].iter().map(|rate| ratio(rate.zip(rates[0]).map(|(rate, first)| rate / first))));
+        cells.extend(reports.iter().map(|(_, report)| {
+            let rows = table.rows(report.operations());
+            ratio_to_best(table.ratio(line, &rows))
+        }));
+        grid.rows.push(cells);
+    }
+    for (name, report) in rest {
+        if !report.tables.iter().any(|other| other.title == table.title) {
+            grid.remarks.push(format!("{name} was run with other records or another cache."));
+        }
+    }
+    grid
+}
+
+fn rate(table: &Table, line: &Line, report: &Report) -> Option<f64> {
+    let rows = table.rows(report.operations());
+    line.of(&line.ours, &rows).map(|row| table.figure.of(row))
+}

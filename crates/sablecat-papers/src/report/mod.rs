@@ -1,0 +1,128 @@
+//! Pages to look at, from files of [`Results`].
+//!
+//! ```text
+//! about.rs      what each suite is, and of which paper
+//! summary.rs    where ours is ahead, and where it is not
+//! compare.rs    several machines or versions beside each other
+//! chart.rs      every system at every operation, and curves, as SVG
+//! page.rs       all of it as one HTML page, without script and without anything from elsewhere
+//! text.rs       all of it as Markdown
+//! ```
+
+mod about;
+mod chart;
+mod compare;
+mod page;
+mod summary;
+mod text;
+
+pub use page::html;
+pub use text::markdown;
+
+use crate::Results;
+
+/// Results, and what they are called beside others.
+#[derive(Clone, Debug)]
+pub struct Named {
+    /// A file's name, say.
+    pub name: String,
+    /// What it has.
+    pub results: Results,
+}
+
+/// Sentences about where and how the results came to be.
+fn facts(results: &Results) -> Vec<(&'static str, String)> {
+    let machine = &results.machine;
+    let whole = if results.finished { "whole" } else { "interrupted: what was finished is here" };
+    vec![
+        ("machine", format!("{}, {} processors, {} MB", machine.cpu, machine.cpus, machine.memory_mb)),
+        ("system", machine.system.clone()),
+        ("sablecat", results.version.clone()),
+        ("began", format!("{} ({whole})", results.began)),
+        ("to repeat", results.command.clone()),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::beside::tests::row;
+    use crate::protocol::Mode;
+    use crate::session::Outcome;
+    use crate::{Grid, Line, OURS, Report, Said, Suite, Table};
+
+    /// Two tables: one of a paper with a line that is lost, one of curves.
+    pub(super) fn named(name: &str, rate: f64) -> Named {
+        let mut rows = vec![
+            row(OURS, Mode::Ds, "read", 1, rate),
+            row("lmdb", Mode::Ds, "read", 1, 200.0),
+            row("device", Mode::Ds, "read", 1, 900.0),
+        ];
+        for threads in [2, 4] {
+            rows.push(row(OURS, Mode::Sync, "write", threads, 100.0 * f64::from(threads)));
+            rows.push(row("bdb-hash", Mode::Sync, "write", threads, 50.0));
+        }
+        let one = Table {
+            paper: Some("paper, 1999".to_owned()),
+            lines: vec![Line::new("DS read", Mode::Ds, "read").paper(Said::Figure(77.0))],
+            ..Table::new("small & fast", 3)
+        };
+        let curves = Table {
+            axis: Some("threads".to_owned()),
+            lines: [2, 4].map(|threads| Line::new("w<r>ites", Mode::Sync, "write").threads(threads)).into(),
+            ..Table::new("by threads", 3)
+        };
+        let mut grid = Grid::new("sizes", ["system", "MB"], 1);
+        grid.rows.push(vec!["a|b".to_owned(), "3".to_owned()]);
+        let outcome = Outcome { rows, notes: vec!["lmdb: 0.9".to_owned()], ..Outcome::default() };
+        let report = Report::of(Suite::Wp43, Some(1), outcome, vec![one, curves]);
+        let mut results = Results::begin(["papers".to_owned()]);
+        results.suites.push(Report { grids: vec![grid], ..report });
+        Named { name: name.to_owned(), results }
+    }
+
+    #[test]
+    fn a_page_needs_nothing_but_itself() {
+        let page = html(&[named("a", 100.0)]);
+        for shown in [
+            "<!doctype html>",
+            "prefers-color-scheme",
+            "width=device-width",
+            "small &amp; fast",
+            "w&lt;r&gt;ites",
+            "▼ 0.50",
+            "paper, 1999",
+            ">77<",
+            "<svg",
+            "sablecat papers",
+            "interrupted",
+        ] {
+            assert!(page.contains(shown), "{shown} in {page}");
+        }
+        for absent in ["<script", "http://", "https://", "@import", "url(", "w<r>ites", "NaN", "inf"] {
+            assert!(!page.contains(absent), "{absent} in {page}");
+        }
+        for name in ["svg", "table", "section", "div", "details", "g", "tr", "td", "th"] {
+            let (opened, closed) = (format!("<{name}"), format!("</{name}>"));
+            let is_opened = |at: &(usize, &str)| page[at.0 + opened.len()..].starts_with([' ', '>']);
+            let count = page.match_indices(&opened).filter(is_opened).count();
+            assert_eq!(count, page.matches(&closed).count(), "{name}");
+        }
+    }
+
+    #[test]
+    fn markdown_has_the_same_tables() {
+        let text = markdown(&[named("a", 100.0)]);
+        for shown in ["# ", "| DS read | 1 | 77 | 100 | 200 | lmdb | ▼ 0.50 |", "a\\|b", "`sablecat papers`"] {
+            assert!(text.contains(shown), "{shown} in {text}");
+        }
+    }
+
+    #[test]
+    fn two_files_are_compared_line_by_line() {
+        let both = [named("old", 100.0), named("new", 300.0)];
+        let text = markdown(&both);
+        assert!(text.contains("| DS read | 1 | 100 | 300 | 3.00 | ▼ 0.50 | 1.50 |"), "{text}");
+        assert!(html(&both).contains("new / old"));
+    }
+}

@@ -1,0 +1,190 @@
+//! Everything as one HTML page: no script, nothing from elsewhere, light or dark as its reader's system is.
+
+use std::fmt::Write as _;
+
+use super::about::about;
+use super::summary::{Standing, standing};
+use super::{Named, chart, compare, facts};
+use crate::beside::systems;
+use crate::contestant::{DEVICE, is_ours};
+use crate::grid::{BEHIND, Grid, ratio};
+use crate::{OURS, Report, Results, Row, Table};
+
+const STYLE: &str = include_str!("page.css");
+
+/// Text, where a page has text.
+pub(super) fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+/// A page of one or more files; of several, they are compared first.
+pub fn html(all: &[Named]) -> String {
+    let mut page = format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>{OURS} beside the papers</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
+         <h1>{OURS} beside the papers and the peers</h1>\n"
+    );
+    for named in all {
+        if all.len() > 1 {
+            let _ = writeln!(page, "<h3>{}</h3>", escape(&named.name));
+        }
+        page += &head(&named.results);
+    }
+    for (suite, grids) in compare::grids(all) {
+        let _ = writeln!(page, "<section>\n<h2>Compared: {} <small>{}</small></h2>", about(&suite).title, suite);
+        grids.iter().for_each(|grid| page += &table(grid));
+        page += "</section>\n";
+    }
+    for named in all {
+        for report in &named.results.suites {
+            let whose = if all.len() > 1 { format!(", {}", named.name) } else { String::new() };
+            page += &section(report, &whose);
+        }
+    }
+    page + "</body>\n</html>\n"
+}
+
+fn head(results: &Results) -> String {
+    let mut text = String::from("<dl>\n");
+    for (name, fact) in facts(results) {
+        let fact = escape(&fact);
+        let fact = if name == "to repeat" { format!("<code>{fact}</code>") } else { fact };
+        let _ = writeln!(text, "<dt>{name}</dt><dd>{fact}</dd>");
+    }
+    text += "</dl>\n";
+    let standings: Vec<(&Report, Standing)> =
+        results.suites.iter().filter_map(|report| Some((report, standing(report)?))).collect();
+    if standings.is_empty() {
+        return text + "<p>No peer took part.</p>\n";
+    }
+    let heads = ["suite", "lines with a peer", "ahead", "behind", "geometric mean of the ratios"];
+    let mut grid = Grid::new("", heads, 1);
+    for (report, standing) in &standings {
+        let behind = standing.behind.len();
+        let counts = [standing.lines, standing.lines - behind, behind].map(|count| count.to_string());
+        let cells = [report.suite.clone()].into_iter().chain(counts).chain([ratio(Some(standing.mean))]);
+        grid.rows.push(cells.collect());
+    }
+    text += &table(&grid);
+    text + "<p class=\"remark\">Each ratio is ours to the best of the peers at that operation, in the same run.</p>\n"
+}
+
+fn section(report: &Report, whose: &str) -> String {
+    let about = about(&report.suite);
+    let (suite, whose) = (escape(&report.suite), escape(whose));
+    let mut text = format!(
+        "<section>\n<h2>{} <small>{suite}{whose}</small></h2>\n<p>{}</p>\n",
+        about.title, about.what
+    );
+    for problem in &report.problems {
+        let _ = writeln!(text, "<p class=\"remark\">{BEHIND} {}</p>", escape(problem));
+    }
+    if let Some(Standing { behind, .. }) = standing(report)
+        && !behind.is_empty()
+    {
+        text += "<h3>Where a peer did better</h3>\n<ul class=\"lost\">\n";
+        for line in behind {
+            let peer = line.peer.map_or_else(String::new, |peer| format!(" of {}", escape(&peer)));
+            let _ = writeln!(
+                text,
+                "<li>{}: <b>{BEHIND} {}</b>{peer}</li>",
+                escape(&line.line),
+                ratio(Some(line.ratio))
+            );
+        }
+        text += "</ul>\n";
+    }
+    let rows = report.operations();
+    for shown in &report.tables {
+        text += &table(&shown.beside_the_paper(&report.suite, rows));
+        text += &charts(shown, rows);
+        if let Some(grid) = shown.all_systems(rows) {
+            let _ = writeln!(text, "<details><summary>All systems</summary>{}</details>", table(&grid));
+        }
+    }
+    report.grids.iter().for_each(|grid| text += &table(grid));
+    text + &whom(report) + "</section>\n"
+}
+
+/// The charts of a table, with what their marks stand for.
+fn charts(shown: &Table, rows: &[Row]) -> String {
+    let curves = chart::curves(shown, rows);
+    let figure = |caption: &str, svg: &str| {
+        format!("<figure><figcaption>{}</figcaption>{svg}</figure>\n", escape(caption))
+    };
+    if !curves.is_empty() {
+        let figures: String = curves
+            .iter()
+            .map(|(label, svg)| figure(&format!("{label}: operations a second"), svg))
+            .collect();
+        return format!("<div class=\"charts\">{figures}</div>\n");
+    }
+    let Some(svg) = chart::dots(shown, rows) else { return String::new() };
+    let caption = "Operations a second, on a logarithmic scale";
+    let legend = legend(shown, rows);
+    format!("{legend}<div class=\"charts one\">{}</div>\n", figure(caption, &svg))
+}
+
+fn legend(shown: &Table, rows: &[Row]) -> String {
+    let rows = shown.rows(rows);
+    let mut all = systems(&rows);
+    all.sort_by_key(|system| (!is_ours(system), *system == DEVICE));
+    let item = |mark: String, name: &str| {
+        let name = escape(name);
+        format!("<li><svg viewBox=\"0 0 14 14\" aria-hidden=\"true\">{mark}</svg>{name}</li>")
+    };
+    let paper = shown.paper.iter().map(|paper| item(chart::paper_mark(7.0, 7.0, paper), paper));
+    let items: String =
+        all.iter().map(|system| item(chart::mark(system, 7.0, 7.0, system), system)).chain(paper).collect();
+    format!("<ul class=\"legend\">{items}</ul>\n")
+}
+
+/// Who took part, in which version and configuration.
+fn whom(report: &Report) -> String {
+    let mut text = String::from("<details><summary>Who took part, and how</summary>\n");
+    for note in &report.notes {
+        let _ = writeln!(text, "<p class=\"remark\">{}</p>", escape(note));
+    }
+    for took in &report.systems {
+        let (system, version) = (escape(&took.system), escape(&took.version));
+        let _ = writeln!(text, "<h3>{system} <small>{version}</small></h3>\n<dl>");
+        for (mode, meaning) in &took.modes {
+            let _ = writeln!(text, "<dt>{}</dt><dd>{}</dd>", escape(mode), escape(meaning));
+        }
+        text += "</dl>\n";
+    }
+    text + "</details>\n"
+}
+
+fn table(grid: &Grid) -> String {
+    let mut text = String::new();
+    if !grid.title.is_empty() {
+        let _ = writeln!(text, "<h3>{}</h3>", escape(&grid.title));
+    }
+    text += "<div class=\"scroll\"><table>\n<tr>";
+    let is_text = |column: usize| column < grid.text_columns || grid.heads[column] == "which";
+    for (column, head) in grid.heads.iter().enumerate() {
+        let class = if is_text(column) { " class=\"text\"" } else { "" };
+        let _ = write!(text, "<th scope=\"col\"{class}>{}</th>", escape(head));
+    }
+    text += "</tr>\n";
+    for cells in &grid.rows {
+        text += "<tr>";
+        for (column, cell) in cells.iter().enumerate() {
+            let class = match () {
+                () if cell.starts_with(BEHIND) => " class=\"behind\"",
+                () if is_text(column) => " class=\"text\"",
+                () if grid.heads[column] == OURS => " class=\"ours\"",
+                () => "",
+            };
+            let _ = write!(text, "<td{class}>{}</td>", escape(cell));
+        }
+        text += "</tr>\n";
+    }
+    text += "</table></div>\n";
+    for remark in &grid.remarks {
+        let _ = writeln!(text, "<p class=\"remark\">{}</p>", escape(remark));
+    }
+    text
+}
