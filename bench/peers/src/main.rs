@@ -7,6 +7,8 @@
 //!
 //! The layers, each a file: [`protocol`] is the words of the requests and answers, [`server`] carries them
 //! out, [`contents`] remembers what a directory holds, [`system`] is the door to the C adapters in src/c,
+//! [`upkeep`] keeps house beside a run, [`watch`] times
+//! its operations,
 //! [`machine`] reads memory and disk use, and [`workload`], [`shape`] and [`mix`] are the records and what is
 //! done to them, shared as files with the papers' crate. README.md has the protocol with examples and
 //! the table of modes.
@@ -28,6 +30,8 @@ mod server;
 #[allow(dead_code, unreachable_pub, reason = "shared with a crate that uses and exports all of it")]
 mod shape;
 mod system;
+mod upkeep;
+mod watch;
 #[path = "../../../crates/sablecat-papers/src/workload.rs"]
 #[allow(dead_code, unreachable_pub, reason = "shared with a crate that uses and exports all of it")]
 mod workload;

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::mix::Mix;
 use crate::shape::Shape;
 use crate::system::{self, Mode};
+use crate::watch::Times;
 use crate::workload::Keys;
 
 /// A line of input.
@@ -40,6 +41,9 @@ pub(crate) struct Open {
     /// The most threads that any run will ask for.
     #[serde(default = "one")]
     pub(crate) threads: u32,
+    /// Without the operating system's cache, where the system can do that.
+    #[serde(default)]
+    pub(crate) direct: bool,
 }
 
 /// What to run.
@@ -82,6 +86,12 @@ pub(crate) struct Run {
     /// Of a mix: what is done to which records.
     #[serde(default)]
     pub(crate) mix: Option<Mix>,
+    /// Of a mix: whether each operation is timed.
+    #[serde(default)]
+    pub(crate) timed: bool,
+    /// Of a mix: a checkpoint is made so long after the last one; 0: when the mode or the system says.
+    #[serde(default)]
+    pub(crate) checkpoint_ms: u64,
 }
 
 impl Run {
@@ -157,6 +167,9 @@ pub(crate) struct Figures {
     pub(crate) disk_mb: f64,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) first_error: String,
+    /// How long the operations took, of a run that was to be timed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) times: Option<Times>,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) note: String,
 }

@@ -18,7 +18,9 @@ use std::time::Instant;
 use crate::contents::{Contents, State};
 use crate::machine;
 use crate::protocol::{Answer, Figures, Kind, Open, Request, Run};
-use crate::system::{Acts, Job, Mode, Options, Outcome, Store, System};
+use crate::system::{Acts, Job, Mode, Options, Outcome, Store, System, Timed};
+use crate::upkeep::{self, Intervals};
+use crate::watch::Watch;
 use crate::workload::{self, Order, Stage};
 
 /// One system, and the store of it that is open, if any.
@@ -74,6 +76,9 @@ impl Server {
         if open.threads == 0 {
             return Err("threads must be at least 1".to_owned());
         }
+        if open.mode == Mode::Background && open.threads == 1 {
+            return Err("who keeps house is a thread too: at least 2 threads".to_owned());
+        }
         let dir = PathBuf::from(&open.dir);
         let place = store_dir(&dir);
         fs::create_dir_all(&place).map_err(|error| format!("{}: {error}", place.display()))?;
@@ -86,6 +91,7 @@ impl Server {
             log_buffer: open.log_buffer,
             page_size: open.page_size,
             threads: open.threads,
+            direct: open.direct,
         };
         let started = Instant::now();
         let store = self.system.open(&options)?;
@@ -113,17 +119,22 @@ impl Server {
 
         opened.before(run, version)?;
         if run.warm && matches!(run.kind, Kind::Read | Kind::Bulk | Kind::Update) {
-            opened.store.session()?.run(&Job { passes: 1, seconds_max: 0.0, ..stored }, &[]);
+            opened.store.session()?.run(&Job { passes: 1, seconds_max: 0.0, ..stored }, &[], false);
         }
-        let outcomes = run_on_threads(&opened.store, &asked, run)?;
+        let work = || run_on_threads(&opened.store, &asked, run);
+        let (outcomes, checkpoints) = match Intervals::of(opened.contents.mode, run.checkpoint_ms) {
+            Some(intervals) => upkeep::beside(&opened.store, intervals, work)?,
+            None => (work()?, Vec::new()),
+        };
         let total = add_up(&outcomes);
         opened.after(run, &total)?;
         if run.kind == Kind::Load {
             opened.store.settle()?;
         }
         let seconds = total.ended_ns.saturating_sub(total.started_ns) as f64 / 1e9;
+        let times = total.watch.as_ref().map(|watch| watch.times(total.started_ns, &checkpoints));
         let Outcome { ops, errors, first_error, note, .. } = total;
-        Ok(Figures { ops, errors, first_error, note, ..figures(&opened.dir, seconds) })
+        Ok(Figures { ops, errors, first_error, note, times, ..figures(&opened.dir, seconds) })
     }
 }
 
@@ -151,6 +162,14 @@ impl Opened {
         let reads = matches!(run.kind, Kind::Read | Kind::Bulk | Kind::Take);
         if mode == Mode::Ds && run.threads > 1 && !reads {
             return Err("Data Store has no locks: one thread writes".to_owned());
+        }
+        if (run.timed || run.checkpoint_ms > 0) && run.kind != Kind::Mix {
+            return Err(
+                "what a mix does is timed, and has checkpoints beside it, and nothing else".to_owned()
+            );
+        }
+        if run.checkpoint_ms > 0 && self.threads == 1 {
+            return Err("who makes checkpoints is a thread too: at least 2 threads".to_owned());
         }
         if mode == Mode::Ds && run.kind == Kind::Mix {
             return Err("in Data Store a run is one transaction, which either reads or writes".to_owned());
@@ -245,7 +264,8 @@ fn run_on_threads(store: &Store, job: &Job, run: &Run) -> Result<Vec<Outcome>, S
                     let session = store.session();
                     barrier.wait();
                     let outcome = session.map(|mut session| {
-                        let outcome = session.run(&Job { first: share.start, end: share.end, ..*job }, &acts);
+                        let job = Job { first: share.start, end: share.end, ..*job };
+                        let outcome = session.run(&job, &acts, run.timed);
                         barrier.wait();
                         outcome
                     });
@@ -273,6 +293,7 @@ fn job(run: &Run, kind: Kind, contents: &Contents) -> Job {
         records: run.records,
         present: (run.records + contents.added).saturating_sub(contents.removed),
         acts: Acts::NONE,
+        watch: Timed::NOT,
         first: 0,
         end: run.visited(),
         seconds_max: if kind == Kind::Load { 0.0 } else { run.seconds_max },
@@ -295,9 +316,15 @@ fn add_up(outcomes: &[Outcome]) -> Outcome {
         inserted: outcomes.iter().map(|outcome| outcome.inserted).sum(),
         started_ns: outcomes.iter().map(|outcome| outcome.started_ns).min().unwrap_or(0),
         ended_ns: outcomes.iter().map(|outcome| outcome.ended_ns).max().unwrap_or(0),
+        watch: outcomes.iter().filter_map(|outcome| outcome.watch.clone()).reduce(together),
         first_error: text(|outcome| &outcome.first_error),
         note: text(|outcome| &outcome.note),
     }
+}
+
+fn together(mut one: Box<Watch>, other: Box<Watch>) -> Box<Watch> {
+    one.add(&other);
+    one
 }
 
 /// The figures that every answer has.

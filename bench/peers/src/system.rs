@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::mix::Act;
 use crate::shape::Shape;
+use crate::watch::Watch;
 use crate::workload::Order;
 
 /// What of a store's promises is bought for a run, from none to durable commits. The numbers are C's.
@@ -35,12 +36,24 @@ pub(crate) enum Mode {
     WriteNoSync = 4,
     /// A commit is durable when it returns.
     Sync = 5,
+    /// A commit stays in the process, and is made durable by somebody beside it.
+    Background = 6,
+    /// Nothing is logged, and threads work side by side.
+    Unlogged = 7,
 }
 
 impl Mode {
-    /// From the least to the most.
-    pub(crate) const ALL: [Mode; 6] =
-        [Mode::Ds, Mode::Tds, Mode::Memory, Mode::NoSync, Mode::WriteNoSync, Mode::Sync];
+    /// From the least to the most, and two that the others have nothing to do with.
+    pub(crate) const ALL: [Mode; 8] = [
+        Mode::Ds,
+        Mode::Tds,
+        Mode::Memory,
+        Mode::NoSync,
+        Mode::WriteNoSync,
+        Mode::Sync,
+        Mode::Background,
+        Mode::Unlogged,
+    ];
 
     /// As requests and reports spell it.
     pub(crate) fn name(self) -> &'static str {
@@ -51,6 +64,8 @@ impl Mode {
             Mode::NoSync => "NoSync",
             Mode::WriteNoSync => "WriteNoSync",
             Mode::Sync => "Sync",
+            Mode::Background => "Background",
+            Mode::Unlogged => "Unlogged",
         }
     }
 }
@@ -66,6 +81,7 @@ struct RawOptions {
     page_size: u32,
     threads: u32,
     mode: i32,
+    direct: i32,
 }
 
 /// `struct peer_job`: one thread's share of a run.
@@ -78,6 +94,8 @@ pub(crate) struct Job {
     pub(crate) present: u64,
     /// What the thread does in a mix; set by [`Session::run`].
     pub(crate) acts: Acts,
+    /// What times each act; set by [`Session::run`].
+    pub(crate) watch: Timed,
     pub(crate) first: u64,
     pub(crate) end: u64,
     pub(crate) seconds_max: f64,
@@ -104,6 +122,19 @@ impl Acts {
 // SAFETY: it is only followed by the thread that was given the list too, in `Session::run`.
 unsafe impl Sync for Acts {}
 
+/// A watch as C is given it, or none.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timed(*mut Watch);
+
+impl Timed {
+    /// None.
+    pub(crate) const NOT: Timed = Timed(std::ptr::null_mut());
+}
+
+// SAFETY: it is only followed by the thread whose watch it is, in `Session::run`.
+unsafe impl Sync for Timed {}
+
 /// `struct peer_result`.
 #[repr(C)]
 struct RawResult {
@@ -126,6 +157,8 @@ pub(crate) struct Outcome {
     pub(crate) ended_ns: u64,
     pub(crate) first_error: String,
     pub(crate) note: String,
+    /// How long acts took, where that was asked for.
+    pub(crate) watch: Option<Box<Watch>>,
 }
 
 /// `struct peer`.
@@ -138,6 +171,7 @@ struct Peer {
     run: unsafe extern "C" fn(*mut c_void, *const Job, *mut RawResult),
     end_session: unsafe extern "C" fn(*mut c_void),
     settle: unsafe extern "C" fn(*mut c_void, *mut c_char) -> c_int,
+    upkeep: Option<unsafe extern "C" fn(*mut c_void, c_int, *mut c_char) -> c_int>,
     close: unsafe extern "C" fn(*mut c_void, *mut c_char) -> c_int,
 }
 
@@ -168,6 +202,7 @@ pub(crate) struct Options {
     pub(crate) log_buffer: u64,
     pub(crate) page_size: u32,
     pub(crate) threads: u32,
+    pub(crate) direct: bool,
 }
 
 /// All systems that this build can run.
@@ -205,6 +240,7 @@ impl System {
             page_size: options.page_size,
             threads: options.threads,
             mode: options.mode as i32,
+            direct: i32::from(options.direct),
         };
         let mut error = [0; TEXT_BYTES];
         // SAFETY: `raw` and the text it points to outlive the call, and `error` has the size that peer.h
@@ -243,6 +279,17 @@ impl Store {
         if failed == 0 { Ok(()) } else { Err(text(&error)) }
     }
 
+    /// Makes durable what has been committed, or a checkpoint, beside the sessions. One thread does that, in a
+    /// store that was opened for two or more.
+    pub(crate) fn upkeep(&self, checkpoint: bool) -> Result<(), String> {
+        let Some(upkeep) = self.peer.upkeep else { return Ok(()) };
+        let mut error = [0; TEXT_BYTES];
+        // SAFETY: as in `session`; peer.h lets one thread call it beside the sessions', which the caller's
+        // contract says it is.
+        let failed = unsafe { upkeep(self.store.as_ptr(), c_int::from(checkpoint), error.as_mut_ptr()) };
+        if failed == 0 { Ok(()) } else { Err(text(&error)) }
+    }
+
     /// Shuts down cleanly.
     pub(crate) fn close(self) -> Result<(), String> {
         let mut error = [0; TEXT_BYTES];
@@ -261,8 +308,11 @@ pub(crate) struct Session<'store> {
 }
 
 impl Session<'_> {
-    pub(crate) fn run(&mut self, job: &Job, acts: &[Act]) -> Outcome {
-        let job = Job { acts: Acts { first: acts.as_ptr(), count: acts.len() as u64 }, ..*job };
+    pub(crate) fn run(&mut self, job: &Job, acts: &[Act], timed: bool) -> Outcome {
+        let mut watch = timed.then(Watch::new);
+        let pointer = watch.as_deref_mut().map_or(std::ptr::null_mut(), std::ptr::from_mut);
+        let acts = Acts { first: acts.as_ptr(), count: acts.len() as u64 };
+        let job = Job { acts, watch: Timed(pointer), ..*job };
         let mut raw = RawResult {
             ops: 0,
             errors: 0,
@@ -272,8 +322,8 @@ impl Session<'_> {
             first_error: [0; TEXT_BYTES],
             note: [0; TEXT_BYTES],
         };
-        // SAFETY: the session is open (ended by drop only) and on its thread; `job`, `acts` and `raw` outlive
-        // the call.
+        // SAFETY: the session is open (ended by drop only) and on its thread; `job`, `acts`, `watch` and `raw`
+        // outlive the call.
         unsafe { (self.peer.run)(self.session.as_ptr(), &job, &mut raw) };
         Outcome {
             ops: raw.ops,
@@ -283,6 +333,7 @@ impl Session<'_> {
             ended_ns: raw.ended_ns,
             first_error: text(&raw.first_error),
             note: text(&raw.note),
+            watch,
         }
     }
 }
@@ -292,6 +343,16 @@ impl Drop for Session<'_> {
         // SAFETY: the session is open, its store is too (it is borrowed), and nobody uses it afterwards.
         unsafe { (self.peer.end_session)(self.session.as_ptr()) }
     }
+}
+
+/// The monotonic clock, as the adapters read it.
+pub(crate) fn now_ns() -> u64 {
+    // SAFETY: it takes nothing and returns a number.
+    unsafe { probe_now_ns() }
+}
+
+unsafe extern "C" {
+    fn probe_now_ns() -> u64;
 }
 
 /// The text up to the first NUL.

@@ -95,7 +95,9 @@ fn systems() -> Vec<(String, Vec<String>)> {
     available.map(|system| (name(system), modes(system))).collect()
 }
 
+/// For so many threads, or for two where somebody keeps house beside them.
 fn open(dir: &PathBuf, mode: &str, threads: u32) -> Value {
+    let threads = if mode == "Background" { threads.max(2) } else { threads };
     json!({"op": "open", "dir": dir, "mode": mode, "cache_bytes": 32 << 20, "threads": threads})
 }
 
@@ -202,6 +204,39 @@ fn every_system_does_what_a_mix_says_and_keeps_what_it_inserts() {
             let more = all["ops"].as_u64().unwrap() - records;
             assert!(more > records / 8 && more < records / 4, "{system} in {mode}: {all}");
             assert_eq!(all["errors"], json!(0), "{system} in {mode}: {all}");
+            served.end();
+            std::fs::remove_dir_all(dir).unwrap();
+        }
+    }
+}
+
+#[test]
+fn every_operation_is_timed_beside_checkpoints_too() {
+    for (system, modes) in systems() {
+        for mode in modes.iter().filter(|mode| *mode != "DS") {
+            let dir = fresh_dir(&format!("{system}-{mode}-timed"));
+            let mut served = Served::start(&system);
+            served.ask_all(&open(&dir, mode, 3), 0);
+            let shape =
+                json!({"key_bytes": 24, "value_bytes_min": 100, "value_bytes_max": 100, "scattered": 1});
+            let mut load = run_of(RECORDS_SYNC, "load", "random", 1);
+            load["shape"] = shape.clone();
+            served.ask_all(&load, RECORDS_SYNC);
+            let mut mix = run_of(RECORDS_SYNC, "mix", "random", 3);
+            mix["shape"] = shape;
+            mix["mix"] = json!({"read": 50, "update": 50, "insert": 0, "scan": 0, "modify": 0, "pick": "uniform",
+                                "operations": 3_000_000});
+            (mix["timed"], mix["checkpoint_ms"], mix["seconds_max"]) = (json!(true), json!(60), json!(0.4));
+            let answer = served.ask(&mix);
+            assert_eq!(answer["errors"], 0, "{system} {mode}: {answer}");
+            let times = &answer["times"];
+            let pairs = ["reads", "writes"].iter().flat_map(|kind| times[kind].as_array().unwrap());
+            let counts: u64 = pairs.clone().map(|pair| pair[1].as_u64().unwrap()).sum();
+            assert_eq!(counts, answer["ops"].as_u64().unwrap(), "{system} {mode}: {answer}");
+            let longest = pairs.map(|pair| pair[0].as_u64().unwrap()).max().unwrap();
+            let told = times["longest"]["ns"].as_u64().unwrap();
+            assert!(longest >= told && longest <= told + told / 100, "{system} {mode}: {answer}");
+            assert!(times["checkpoints"].as_u64().unwrap() >= 1, "{system} {mode}: {answer}");
             served.end();
             std::fs::remove_dir_all(dir).unwrap();
         }

@@ -47,7 +47,7 @@ static int refuse(char *error, const char *what, int code) {
     return -1;
 }
 
-static int transactional(const struct store *store) { return store->mode != MODE_DS; }
+static int transactional(const struct store *store) { return store->mode != MODE_DS && store->mode != MODE_UNLOGGED; }
 
 static const char *peer_begin(struct session *session, const struct peer_job *job) {
     DB *db = session->db;
@@ -180,6 +180,8 @@ static const char *meaning(int mode) {
         case MODE_NO_SYNC: return "TDS with DB_TXN_NOSYNC: commits stay in the log buffer";
         case MODE_WRITE_NO_SYNC: return "TDS with DB_TXN_WRITE_NOSYNC: commits are written to the OS";
         case MODE_SYNC: return "TDS, a commit flushes the log; group commit among threads";
+        case MODE_BACKGROUND: return "TDS with DB_TXN_NOSYNC; DB_ENV->log_flush every 50 ms, txn_checkpoint every 4 s";
+        case MODE_UNLOGGED: return "Concurrent Data Store (DB_INIT_CDB): many readers or one writer, no log";
     }
     return NULL;
 }
@@ -193,7 +195,7 @@ static void close_quietly(struct store *store) {
 static int configure(DB_ENV *env, const struct peer_options *options) {
     int code = env->set_cachesize(env, (u_int32_t)(options->cache_bytes >> 30),
                                   (u_int32_t)(options->cache_bytes & ((1u << 30) - 1)), 1);
-    if (code != 0 || options->mode == MODE_DS) return code;
+    if (code != 0 || options->mode == MODE_DS || options->mode == MODE_UNLOGGED) return code;
     if ((code = env->set_lg_bsize(env, (u_int32_t)options->log_buffer)) != 0) return code;
     if ((code = env->set_lk_detect(env, DB_LOCK_DEFAULT)) != 0) return code;
     if ((code = env->set_lk_max_locks(env, 20000)) != 0) return code;
@@ -227,6 +229,7 @@ static void *open_as(const struct peer_options *options, char *error, DBTYPE typ
     store->mode = options->mode;
     store->type = type;
     store->queue = type == DB_QUEUE;
+    if (store->mode == MODE_UNLOGGED) flags |= DB_INIT_CDB;
     if (transactional(store)) flags |= DB_INIT_LOCK | DB_INIT_LOG | DB_INIT_TXN | DB_RECOVER;
     if (code == 0) code = configure(store->env, options);
     if (code == 0) code = store->env->open(store->env, options->dir, flags | store->thread, 0644);
@@ -276,6 +279,15 @@ static int settle(void *of, char *error) {
     return code == 0 ? 0 : refuse(error, "checkpoint", code);
 }
 
+static int upkeep(void *of, int checkpoint, char *error) {
+    struct store *store = of;
+    DB_ENV *env = store->env;
+    if (!transactional(store)) return settle(of, error);
+    int code = checkpoint ? env->txn_checkpoint(env, 0, 0, 0) : env->log_flush(env, NULL);
+    if (code == 0 && checkpoint && store->mode != MODE_MEMORY) code = env->log_archive(env, NULL, DB_ARCH_REMOVE);
+    return code == 0 ? 0 : refuse(error, checkpoint ? "checkpoint" : "flush", code);
+}
+
 static int close_store(void *of, char *error) {
     struct store *store = of;
     DB_ENV *env = store->env;
@@ -288,10 +300,11 @@ static int close_store(void *of, char *error) {
     return code == 0 ? 0 : refuse(error, "close", code);
 }
 
-const struct peer peer_bdb = {version, meaning, open_btree, new_session, loops_run, end_session, settle, close_store};
+const struct peer peer_bdb = {version, meaning, open_btree, new_session,
+                              loops_run, end_session, settle, upkeep, close_store};
 
-const struct peer peer_bdb_hash = {version,   meaning,     open_hash, new_session,
-                                   loops_run, end_session, settle,    close_store};
+const struct peer peer_bdb_hash = {version, meaning, open_hash, new_session,
+                                   loops_run, end_session, settle, upkeep, close_store};
 
-const struct peer peer_bdb_queue = {version,   meaning,     open_queue, new_session,
-                                    loops_run, end_session, settle,     close_store};
+const struct peer peer_bdb_queue = {version, meaning, open_queue, new_session,
+                                    loops_run, end_session, settle, upkeep, close_store};

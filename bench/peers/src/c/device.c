@@ -126,4 +126,5 @@ static int close_store(void *of, char *error) {
 }
 
 const struct peer peer_device = {version, meaning,     open_store,    new_session,
-                                 run,     end_session, nothing_to_do, close_store};
+                                 run,     end_session, nothing_to_do, NULL,
+                                 close_store};

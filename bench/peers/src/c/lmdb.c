@@ -205,6 +205,8 @@ static const char *meaning_but(int mode, int writemap) {
         case MODE_WRITE_NO_SYNC:
             return writemap ? "MDB_NOSYNC|MDB_WRITEMAP, a commit per put (a crash of the OS may corrupt the file)"
                             : "MDB_NOSYNC without the write map: a commit writes its pages to the OS";
+        case MODE_BACKGROUND: return "MDB_NOSYNC|MDB_WRITEMAP, a commit per put; mdb_env_sync every 50 ms: it has no log";
+        case MODE_UNLOGGED: return "as NoSync";
         case MODE_SYNC: return writemap ? "MDB_WRITEMAP, a commit per put, msync" : "no flags: a commit per put, fdatasync";
     }
     return NULL;
@@ -269,6 +271,11 @@ static int settle(void *of, char *error) {
     return code == 0 ? 0 : refuse(error, "sync", code);
 }
 
+static int upkeep(void *of, int checkpoint, char *error) {
+    (void)checkpoint;
+    return settle(of, error);
+}
+
 static int close_store(void *of, char *error) {
     struct store *store = of;
     int code = settle(store, error);
@@ -277,10 +284,11 @@ static int close_store(void *of, char *error) {
     return code;
 }
 
-const struct peer peer_lmdb = {version, meaning, open_store, new_session, loops_run, end_session, settle, close_store};
+const struct peer peer_lmdb = {version, meaning, open_store, new_session,
+                               loops_run, end_session, settle, upkeep, close_store};
 
-const struct peer peer_lmdb_dups = {version,   meaning,     open_dups, new_session,
-                                    loops_run, end_session, settle,    close_store};
+const struct peer peer_lmdb_dups = {version, meaning, open_dups, new_session,
+                                    loops_run, end_session, settle, upkeep, close_store};
 
-const struct peer peer_lmdb_writemap = {version,   meaning_writemap, open_writemap, new_session,
-                                        loops_run, end_session,      settle,        close_store};
+const struct peer peer_lmdb_writemap = {version, meaning_writemap, open_writemap, new_session,
+                                        loops_run, end_session, settle, upkeep, close_store};

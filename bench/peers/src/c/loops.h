@@ -195,6 +195,7 @@ static void loops_mix(struct session *session, const struct peer_job *job, struc
     const uint8_t *value = NULL;
     size_t length = 0;
     const char *why;
+    uint64_t began = result->started_ns;
     for (const struct act *act = job->acts, *end = act + job->acts_count; act < end; act++) {
         struct bytes k = shape_key(&job->shape, act->number, key);
         if (act->what == ACT_READ || act->what == ACT_MODIFY) {
@@ -215,6 +216,11 @@ static void loops_mix(struct session *session, const struct peer_job *job, struc
         }
         if (act->what == ACT_SCAN && (why = loops_range(session, job, act, k)) != NULL)
             peer_fail(result, "scan", act->number, why);
+        if (job->watch != NULL) {
+            uint64_t ended = peer_now_ns();
+            watch_count(job->watch, began, ended, act->what != ACT_READ && act->what != ACT_SCAN);
+            began = ended;
+        }
         if (loops_late(job, result, ++result->ops)) return;
     }
 }

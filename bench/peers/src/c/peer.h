@@ -20,10 +20,22 @@
 #include <time.h>
 
 #include "shape.h"
+#include "watch.h"
 
 enum { PEER_TEXT_BYTES = 240 };
 
-enum peer_mode { MODE_DS, MODE_TDS, MODE_MEMORY, MODE_NO_SYNC, MODE_WRITE_NO_SYNC, MODE_SYNC };
+/* The last two: commits stay in the process, and `upkeep` makes them durable; nothing is logged, and sessions work side
+ * by side all the same. */
+enum peer_mode {
+    MODE_DS,
+    MODE_TDS,
+    MODE_MEMORY,
+    MODE_NO_SYNC,
+    MODE_WRITE_NO_SYNC,
+    MODE_SYNC,
+    MODE_BACKGROUND,
+    MODE_UNLOGGED
+};
 
 enum peer_kind { KIND_LOAD, KIND_WRITE, KIND_UPDATE, KIND_READ, KIND_BULK, KIND_TAKE, KIND_DELETE, KIND_MIX };
 
@@ -43,6 +55,7 @@ struct peer_options {
     uint32_t page_size;   /* 0: the adapter's choice */
     uint32_t threads;     /* the most sessions that will be open at once */
     int32_t mode;         /* enum peer_mode */
+    int32_t direct;       /* without the operating system's cache, where the system can do that */
 };
 
 struct peer_job {
@@ -51,6 +64,7 @@ struct peer_job {
     uint64_t records, present; /* how many records there are when all are there, and how many are */
     const struct act *acts;    /* of a mix: all that this thread does */
     uint64_t acts_count;
+    struct watch *watch;       /* of a mix: what times each act; NULL: nothing does */
     uint64_t first, end;       /* positions of this thread */
     double seconds_max;        /* the loop ends early after so long; 0: never */
     uint64_t check_every;      /* operations between looks at the clock; a power of two */
@@ -79,6 +93,10 @@ struct peer {
     void (*end_session)(void *session);
     /* After a load, untimed: bring the store into the shape in which it likes to be read. 0, or an error text. */
     int (*settle)(void *store, char *error);
+    /* Called by one thread beside the sessions' (with two threads announced at least, and not in MODE_DS): makes durable
+     * what has been committed, or, as a `checkpoint`, brings what the log has to where it belongs. A system that does
+     * the latter by itself whenever it is due only does the former. 0, or an error text. NULL: it has nothing like it. */
+    int (*upkeep)(void *store, int checkpoint, char *error);
     /* A clean shutdown: all durable, logs that are no longer needed removed where the system does that. */
     int (*close)(void *store, char *error);
 };

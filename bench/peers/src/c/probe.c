@@ -1,7 +1,11 @@
-/* The C workload with external linkage, and the structs' sizes, for the tests that compare them with Rust's. */
+/* The C workload with external linkage, and the structs' sizes, for the tests that compare them with Rust's; and the clock
+ * that the adapters read. */
 #include "peer.h"
 
 extern const size_t probe_sizes[6];
+uint64_t probe_now_ns(void);
+size_t probe_watch_bytes(void);
+uint64_t probe_watch_bucket(uint64_t ns);
 uint64_t probe_key(const struct workload_order *order, uint64_t position);
 uint64_t probe_key_number(const uint8_t *bytes);
 void probe_key_bytes(uint64_t key, uint8_t *bytes);
@@ -34,6 +38,9 @@ int probe_shape_is_value(const struct shape *shape, uint64_t number, uint32_t ve
                          size_t length) {
     return shape_is_value(shape, number, version, bytes, length);
 }
+uint64_t probe_now_ns(void) { return peer_now_ns(); }
+size_t probe_watch_bytes(void) { return sizeof(struct watch); }
+uint64_t probe_watch_bucket(uint64_t ns) { return watch_bucket(ns); }
 /* UINT64_MAX if they are no record's. */
 uint64_t probe_shape_number(const struct shape *shape, const uint8_t *key, size_t key_length, const uint8_t *value,
                             size_t value_length) {

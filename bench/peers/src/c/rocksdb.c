@@ -131,6 +131,8 @@ static const char *meaning(int mode) {
         case MODE_MEMORY: return "write-ahead log off: a put is atomic in the memtable without one";
         case MODE_NO_SYNC: return "manual_wal_flush: the log stays in the process's buffer";
         case MODE_WRITE_NO_SYNC: return "sync=false: a put is written to the OS";
+        case MODE_BACKGROUND: return "manual_wal_flush, and FlushWAL(sync=true) every 50 ms";
+        case MODE_UNLOGGED: return "write-ahead log off";
         case MODE_SYNC: return "sync=true: a put is flushed; group commit among threads";
     }
     return NULL;
@@ -171,13 +173,17 @@ static void *open_store(const struct peer_options *given, char *error) {
     rocksdb_options_set_compression(options, rocksdb_no_compression);
     rocksdb_options_set_write_buffer_size(options, memtable);
     rocksdb_options_increase_parallelism(options, 2);
-    rocksdb_options_set_manual_wal_flush(options, given->mode == MODE_NO_SYNC || given->mode == MODE_TDS);
+    rocksdb_options_set_manual_wal_flush(options, given->mode == MODE_NO_SYNC || given->mode == MODE_TDS ||
+                                                     given->mode == MODE_BACKGROUND);
+    rocksdb_options_set_use_direct_reads(options, given->direct != 0);
+    rocksdb_options_set_use_direct_io_for_flush_and_compaction(options, given->direct != 0);
     /* Concurrent inserts into the memtable cost a lone writer something and bring it nothing. */
     rocksdb_options_set_allow_concurrent_memtable_write(options, given->threads > 1);
     /* A recycled log is overwritten, which makes its flushes cheaper. */
     rocksdb_options_set_recycle_log_file_num(options, given->mode == MODE_SYNC ? 4 : 0);
     rocksdb_writeoptions_set_sync(store->write, given->mode == MODE_SYNC);
-    rocksdb_writeoptions_disable_WAL(store->write, given->mode == MODE_DS || given->mode == MODE_MEMORY);
+    rocksdb_writeoptions_disable_WAL(store->write, given->mode == MODE_DS || given->mode == MODE_MEMORY ||
+                                                      given->mode == MODE_UNLOGGED);
     rocksdb_writeoptions_disable_WAL(store->load, given->mode != MODE_SYNC);
     char *failed = NULL;
     store->db = rocksdb_open(options, given->dir, &failed);
@@ -204,6 +210,18 @@ static int settle(void *of, char *error) {
     return 0;
 }
 
+/* It moves its memtables into files by itself. */
+static int upkeep(void *of, int checkpoint, char *error) {
+    struct store *store = of;
+    char *failed = NULL;
+    (void)checkpoint;
+    rocksdb_flush_wal(store->db, 1, &failed);
+    if (failed == NULL) return 0;
+    snprintf(error, PEER_TEXT_BYTES, "flush: %s", failed);
+    rocksdb_free(failed);
+    return -1;
+}
+
 static int close_store(void *of, char *error) {
     struct store *store = of;
     char *failed = NULL;
@@ -215,5 +233,5 @@ static int close_store(void *of, char *error) {
     return -1;
 }
 
-const struct peer peer_rocksdb = {version,   meaning,     open_store, new_session,
-                                  loops_run, end_session, settle,     close_store};
+const struct peer peer_rocksdb = {version, meaning, open_store, new_session,
+                                  loops_run, end_session, settle, upkeep, close_store};

@@ -5,9 +5,12 @@
  * kinder than SQLite's sleeping busy handler. In Data Store a run of writes is one transaction, and so is one of
  * reads; else every statement commits by itself.
  */
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sqlite3.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "peer.h"
 
@@ -140,6 +143,9 @@ static const char *meaning(int mode) {
         case MODE_MEMORY: return "journal_mode=MEMORY, synchronous=OFF: the rollback journal is in memory";
         case MODE_NO_SYNC: return "as WriteNoSync: the log is not buffered";
         case MODE_WRITE_NO_SYNC: return "journal_mode=WAL, synchronous=OFF: commits are written to the OS";
+        case MODE_BACKGROUND:
+            return "journal_mode=WAL, synchronous=OFF; fdatasync of the log every 50 ms, wal_checkpoint(PASSIVE) every 4 s";
+        case MODE_UNLOGGED: return "as WriteNoSync: a journal is what lets its connections work side by side";
         case MODE_SYNC: return "journal_mode=WAL, synchronous=FULL";
     }
     return NULL;
@@ -233,6 +239,24 @@ static int settle(void *of, char *error) {
     return code == SQLITE_OK ? 0 : refuse(error, "checkpoint", db);
 }
 
+/* The log's pages are the file's whoever wrote them, so they are flushed by their name; SQLite holds no lock on it. */
+static int upkeep(void *of, int checkpoint, char *error) {
+    struct store *store = of;
+    char log[sizeof store->path + 8];
+    if (store->options.mode == MODE_MEMORY) return 0;
+    if (checkpoint) {
+        int code = sqlite3_wal_checkpoint_v2(store->keeper, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+        return code == SQLITE_OK || code == SQLITE_BUSY ? 0 : refuse(error, "checkpoint", store->keeper);
+    }
+    snprintf(log, sizeof log, "%s-wal", store->path);
+    int file = open(log, O_WRONLY | O_CLOEXEC), failed = file < 0 || fdatasync(file) != 0;
+    int number = errno;
+    if (file >= 0) close(file);
+    if (!failed) return 0;
+    snprintf(error, PEER_TEXT_BYTES, "flush: %s", strerror(number));
+    return -1;
+}
+
 static int close_store(void *of, char *error) {
     struct store *store = of;
     int code = settle(store, error);
@@ -242,4 +266,5 @@ static int close_store(void *of, char *error) {
     return code;
 }
 
-const struct peer peer_sqlite = {version, meaning, open_store, new_session, loops_run, end_session, settle, close_store};
+const struct peer peer_sqlite = {version, meaning, open_store, new_session,
+                                 loops_run, end_session, settle, upkeep, close_store};

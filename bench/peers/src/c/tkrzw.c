@@ -104,7 +104,11 @@ static const char *peer_batch(struct session *session, int open) {
 static const char *version(void) { return TKRZW_PACKAGE_VERSION; }
 
 static const char *meaning(int mode) {
-    return mode == MODE_DS ? "HashDBM on a mapped file, updated in place; no log" : NULL;
+    switch (mode) {
+        case MODE_DS: return "HashDBM on a mapped file, updated in place; no log";
+        case MODE_UNLOGGED: return "as DS: a record is locked while it is read or set";
+    }
+    return NULL;
 }
 
 static void *open_hash(const struct peer_options *options, char *error) {
@@ -136,6 +140,11 @@ static int settle(void *of, char *error) {
     return tkrzw_dbm_synchronize(store->dbm, 1, NULL, NULL, "") ? 0 : refuse(error, "synchronize");
 }
 
+static int upkeep(void *of, int checkpoint, char *error) {
+    (void)checkpoint;
+    return settle(of, error);
+}
+
 static int close_store(void *of, char *error) {
     struct store *store = of;
     int closed = tkrzw_dbm_close(store->dbm) ? 0 : refuse(error, "close");
@@ -143,5 +152,5 @@ static int close_store(void *of, char *error) {
     return closed;
 }
 
-const struct peer peer_tkrzw_hash = {version,   meaning,     open_hash, new_session,
-                                     loops_run, end_session, settle,    close_store};
+const struct peer peer_tkrzw_hash = {version, meaning, open_hash, new_session,
+                                     loops_run, end_session, settle, upkeep, close_store};

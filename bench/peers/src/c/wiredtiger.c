@@ -150,6 +150,8 @@ static const char *meaning(int mode) {
         case MODE_MEMORY: return "no log: commits last from checkpoint to checkpoint";
         case MODE_NO_SYNC: return "log, transaction_sync=(enabled=false): commits stay in the log buffer";
         case MODE_WRITE_NO_SYNC: return "log, transaction_sync=(enabled,method=none): commits are written to the OS";
+        case MODE_BACKGROUND: return "as NoSync; log_flush(sync=on) every 50 ms, a checkpoint every 4 s";
+        case MODE_UNLOGGED: return "no log";
         case MODE_SYNC: return "log, transaction_sync=(enabled,method=dsync), zero-filled log files; group commit";
     }
     return NULL;
@@ -160,7 +162,8 @@ static void *open_store(const struct peer_options *options, char *error) {
     char config[512], table[256];
     const char *log = "log=(enabled=true,file_max=64MB),transaction_sync=(enabled=false)";
     store->mode = options->mode;
-    if (store->mode == MODE_DS || store->mode == MODE_MEMORY) log = "log=(enabled=false)";
+    if (store->mode == MODE_DS || store->mode == MODE_MEMORY || store->mode == MODE_UNLOGGED)
+        log = "log=(enabled=false)";
     if (store->mode == MODE_WRITE_NO_SYNC)
         log = "log=(enabled=true,file_max=64MB),transaction_sync=(enabled=true,method=none)";
     if (store->mode == MODE_SYNC)
@@ -215,6 +218,17 @@ static int settle(void *of, char *error) {
     return code == 0 ? 0 : refuse(error, "checkpoint", code);
 }
 
+static int upkeep(void *of, int checkpoint, char *error) {
+    struct store *store = of;
+    int logged = store->mode != MODE_MEMORY && store->mode != MODE_UNLOGGED;
+    if (checkpoint || !logged) return settle(of, error);
+    WT_SESSION *session;
+    int code = store->connection->open_session(store->connection, NULL, NULL, &session);
+    if (code == 0) code = session->log_flush(session, "sync=on");
+    if (code == 0) code = session->close(session, NULL);
+    return code == 0 ? 0 : refuse(error, "flush", code);
+}
+
 static int close_store(void *of, char *error) {
     struct store *store = of;
     int code = store->connection->close(store->connection, NULL);
@@ -222,5 +236,5 @@ static int close_store(void *of, char *error) {
     return code == 0 ? 0 : refuse(error, "close", code);
 }
 
-const struct peer peer_wiredtiger = {version,   meaning,     open_store, new_session,
-                                     loops_run, end_session, settle,     close_store};
+const struct peer peer_wiredtiger = {version, meaning, open_store, new_session,
+                                     loops_run, end_session, settle, upkeep, close_store};
