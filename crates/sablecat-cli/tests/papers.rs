@@ -52,7 +52,10 @@ fn all_suites_run_without_peers() {
         "wp43, random keys",
         "wp11g, 50 batches of 10 records",
         "16 batches are updated, deleted and inserted again",
+        "bangdb, normal: 500 records",
+        "bangdb, stressed: 500 records",
         "ycsb, 500 records of 1024 bytes",
+        "latency, one in a thousand takes longer: 500 records",
         "recovery: 500",
         "opening an environment of 1 MB",
         "50 processes that attach to a shared environment of 1 MB",
@@ -68,7 +71,7 @@ fn all_suites_run_without_peers() {
     let reports = &results["suites"];
     let suites: Vec<_> =
         reports.as_array().unwrap().iter().map(|report| report["suite"].as_str().unwrap()).collect();
-    assert_eq!(suites, ["wp43", "wp11g", "ycsb", "engine", "threen1"]);
+    assert_eq!(suites, ["wp43", "wp11g", "bangdb", "ycsb", "latency", "engine", "threen1"]);
     let expected = [
         "DS read 1",
         "DS write 1",
@@ -142,6 +145,53 @@ fn every_workload_of_ycsb_is_measured_by_one_thread_and_by_more() {
     assert_eq!(systems, BTreeSet::from(["sablecat", "sablecat-shared", "twin"]));
     assert_eq!(rows.len(), 3 * 27);
     assert!(rows.iter().all(|row| row["errors"] == 0), "{report}");
+}
+
+#[test]
+fn pools_hold_all_records_and_some_of_them() {
+    let scratch = Scratch::new("bangdb");
+    let program = peers(&scratch, &format!("exec {} papers-serve sablecat", env!("CARGO_BIN_EXE_sablecat")));
+    let arguments = "papers bangdb --quick --records 3000 --dir work --vs twin --json -";
+    let done = scratch.run_with(arguments, b"", &[("SABLECAT_PEERS", &program)]);
+    assert_eq!((done.code, done.err.as_str()), (0, ""), "{}", done.out);
+    let report = only_suite(&done.out);
+    let mut expected: BTreeSet<String> = ["read", "write"]
+        .into_iter()
+        .flat_map(|op| [format!("Background {op} 4"), format!("Unlogged {op} 4")])
+        .collect();
+    for condition in ["stressed", "totally stressed"] {
+        expected.extend(["read", "write"].map(|op| format!("Background {op}, {condition} 4")));
+    }
+    assert_eq!(labels(&report), expected);
+    let rows = report["rows"].as_array().unwrap();
+    let systems: BTreeSet<_> = rows.iter().map(|row| row["system"].as_str().unwrap()).collect();
+    assert_eq!(systems, BTreeSet::from(["sablecat", "sablecat-hash", "twin"]));
+    for row in rows {
+        let pool = if row["op"].as_str().unwrap().ends_with("totally stressed") { 81_000 } else { 405_000 };
+        let is_part = row["op"].as_str().unwrap().contains("stressed");
+        assert!(!is_part || row["cache_bytes"] == pool, "{row}");
+        assert!(row["errors"] == 0 && row["ops_per_s"].as_f64().unwrap() > 0.0, "{row}");
+    }
+}
+
+#[test]
+fn operations_are_timed_beside_checkpoints_too() {
+    let scratch = Scratch::new("latency");
+    let program = peers(&scratch, &format!("exec {} papers-serve sablecat", env!("CARGO_BIN_EXE_sablecat")));
+    let arguments = "papers latency --quick --records 2000 --dir work --vs twin --json -";
+    let done = scratch.run_with(arguments, b"", &[("SABLECAT_PEERS", &program)]);
+    assert_eq!((done.code, done.err.as_str()), (0, ""), "{}", done.out);
+    let report = only_suite(&done.out);
+    let rows = report["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 2 * 4 * 5, "of both, at each durability, of each kind in each run");
+    for row in rows {
+        let of = |name: &str| row["latency"][name].as_f64().unwrap();
+        let rising = [of("p50_us"), of("p99_us"), of("p999_us"), of("max_us")];
+        assert!(rising.is_sorted() && rising[0] > 0.0 && row["errors"] == 0, "{row}");
+        let stall = row["latency"]["stall"].as_str().unwrap();
+        let can_meet = row["op"].as_str().unwrap().ends_with("checkpoints");
+        assert!(stall.contains(" ms, ") && (can_meet || stall.ends_with("beside no checkpoint")), "{row}");
+    }
 }
 
 #[test]
@@ -547,7 +597,9 @@ fn results_become_pages_to_look_at() {
     let one = scratch.run("papers report a.json");
     assert_eq!((one.code, one.out.as_str(), one.err.as_str()), (0, "a.html\na.md\n", ""));
     let (page, text) = (read("a.html"), read("a.md"));
-    for shown in ["Berkeley DB 4.3 white paper, 2005", "1,002,200", "twin", "papers wp43 --keys random --quick"] {
+    for shown in
+        ["Berkeley DB 4.3 white paper, 2005", "1,002,200", "twin", "papers wp43 --keys random --quick"]
+    {
         assert!(page.contains(shown) && text.contains(shown), "{shown} in {page} or {text}");
     }
     assert!(page.contains("<svg") && !page.contains("<script") && !page.contains("://"), "{page}");

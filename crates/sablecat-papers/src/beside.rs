@@ -165,8 +165,9 @@ impl Table {
     }
 
     pub(crate) fn best_peer<'a>(&self, line: &Line, rows: &[&'a Row]) -> Option<&'a Row> {
-        let counts =
-            |row: &&Row| is_peer(row) && !self.apart.contains(&row.system) && keeps_promise(&row.system, row.mode);
+        let counts = |row: &&Row| {
+            is_peer(row) && !self.apart.contains(&row.system) && keeps_promise(&row.system, row.mode)
+        };
         let peers = rows.iter().copied().filter(|row| counts(row) && line.is_of(row));
         peers.max_by(|a, b| self.figure.of(a).total_cmp(&self.figure.of(b)))
     }
@@ -183,7 +184,8 @@ impl Table {
         let mut grid = Grid::new(title, ["operation", "threads"], 1);
         let is_shared = rows.iter().any(|row| row.system == SHARED);
         let shared = [SHARED, "shared / private"].into_iter().filter(|_| is_shared);
-        let heads = self.paper.as_deref().into_iter().chain([OURS, "best peer", "which", "ratio"]).chain(shared);
+        let heads =
+            self.paper.as_deref().into_iter().chain([OURS, "best peer", "which", "ratio"]).chain(shared);
         grid.heads.extend(heads.map(str::to_owned));
         grid.remarks.clone_from(&self.remarks);
         for line in &self.lines {
@@ -268,6 +270,7 @@ pub(crate) mod tests {
             rss_mb: 1.5,
             disk_mb: 2.5,
             attached: None,
+            latency: None,
         }
     }
 

@@ -100,6 +100,12 @@ pub(crate) trait Contestant {
     /// The page size that suits it when the cache is too small; 0: its usual one.
     fn page_size_out_of_cache(&self) -> u32;
 
+    /// Whether its pages can have the size that a paper gives them.
+    fn has_pages(&self) -> bool;
+
+    /// Whether it can be kept from using the operating system's cache, and has one of its own instead.
+    fn has_direct_io(&self) -> bool;
+
     /// A new process.
     fn start(&self) -> Result<Box<dyn Served>, Refusal>;
 }
@@ -190,6 +196,16 @@ impl Contestant for Program {
     fn page_size_out_of_cache(&self) -> u32 {
         // The others' are small anyway.
         if self.name.starts_with("bdb") { 4096 } else { 0 }
+    }
+
+    fn has_pages(&self) -> bool {
+        // Runs that are sorted have blocks, of which a lookup reads one: those stay as small as their
+        // libraries make them. LMDB's pages are the machine's.
+        !["lmdb", "leveldb", "rocksdb", "tkrzw"].iter().any(|library| self.name.starts_with(library))
+    }
+
+    fn has_direct_io(&self) -> bool {
+        is_ours(&self.name) || self.name == "rocksdb"
     }
 
     fn start(&self) -> Result<Box<dyn Served>, Refusal> {

@@ -8,7 +8,9 @@
 //! |---|---|
 //! | [`Suite::Wp43`] | the white paper on Berkeley DB 4.3: single operations on small records, all in cache |
 //! | [`Suite::Wp11g`] | the white paper on Berkeley DB 11g Release 2: runs of ten neighbouring records, by 1 to 16 threads |
+//! | [`Suite::Bangdb`] | BangDB's figures: four threads, ordered and hashed, in the pool and larger than it |
 //! | [`Suite::Ycsb`] | YCSB's workloads A to F: mixes of operations on records some of which are wanted more |
+//! | [`Suite::Latency`] | how long single operations take at each durability, beside checkpoints too |
 //! | [`Suite::Engine`] | what it only names: recovery, opening, attaching, more records, caches too small for the data |
 //! | [`Suite::Threen1`] | the 3n+1 problem of the paper on GT.M: processes that share one environment, and may be killed |
 //!
@@ -19,10 +21,13 @@
 //!
 //! Nothing here prints, and nothing decides what is fast enough.
 
+mod bangdb;
 mod beside;
 mod contestant;
 mod engine;
 mod grid;
+mod latencies;
+pub mod latency;
 mod machine;
 pub mod mix;
 mod place;
@@ -55,7 +60,7 @@ pub use results::Results;
 pub use row::{Attached, Row};
 pub use serve::{SYSTEMS, serve};
 
-use contestant::{ALL_OURS, Contestant, DEVICE, Keeps, Peers, Program, keeps};
+use contestant::{ALL_OURS, Contestant, DEVICE, HASH, Keeps, Peers, Program, keeps};
 use place::Place;
 use session::{Field, Outcome};
 
@@ -69,8 +74,12 @@ pub enum Suite {
     Wp43,
     /// Berkeley DB 11g Release 2 white paper, 2011.
     Wp11g,
+    /// BangDB, embedded, about 2012.
+    Bangdb,
     /// The core workloads of YCSB, 2010.
     Ycsb,
+    /// How long single operations take.
+    Latency,
     /// Recovery, opening, attaching, large and spilling databases.
     Engine,
     /// Linux file systems under GT.M: the 3n+1 problem, about 2010.
@@ -79,14 +88,24 @@ pub enum Suite {
 
 impl Suite {
     /// Every suite, in the order in which they run.
-    pub const ALL: [Suite; 5] = [Suite::Wp43, Suite::Wp11g, Suite::Ycsb, Suite::Engine, Suite::Threen1];
+    pub const ALL: [Suite; 7] = [
+        Suite::Wp43,
+        Suite::Wp11g,
+        Suite::Bangdb,
+        Suite::Ycsb,
+        Suite::Latency,
+        Suite::Engine,
+        Suite::Threen1,
+    ];
 
     /// As commands and reports spell it.
     pub fn name(self) -> &'static str {
         match self {
             Suite::Wp43 => "wp43",
             Suite::Wp11g => "wp11g",
+            Suite::Bangdb => "bangdb",
             Suite::Ycsb => "ycsb",
+            Suite::Latency => "latency",
             Suite::Engine => "engine",
             Suite::Threen1 => "threen1",
         }
@@ -136,8 +155,8 @@ pub struct Options {
     /// How often each run is repeated; figures are medians, or means where a paper's are. `None` for the
     /// suite's own number: 3, or 5 of [`Suite::Wp11g`] unless `quick`, or 1 of [`Suite::Threen1`].
     pub rounds: Option<u32>,
-    /// Measure in a shared environment too, beside the private one, except in [`Suite::Engine`] and
-    /// [`Suite::Threen1`].
+    /// Measure in a shared environment too, beside the private one, in [`Suite::Wp43`], [`Suite::Wp11g`] and
+    /// [`Suite::Ycsb`].
     pub shared: bool,
     /// The parts of the engine's suite; `None` for all, or the fast ones if `quick`.
     pub cases: Option<Vec<Case>>,
@@ -174,7 +193,7 @@ impl Progress for () {
 /// ```
 ///
 /// `median_of` says of how many rounds, and `runs` has the figure of each. The row of [`Case::Attach`] has
-/// `attached` besides, an [`Attached`]. The rows of [`Suite::Threen1`] are [`threen1::Row`]s.
+/// `attached` besides, an [`Attached`], and those of [`Suite::Latency`] have `latency`. The rows of [`Suite::Threen1`] are [`threen1::Row`]s.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
     /// The suite's name.
@@ -280,6 +299,7 @@ pub fn run(suite: Suite, options: &Options, progress: &mut dyn Progress) -> Resu
     }
     let ours: &[&str] = match suite {
         Suite::Engine => &ALL_OURS,
+        Suite::Bangdb => &[OURS, HASH],
         Suite::Wp43 | Suite::Wp11g | Suite::Ycsb if options.shared => &[OURS, SHARED],
         _ => &[OURS],
     };
@@ -287,8 +307,12 @@ pub fn run(suite: Suite, options: &Options, progress: &mut dyn Progress) -> Resu
         ours.iter().chain(&[DEVICE]).map(|name| Program::own(name, &options.serve)).collect();
     let contestants = own.iter().chain(&peers.programs).map(|program| program as &dyn Contestant);
     // What queues and the like do only the engine's suite asks for.
-    let contestants =
-        contestants.filter(|one| suite == Suite::Engine || keeps(one.name()) == Keeps::Records).collect();
+    let takes_part = |one: &&dyn Contestant| match keeps(one.name()) {
+        Keeps::Records => true,
+        Keeps::OwnTable => matches!(suite, Suite::Engine | Suite::Bangdb),
+        Keeps::Queue | Keeps::Duplicates => suite == Suite::Engine,
+    };
+    let contestants = contestants.filter(takes_part).collect();
     let rounds = options.rounds.unwrap_or(match suite {
         Suite::Wp11g if !options.quick => wp11g::ROUNDS,
         _ => ROUNDS,
@@ -297,7 +321,9 @@ pub fn run(suite: Suite, options: &Options, progress: &mut dyn Progress) -> Resu
     let mut report = match suite {
         Suite::Wp43 => wp43::run(options, field),
         Suite::Wp11g => wp11g::run(options, field),
+        Suite::Bangdb => bangdb::run(options, field),
         Suite::Ycsb => ycsb::run(options, field),
+        Suite::Latency => latencies::run(options, field),
         Suite::Engine => engine::run(options, field),
         Suite::Threen1 => threen1::run(options, place.path(), field.progress)?,
     };

@@ -21,6 +21,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::latency::Times;
 use crate::mix::Mix;
 use crate::shape::Shape;
 use crate::workload::Keys;
@@ -42,6 +43,11 @@ pub enum Mode {
     WriteNoSync,
     /// A commit is durable when it returns.
     Sync,
+    /// Commits stay in the process, and are made durable every 50 ms by a thread of its own; every 4 s there
+    /// is a checkpoint.
+    Background,
+    /// Threads may work side by side, each operation is all or nothing, and nothing is logged.
+    Unlogged,
 }
 
 impl Mode {
@@ -54,6 +60,8 @@ impl Mode {
             Mode::NoSync => "NoSync",
             Mode::WriteNoSync => "WriteNoSync",
             Mode::Sync => "Sync",
+            Mode::Background => "Background",
+            Mode::Unlogged => "Unlogged",
         }
     }
 }
@@ -185,6 +193,12 @@ pub struct Run {
     /// Of a mix: what is done to which records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mix: Option<Mix>,
+    /// Of a mix: whether each operation is timed.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub timed: bool,
+    /// Of a mix: a checkpoint is made so long after the last one; 0: when the mode or the system says.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub checkpoint_ms: u64,
 }
 
 impl Run {
@@ -242,6 +256,9 @@ pub struct Figures {
     /// The first failure's text.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub first_error: String,
+    /// How long the operations took, of a run that was to be timed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub times: Option<Times>,
     /// Something to tell about the run.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
@@ -327,6 +344,8 @@ mod tests {
             together: 1,
             visits: 0,
             mix: None,
+            timed: false,
+            checkpoint_ms: 0,
         });
         let line = serde_json::to_string(&run).unwrap();
         assert_eq!(

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::latency::Latency;
 use crate::protocol::{Figures, Mode};
 use crate::session::{Session, Step};
 
@@ -41,6 +42,9 @@ pub struct Row {
     /// What else [`Case::Attach`](crate::Case::Attach) has measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attached: Option<Attached>,
+    /// How long single operations took, where that was measured; the rate is of all kinds together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency: Option<Latency>,
 }
 
 /// What processes that attach to a shared environment cost: medians over the rounds.
@@ -92,6 +96,7 @@ impl Row {
             rss_mb: tenths(of(|sample| sample.rss_mb)?),
             disk_mb: tenths(of(|sample| sample.disk_mb)?),
             attached: None,
+            latency: None,
         })
     }
 

@@ -16,6 +16,7 @@ use sablecat_os::interrupt;
 
 use crate::Progress;
 use crate::contestant::{Contestant, DEVICE, Refusal, Served, is_ours};
+use crate::latency::{Latency, Of};
 use crate::machine;
 use crate::mix::Mix;
 use crate::protocol::{Figures, Kind, Mode, Open, Request, Run};
@@ -42,6 +43,8 @@ pub(crate) struct Session {
     /// Keep the operating system from caching the files.
     pub(crate) uncached: bool,
     pub(crate) log_buffer: u64,
+    /// The size of pages, for who has pages; 0: what suits the system.
+    pub(crate) page_size: u32,
     pub(crate) shape: Shape,
     /// How many keys that follow each other are visited together.
     pub(crate) together: u64,
@@ -60,13 +63,27 @@ pub(crate) struct Step {
     pub(crate) visits: u64,
     /// What is done to which records.
     pub(crate) mix: Option<Mix>,
+    /// Whether each operation is timed.
+    pub(crate) timed: bool,
+    /// How often there is a checkpoint; 0: when the mode or the system says.
+    pub(crate) checkpoint_ms: u64,
     /// Whether it prepares or checks only, so that it has no row.
     pub(crate) is_aside: bool,
 }
 
 impl Step {
     pub(crate) fn new(kind: Kind, passes: u32, seconds_max: f64) -> Step {
-        Step { kind, op: kind.name(), passes, seconds_max, visits: 0, mix: None, is_aside: false }
+        Step {
+            kind,
+            op: kind.name(),
+            passes,
+            seconds_max,
+            visits: 0,
+            mix: None,
+            timed: false,
+            checkpoint_ms: 0,
+            is_aside: false,
+        }
     }
 
     /// One that has no row: what goes wrong in it is a problem all the same.
@@ -192,8 +209,19 @@ impl Outcome {
                 sample.first_error
             ));
         }
-        if !step.is_aside {
+        if step.is_aside {
+            return;
+        }
+        if !step.timed {
             self.rows.push(row);
+            return;
+        }
+        // A row for each kind of operation, both with the rate of all.
+        for (of, word) in [(Of::Reads, "read"), (Of::Writes, "write")] {
+            if let Some(latency) = Latency::of(samples, session.threads, of) {
+                let op = format!("{word} {}", step.op);
+                self.rows.push(Row { op, latency: Some(latency), ..row.clone() });
+            }
         }
     }
 
@@ -218,6 +246,7 @@ impl Session {
             loaded: false,
             uncached: false,
             log_buffer: LOG_BUFFER_BYTES,
+            page_size: 0,
             shape: Shape::PLAIN,
             together: 1,
             steps: Vec::new(),
@@ -255,10 +284,14 @@ impl Session {
                 self.cache_bytes
             },
             log_buffer: self.log_buffer,
-            page_size: if self.uncached { contestant.page_size_out_of_cache() } else { 0 },
+            page_size: match self.page_size {
+                0 if self.uncached => contestant.page_size_out_of_cache(),
+                size if contestant.has_pages() => size,
+                _ => 0,
+            },
             threads,
             keep_log: false,
-            direct: self.uncached && is_ours(contestant.name()),
+            direct: self.uncached && contestant.has_direct_io(),
         })
     }
 
@@ -281,6 +314,8 @@ impl Session {
             together: self.together,
             visits: step.map_or(0, |step| step.visits),
             mix: step.and_then(|step| step.mix),
+            timed: step.is_some_and(|step| step.timed),
+            checkpoint_ms: step.map_or(0, |step| step.checkpoint_ms),
         })
     }
 }
@@ -301,7 +336,9 @@ fn run_once(
         let mut served = contestant.start()?;
         let loading =
             Session { cache_bytes: session.cache_bytes.max(LOADING_CACHE_BYTES_MIN), ..session.clone() };
-        served.ask(&loading.open(contestant, dir, 1))?;
+        // Who keeps house beside it is a thread too.
+        let threads = if session.mode == Mode::Background { session.threads } else { 1 };
+        served.ask(&loading.open(contestant, dir, threads))?;
         served.ask(&session.run(Kind::Load, None, false))?;
         served.ask(&Request::Close)?;
         *loaded = true;
@@ -382,6 +419,12 @@ mod tests {
         }
         fn page_size_out_of_cache(&self) -> u32 {
             0
+        }
+        fn has_pages(&self) -> bool {
+            true
+        }
+        fn has_direct_io(&self) -> bool {
+            false
         }
         fn start(&self) -> Result<Box<dyn Served>, Refusal> {
             let Fake { name, refusal, asked, errors } = self;

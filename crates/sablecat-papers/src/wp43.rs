@@ -205,7 +205,8 @@ mod tests {
             row(OURS, Mode::Tds, "read", 1, 9.0),
         ];
         let grid_of = |rows: &[Row]| {
-            table("x".to_owned(), "random", &rows.iter().collect::<Vec<_>>(), 3).beside_the_paper("wp43", rows)
+            table("x".to_owned(), "random", &rows.iter().collect::<Vec<_>>(), 3)
+                .beside_the_paper("wp43", rows)
         };
         let grid = grid_of(&[&rows[..], &[row(SHARED, Mode::Sync, "write", 1, 99.0)]].concat());
         assert_eq!(

@@ -91,8 +91,7 @@ pub(crate) fn run(options: &Options, mut field: Field<'_>) -> Report {
         SHAPE.record_bytes(),
         cache_bytes >> 20
     );
-    let table =
-        Table { axis: Some("threads".to_owned()), lines: lines(), ..Table::new(title, field.rounds) };
+    let table = Table { axis: Some("threads".to_owned()), lines: lines(), ..Table::new(title, field.rounds) };
     Report::of(Suite::Ycsb, Some(cache_bytes), outcome, vec![table])
 }
 

@@ -97,8 +97,12 @@ enum SuiteName {
     Wp43,
     /// Berkeley DB 11g Release 2 white paper, 2011: runs of ten records, by 1 to 16 threads
     Wp11g,
+    /// BangDB, about 2012: four threads, with the data in the pool and larger than it
+    Bangdb,
     /// YCSB's workloads A to F, by 1 to 4 threads
     Ycsb,
+    /// How long single operations take, at each durability, beside checkpoints too
+    Latency,
     /// Recovery, opening, processes that attach, ten million records, caches too small for the data
     Engine,
     /// Linux file systems under GT.M, about 2010: the 3n+1 problem, by processes that share an environment
@@ -133,7 +137,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let suites = match arguments.suite {
         Some(SuiteName::Wp43) => vec![Suite::Wp43],
         Some(SuiteName::Wp11g) => vec![Suite::Wp11g],
+        Some(SuiteName::Bangdb) => vec![Suite::Bangdb],
         Some(SuiteName::Ycsb) => vec![Suite::Ycsb],
+        Some(SuiteName::Latency) => vec![Suite::Latency],
         Some(SuiteName::Engine) => vec![Suite::Engine],
         Some(SuiteName::Threen1) => vec![Suite::Threen1],
         None => Suite::ALL.to_vec(),

@@ -243,6 +243,12 @@ mod tests {
         fn page_size_out_of_cache(&self) -> u32 {
             0
         }
+        fn has_pages(&self) -> bool {
+            true
+        }
+        fn has_direct_io(&self) -> bool {
+            false
+        }
         fn start(&self) -> Result<Box<dyn Served>, Refusal> {
             let number = self.started.get();
             if number == self.starts_max {

@@ -170,6 +170,8 @@ fn replay_once(ours: &dyn Contestant, dir: &Path, session: &Session) -> Result<F
             together: session.together,
             visits: 0,
             mix: None,
+            timed: false,
+            checkpoint_ms: 0,
         })
     };
     let mut served = ours.start()?;

@@ -17,7 +17,7 @@ use crate::{Line, Row, Table};
 const WIDTH: f64 = 420.0;
 
 /// Where the labels of lines end, and where the names of curves begin.
-const LABELS: f64 = 150.0;
+const LABELS: f64 = 172.0;
 const NAMES: f64 = 96.0;
 
 const LINE_HEIGHT: f64 = 20.0;
@@ -38,7 +38,9 @@ pub(super) fn mark(system: &str, x: f64, y: f64, title: &str) -> String {
     let (class, title) = (class(system), escape(title));
     let hollow = if system.contains('-') { " hollow" } else { "" };
     if is_ours(system) {
-        format!(r#"<circle class="{class}{hollow}" cx="{x:.1}" cy="{y:.1}" r="6"><title>{title}</title></circle>"#)
+        format!(
+            r#"<circle class="{class}{hollow}" cx="{x:.1}" cy="{y:.1}" r="6"><title>{title}</title></circle>"#
+        )
     } else if system == DEVICE {
         let (x, y) = (x - 3.5, y - 3.5);
         format!(
@@ -54,10 +56,7 @@ pub(super) fn mark(system: &str, x: f64, y: f64, title: &str) -> String {
 /// The mark of a paper's figure.
 pub(super) fn paper_mark(x: f64, y: f64, title: &str) -> String {
     let title = escape(title);
-    format!(
-        r#"<path class="paper" d="M{x:.1} {:.1}l5 5l-5 5l-5 -5z"><title>{title}</title></path>"#,
-        y - 5.0
-    )
+    format!(r#"<path class="paper" d="M{x:.1} {:.1}l5 5l-5 5l-5 -5z"><title>{title}</title></path>"#, y - 5.0)
 }
 
 /// A logarithmic scale: from which value to which, and from which place to which.
@@ -150,7 +149,8 @@ pub(super) fn dots(table: &Table, rows: &[Row]) -> Option<String> {
             WIDTH - 10.0
         );
         if let Some(figure) = paper(line) {
-            let title = format!("{label}: {}, {}", table.paper.as_deref().unwrap_or("paper"), thousands(figure));
+            let title =
+                format!("{label}: {}, {}", table.paper.as_deref().unwrap_or("paper"), thousands(figure));
             inside += &paper_mark(scale.at(figure), y, &title);
         }
         // Ours last, so that nothing covers it.
@@ -181,8 +181,7 @@ pub(super) fn curves(table: &Table, rows: &[Row]) -> Vec<(String, String)> {
 fn curves_of(table: &Table, axis: &str, lines: &[&Line], rows: &[&Row]) -> Option<String> {
     let right = WIDTH - NAMES;
     let measured = lines.iter().flat_map(|line| rows.iter().filter(|row| line.is_of(row)));
-    let y_scale =
-        Scale::of(measured.map(|row| table.figure.of(row)), (CURVES_HEIGHT - 34.0, 8.0), 1.2)?;
+    let y_scale = Scale::of(measured.map(|row| table.figure.of(row)), (CURVES_HEIGHT - 34.0, 8.0), 1.2)?;
     let x_scale = Scale::of(lines.iter().map(|line| line.at), (44.0, right - 6.0), 1.05)?;
     let mut inside = String::new();
     for tick in y_scale.ticks() {
@@ -277,8 +276,9 @@ mod tests {
 
     #[test]
     fn a_library_has_one_colour() {
-        assert_eq!(["bdb", "bdb-hash", "sablecat-hash", "sablecat", "twin"].map(class), [
-            "c1", "c1", "c0", "c0", "c8"
-        ]);
+        assert_eq!(
+            ["bdb", "bdb-hash", "sablecat-hash", "sablecat", "twin"].map(class),
+            ["c1", "c1", "c0", "c0", "c8"]
+        );
     }
 }

@@ -11,7 +11,9 @@ pub(super) fn grids(all: &[Named]) -> Vec<(String, Vec<Grid>)> {
     let of = |report: &Report| {
         let same: Vec<(&str, &Report)> = [(first.name.as_str(), report)]
             .into_iter()
-            .chain(others.iter().filter_map(|other| Some((other.name.as_str(), suite(other, &report.suite)?))))
+            .chain(
+                others.iter().filter_map(|other| Some((other.name.as_str(), suite(other, &report.suite)?))),
+            )
             .collect();
         let grids = report.tables.iter().map(|table| grid(table, &same)).collect();
         (same.len() > 1 && !report.tables.is_empty()).then(|| (report.suite.clone(), grids))
@@ -33,7 +35,9 @@ fn grid(table: &Table, reports: &[(&str, &Report)]) -> Grid {
         let rates: Vec<Option<f64>> = reports.iter().map(|(_, report)| rate(table, line, report)).collect();
         let mut cells = vec![line.label.clone(), line.threads.to_string()];
         cells.extend(rates.iter().map(|rate| rate.map_or_else(|| NONE.to_owned(), thousands)));
-        cells.extend(rates[1..].iter().map(|rate| ratio(rate.zip(rates[0]).map(|(rate, first)| rate / first))));
+        cells.extend(
+            rates[1..].iter().map(|rate| ratio(rate.zip(rates[0]).map(|(rate, first)| rate / first))),
+        );
         cells.extend(reports.iter().map(|(_, report)| {
             let rows = table.rows(report.operations());
             ratio_to_best(table.ratio(line, &rows))

@@ -113,7 +113,8 @@ mod tests {
     #[test]
     fn markdown_has_the_same_tables() {
         let text = markdown(&[named("a", 100.0)]);
-        for shown in ["# ", "| DS read | 1 | 77 | 100 | 200 | lmdb | ▼ 0.50 |", "a\\|b", "`sablecat papers`"] {
+        for shown in ["# ", "| DS read | 1 | 77 | 100 | 200 | lmdb | ▼ 0.50 |", "a\\|b", "`sablecat papers`"]
+        {
             assert!(text.contains(shown), "{shown} in {text}");
         }
     }

@@ -32,7 +32,8 @@ pub fn html(all: &[Named]) -> String {
         page += &head(&named.results);
     }
     for (suite, grids) in compare::grids(all) {
-        let _ = writeln!(page, "<section>\n<h2>Compared: {} <small>{}</small></h2>", about(&suite).title, suite);
+        let _ =
+            writeln!(page, "<section>\n<h2>Compared: {} <small>{}</small></h2>", about(&suite).title, suite);
         grids.iter().for_each(|grid| page += &table(grid));
         page += "</section>\n";
     }
@@ -73,10 +74,8 @@ fn head(results: &Results) -> String {
 fn section(report: &Report, whose: &str) -> String {
     let about = about(&report.suite);
     let (suite, whose) = (escape(&report.suite), escape(whose));
-    let mut text = format!(
-        "<section>\n<h2>{} <small>{suite}{whose}</small></h2>\n<p>{}</p>\n",
-        about.title, about.what
-    );
+    let mut text =
+        format!("<section>\n<h2>{} <small>{suite}{whose}</small></h2>\n<p>{}</p>\n", about.title, about.what);
     for problem in &report.problems {
         let _ = writeln!(text, "<p class=\"remark\">{BEHIND} {}</p>", escape(problem));
     }
@@ -114,10 +113,8 @@ fn charts(shown: &Table, rows: &[Row]) -> String {
         format!("<figure><figcaption>{}</figcaption>{svg}</figure>\n", escape(caption))
     };
     if !curves.is_empty() {
-        let figures: String = curves
-            .iter()
-            .map(|(label, svg)| figure(&format!("{label}: operations a second"), svg))
-            .collect();
+        let figures: String =
+            curves.iter().map(|(label, svg)| figure(&format!("{label}: operations a second"), svg)).collect();
         return format!("<div class=\"charts\">{figures}</div>\n");
     }
     let Some(svg) = chart::dots(shown, rows) else { return String::new() };

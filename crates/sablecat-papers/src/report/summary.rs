@@ -1,12 +1,12 @@
 //! Where ours is ahead of every peer, and where it is not, from the tables as they are shown.
 
-use crate::grid::{BEHIND, Grid, is_behind};
 use crate::Report;
+use crate::grid::{BEHIND, Grid, is_behind};
 
 /// A line beside its best peer.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Beside {
-    /// Its first cells.
+    /// Its first cells, and which table it is of, if that has a name.
     pub(super) line: String,
     /// The peer, where the table names one.
     pub(super) peer: Option<String>,
@@ -46,7 +46,9 @@ fn lines(grid: &Grid) -> Vec<Beside> {
             Some(head) if head == "threads" && cells[1] != "1" => format!(", {} threads", cells[1]),
             _ => String::new(),
         };
-        let line = format!("{}{threads}", cells[0]);
+        let of = grid.title.split_once(": ").and_then(|(name, _)| name.rsplit(", ").next());
+        let of = of.map_or_else(String::new, |name| format!(" ({name})"));
+        let line = format!("{}{threads}{of}", cells[0]);
         (ratio > 0.0).then(|| Beside { line, peer: peer.map(|at| cells[at].clone()), ratio })
     };
     grid.rows.iter().filter_map(beside).collect()

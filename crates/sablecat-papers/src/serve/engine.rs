@@ -5,6 +5,8 @@
 //! | DS | a data store: no log, no transactions |
 //! | TDS, NoSync | an environment whose commits stay in the log buffer |
 //! | Memory, WriteNoSync, Sync | an environment of that durability |
+//! | Background | one whose commits stay in the log buffer, flushed every 50 ms, with a checkpoint every 4 s |
+//! | Unlogged | one whose log is in memory alone |
 //!
 //! A put, a removal or a lookup outside of a transaction is one of its own, so each is one commit or one
 //! snapshot. The environment keeps its default isolation, which is serialisable.
@@ -21,6 +23,10 @@ use crate::protocol::{Mode, Open};
 
 /// The name of the one database that a run uses.
 const DATABASE: &str = "records";
+
+/// What [`Mode::Background`] says.
+const FLUSH_INTERVAL: Duration = Duration::from_millis(50);
+const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(4);
 
 /// An open store of sablecat's.
 pub(super) enum Engine {
@@ -87,6 +93,14 @@ impl Engine {
         }
     }
 
+    /// The environment, for who keeps house beside a run.
+    pub(super) fn env(&self) -> Result<Env, String> {
+        match self {
+            Engine::Data { .. } => Err("a data store makes no checkpoints beside a run".to_owned()),
+            Engine::Transactional { env, .. } => Ok(env.clone()),
+        }
+    }
+
     /// The database, for what only environments are asked to do.
     pub(super) fn database(&self) -> Result<&Database, String> {
         match self {
@@ -112,13 +126,15 @@ pub(super) fn configure(open: &Open) -> Builder {
         .log_buffer_size(open.log_buffer as usize)
         .direct_io(open.direct)
         .durability(match open.mode {
-            Mode::Ds | Mode::Tds | Mode::NoSync => Durability::NoSync,
-            Mode::Memory => Durability::Memory,
+            Mode::Ds | Mode::Tds | Mode::NoSync | Mode::Background => Durability::NoSync,
+            Mode::Memory | Mode::Unlogged => Durability::Memory,
             Mode::WriteNoSync => Durability::WriteNoSync,
             Mode::Sync => Durability::Sync,
         });
     let builder = if open.page_size == 0 { builder } else { builder.page_size(open.page_size as usize) };
-    if open.keep_log {
+    if open.mode == Mode::Background {
+        builder.flush_interval(FLUSH_INTERVAL).checkpoint_interval(CHECKPOINT_INTERVAL)
+    } else if open.keep_log {
         builder.checkpoint_interval(Duration::from_secs(1 << 30)).checkpoint_log_size(u64::MAX)
     } else {
         builder

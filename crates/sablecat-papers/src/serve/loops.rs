@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use super::batch::Batch;
+use super::watch::Watch;
 use crate::mix::{Act, What};
 use crate::protocol::Kind;
 use crate::shape::{ANY_VERSION, KEY_BYTES_MAX, Shape, VALUE_BYTES_MAX};
@@ -29,6 +30,8 @@ pub(super) struct Job {
     pub(super) share: Range<u64>,
     /// Of a mix: what this thread does.
     pub(super) acts: Vec<Act>,
+    /// Of a mix: whether each act is timed.
+    pub(super) timed: bool,
     pub(super) version: u32,
     pub(super) passes: u32,
     /// 0: no limit.
@@ -68,6 +71,8 @@ pub(super) struct Tally {
     pub(super) first_error: String,
     /// Records that a mix has added.
     pub(super) inserted: u64,
+    /// How long acts took, where that was asked for.
+    pub(super) watch: Option<Box<Watch>>,
     /// Start and end of the loop.
     pub(super) time: Option<(Instant, Instant)>,
 }
@@ -96,6 +101,10 @@ impl Tally {
             }
             sum.errors += tally.errors;
             sum.inserted += tally.inserted;
+            sum.watch = match (sum.watch, tally.watch) {
+                (Some(one), Some(other)) => Some(one.and(*other)),
+                (one, other) => one.or(other),
+            };
             sum.time = match (sum.time, tally.time) {
                 (Some((start, end)), Some((other_start, other_end))) => {
                     Some((start.min(other_start), end.max(other_end)))
@@ -216,6 +225,7 @@ fn delete<T: Table>(table: &mut T, job: &Job, limit: &Limit, tally: &mut Tally) 
 }
 
 fn mix<T: Table>(table: &mut T, job: &Job, limit: &Limit, tally: &mut Tally) {
+    tally.watch = job.timed.then(|| Box::new(Watch::start()));
     let (mut key_bytes, mut value_bytes) = ([0; KEY_BYTES_MAX], [0; VALUE_BYTES_MAX]);
     for act in &job.acts {
         let key = job.shape.key(act.number, &mut key_bytes);
@@ -240,6 +250,9 @@ fn mix<T: Table>(table: &mut T, job: &Job, limit: &Limit, tally: &mut Tally) {
             short_scan(table, job, *act, key, tally);
         }
         tally.ops += 1;
+        if let Some(watch) = &mut tally.watch {
+            watch.stop(matches!(act.what, What::Read | What::Scan));
+        }
         if limit.is_reached(tally.ops, T::CHECK_EVERY) {
             return;
         }

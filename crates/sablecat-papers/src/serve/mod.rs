@@ -10,18 +10,20 @@
 //! as errors, since every value is checked.
 
 mod batch;
+mod checkpoints;
 mod device;
 mod engine;
 mod fill;
 mod line;
 mod loops;
 mod pairs;
+mod watch;
 
 use std::io::{self, BufRead, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Barrier;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use sablecat::Method;
 use sablecat_os::interrupt;
@@ -263,6 +265,12 @@ impl Opened {
         });
         let present = (run.records + self.contents.added).saturating_sub(self.contents.removed);
         let job = job(run, version, present);
+        if (run.timed || run.checkpoint_ms > 0) && run.kind != Kind::Mix {
+            return Err(
+                "what a mix does is timed, and has checkpoints beside it, and nothing else".to_owned()
+            );
+        }
+        let mut checkpoints = Vec::new();
         let tally = match &mut self.store {
             Store::Device(device) => device.run(&job)?,
             Store::Queue(line) => line.run(&job)?,
@@ -274,7 +282,15 @@ impl Opened {
                         Job { kind: Kind::Bulk, version, passes: 1, seconds_max: 0.0, ..job.clone() };
                     engine.run(&stored)?;
                 }
-                let tally = run_on_threads(engine, run, &job)?;
+                let tally = if run.checkpoint_ms > 0 {
+                    let (env, interval) = (engine.env()?, Duration::from_millis(run.checkpoint_ms));
+                    let work = || run_on_threads(engine, run, &job);
+                    let (tally, made) = checkpoints::beside(&env, interval, work)?;
+                    checkpoints = made;
+                    tally
+                } else {
+                    run_on_threads(engine, run, &job)?
+                };
                 if run.kind == Kind::Load {
                     engine.settle()?;
                 }
@@ -284,7 +300,10 @@ impl Opened {
         self.contents.note(run, version, tally.ops);
         self.contents.added += tally.inserted;
         let (rss_mb, rss_peak_mb) = machine::resident_mb();
+        let started = tally.time.map(|(start, _)| start);
+        let times = tally.watch.as_ref().zip(started).map(|(watch, start)| watch.times(start, &checkpoints));
         Ok(Figures {
+            times,
             ops: tally.ops,
             seconds: tally.seconds(),
             errors: tally.errors,
@@ -313,6 +332,7 @@ fn job(run: &Run, version: u32, present: u64) -> Job {
         present,
         share: 0..run.visited(),
         acts: acts(run, 0),
+        timed: run.timed,
         version,
         passes: run.passes,
         seconds_max: if run.kind == Kind::Load { 0.0 } else { run.seconds_max },
@@ -405,6 +425,8 @@ mod tests {
             together: 1,
             visits: 0,
             mix: None,
+            timed: false,
+            checkpoint_ms: 0,
         })
     }
 

@@ -153,8 +153,10 @@ fn grid(line: &Line, rows: &[&Row], rounds: u32) -> Grid {
     heads.extend(has_paper.then_some(["paper's s", "paper's updates/s"]).into_iter().flatten());
     grid.heads = heads.into_iter().map(str::to_owned).collect();
     for row in rows {
-        let mut cells: Vec<String> =
-            on_file_systems.then(|| row.file_system.as_deref().unwrap_or("—").to_owned()).into_iter().collect();
+        let mut cells: Vec<String> = on_file_systems
+            .then(|| row.file_system.as_deref().unwrap_or("—").to_owned())
+            .into_iter()
+            .collect();
         cells.extend([&row.system, &row.options].map(String::clone));
         cells.extend([
             row.workers.to_string(),

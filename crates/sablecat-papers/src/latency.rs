@@ -1,0 +1,151 @@
+//! How long single operations took, as it goes over the protocol and as it stands in a report.
+//!
+//! A thread that works as fast as it can begins nothing while one operation takes long, so that a stall of a second
+//! would be one sample among millions (*coordinated omission*, Gil Tene, "How NOT to Measure Latency", 2013). So
+//! each time that is longer than what usually lies between two such operations of a thread counts as well for
+//! those that would have begun meanwhile, each with what was left to wait.
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+use crate::protocol::Figures;
+use crate::row::median;
+
+/// Digits that a time is kept with.
+const DIGITS: u8 = 3;
+
+/// Times of the operations of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Times {
+    /// Of lookups: nanoseconds, and how many took as long.
+    pub reads: Vec<(u64, u64)>,
+    /// Of what changes something.
+    pub writes: Vec<(u64, u64)>,
+    /// The longest of all.
+    pub longest: Longest,
+    /// How many checkpoints were made meanwhile.
+    pub checkpoints: u64,
+}
+
+/// The longest operation of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Longest {
+    /// How long it took.
+    pub ns: u64,
+    /// When it began, from the start of the run on.
+    pub at_ns: u64,
+    /// Whether it was to change something.
+    pub is_write: bool,
+    /// Whether a checkpoint was being made during any of it.
+    pub in_checkpoint: bool,
+}
+
+/// How long one kind of operation takes: in microseconds, medians over the rounds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// The median.
+    pub p50_us: f64,
+    /// One in a hundred takes longer.
+    pub p99_us: f64,
+    /// One in a thousand takes longer.
+    pub p999_us: f64,
+    /// The longest, of all rounds.
+    pub max_us: f64,
+    /// What the longest operation of the run was, of either kind, and what it met.
+    pub stall: String,
+}
+
+/// The kinds of operation that are told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Of {
+    Reads,
+    Writes,
+}
+
+impl Of {
+    fn times(self, times: &Times) -> &[(u64, u64)] {
+        match self {
+            Of::Reads => &times.reads,
+            Of::Writes => &times.writes,
+        }
+    }
+}
+
+/// The times of one kind, with those that coordination has omitted; none if there is no such operation.
+fn corrected(figures: &Figures, threads: u32, of: Of) -> Option<Histogram<u64>> {
+    let times = of.times(figures.times.as_ref()?);
+    let count: u64 = times.iter().map(|(_, count)| count).sum();
+    let mut histogram = Histogram::new(DIGITS).ok()?;
+    // What usually lies between two of a thread.
+    let interval = (figures.seconds * 1e9 * f64::from(threads) / count.max(1) as f64).max(1.0) as u64;
+    for &(ns, count) in times {
+        histogram.record_n_correct(ns, count, interval).ok()?;
+    }
+    (count > 0).then_some(histogram)
+}
+
+impl Latency {
+    /// Of some rounds; none if nothing was timed.
+    pub(crate) fn of(samples: &[&Figures], threads: u32, of: Of) -> Option<Latency> {
+        let all: Vec<Histogram<u64>> =
+            samples.iter().filter_map(|figures| corrected(figures, threads, of)).collect();
+        let us = |pick: &dyn Fn(&Histogram<u64>) -> u64| {
+            median(all.iter().map(|histogram| pick(histogram) as f64 / 1000.0).collect()).map(tenths)
+        };
+        let stalls = samples.iter().filter_map(|figures| Some(figures.times.as_ref()?.longest));
+        Some(Latency {
+            p50_us: us(&|histogram| histogram.value_at_quantile(0.5))?,
+            p99_us: us(&|histogram| histogram.value_at_quantile(0.99))?,
+            p999_us: us(&|histogram| histogram.value_at_quantile(0.999))?,
+            max_us: tenths(all.iter().map(Histogram::max).max()? as f64 / 1000.0),
+            stall: stalls.max_by_key(|longest| longest.ns)?.told(),
+        })
+    }
+}
+
+impl Longest {
+    fn told(self) -> String {
+        let what = if self.is_write { "write" } else { "read" };
+        let met = if self.in_checkpoint { "beside a checkpoint" } else { "beside no checkpoint" };
+        let (ms, at) = (self.ns as f64 / 1e6, self.at_ns as f64 / 1e9);
+        format!("{what} of {ms:.1} ms, {at:.2} s after the start, {met}")
+    }
+}
+
+fn tenths(value: f64) -> f64 {
+    (value * 10.0).round() / 10.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figures(reads: &[(u64, u64)], seconds: f64) -> Figures {
+        let longest = Longest { ns: 5_000_000, at_ns: 1_500_000_000, is_write: true, in_checkpoint: true };
+        let times = Times { reads: reads.to_vec(), longest, ..Times::default() };
+        Figures { seconds, times: Some(times), ..Figures::default() }
+    }
+
+    #[test]
+    fn what_could_not_begin_during_a_stall_is_counted() {
+        // A thousand reads of 1 ms by one thread, and one that took a second: it kept a thousand waiting.
+        let stalled = figures(&[(1_000_000, 1000), (1_000_000_000, 1)], 2.0);
+        let latency = Latency::of(&[&stalled], 1, Of::Reads).unwrap();
+        assert!((900.0..1100.0).contains(&latency.p50_us) || latency.p50_us > 1000.0, "{latency:?}");
+        assert!(
+            latency.p99_us > 900_000.0,
+            "as seen from outside, more than one in a hundred waits: {latency:?}"
+        );
+        assert!((999_000.0..1_001_000.0).contains(&latency.max_us), "{latency:?}");
+        assert_eq!(latency.stall, "write of 5.0 ms, 1.50 s after the start, beside a checkpoint");
+        assert_eq!(Latency::of(&[&stalled], 1, Of::Writes), None);
+    }
+
+    #[test]
+    fn rounds_are_medians_and_the_longest_is_of_all() {
+        let rounds = [1_000_000, 3_000_000, 9_000_000].map(|ns| figures(&[(ns, 100)], 1e9));
+        let latency = Latency::of(&rounds.each_ref(), 1, Of::Reads).unwrap();
+        assert!((2990.0..3010.0).contains(&latency.p50_us), "{latency:?}");
+        assert!((8990.0..9010.0).contains(&latency.max_us), "{latency:?}");
+    }
+}
