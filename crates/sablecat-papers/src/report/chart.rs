@@ -1,8 +1,8 @@
 //! Charts as SVG: every system at every operation of a table, and curves where a table has an axis.
 //!
-//! Drawn here rather than by a plotting crate: colours are the page's, by class, so that they follow its light
-//! or dark scheme; and all is as wide as a telephone, so that letters keep their size there, and a desk shows
-//! several side by side. Every mark says in its title what it stands for, which needs no script.
+//! Drawn here rather than by a plotting crate: colours are the page's, by class, so that they follow its
+//! light or dark scheme; and all is as wide as a telephone, so that letters keep their size there, and a desk
+//! shows several side by side. Every mark says in its title what it stands for, which needs no script.
 //!
 //! Rates are on logarithmic scales: the same distance is the same ratio, wherever it is.
 
@@ -16,8 +16,8 @@ use crate::{Line, Row, Table};
 
 const WIDTH: f64 = 420.0;
 
-/// Where the labels of lines end, and where the names of curves begin.
-const LABELS: f64 = 172.0;
+/// Where the labels of lines end at most, and where the names of curves begin.
+const LABELS: f64 = 208.0;
 const NAMES: f64 = 96.0;
 
 const LINE_HEIGHT: f64 = 20.0;
@@ -115,16 +115,58 @@ fn svg(height: f64, label: &str, inside: &str) -> String {
     format!(r#"<svg viewBox="0 0 {WIDTH} {height:.0}" role="img" aria-label="{label}">{inside}</svg>"#)
 }
 
+/// A line of a chart: what it is called, what a paper says of it, and what every system has in it.
+struct Dots {
+    label: String,
+    is_behind: bool,
+    paper: Option<(String, f64)>,
+    values: Vec<(String, f64)>,
+}
+
 /// A line for each of the table's: ours, the paper's and every system's rate; none without a row.
 pub(super) fn dots(table: &Table, rows: &[Row]) -> Option<String> {
     let rows = table.rows(rows);
-    let paper = |line: &Line| match line.paper {
-        Said::Figure(figure) => Some(figure),
-        Said::Words(_) | Said::Nothing => None,
+    let of = |line: &Line| {
+        let threads = if line.threads == 1 { String::new() } else { format!(", {} threads", line.threads) };
+        let of_line = rows.iter().filter(|row| line.is_of(row));
+        Dots {
+            label: format!("{}{threads}", line.label),
+            is_behind: table.ratio(line, &rows).is_some_and(is_behind),
+            paper: match line.paper {
+                Said::Figure(figure) => Some((table.paper.clone().unwrap_or_default(), figure)),
+                Said::Words(_) | Said::Nothing => None,
+            },
+            values: of_line.map(|row| (row.system.clone(), table.figure.of(row))).collect(),
+        }
     };
-    let values = rows.iter().map(|row| table.figure.of(row)).chain(table.lines.iter().filter_map(paper));
-    let scale = Scale::of(values, (LABELS + 8.0, WIDTH - 10.0), 1.3)?;
-    let bottom = LINE_HEIGHT * table.lines.len() as f64 + 6.0;
+    let lines: Vec<Dots> = table.lines.iter().map(of).collect();
+    drawn(&lines, &format!("{}, {}", table.title, table.unit))
+}
+
+/// What one operation in a thousand takes at least, of every kind at each durability; none if nothing was
+/// timed.
+pub(super) fn latencies(rows: &[Row]) -> Option<String> {
+    let mut lines: Vec<Dots> = Vec::new();
+    for row in rows {
+        let Some(latency) = &row.latency else { continue };
+        let label = format!("{} {}", row.mode.name(), row.op);
+        let value = (row.system.clone(), latency.p999_us);
+        match lines.iter_mut().find(|line| line.label == label) {
+            Some(line) => line.values.push(value),
+            None => lines.push(Dots { label, is_behind: false, paper: None, values: vec![value] }),
+        }
+    }
+    drawn(&lines, "one in a thousand takes longer, microseconds")
+}
+
+fn drawn(lines: &[Dots], title: &str) -> Option<String> {
+    let longest = lines.iter().map(|line| line.label.chars().count()).max()?;
+    // About as wide as letters are, and no more than leaves room for the marks.
+    let labels = (longest as f64 * 6.0 + 12.0).clamp(60.0, LABELS);
+    let of_papers = lines.iter().filter_map(|line| Some(line.paper.as_ref()?.1));
+    let values = lines.iter().flat_map(|line| &line.values).map(|(_, value)| *value).chain(of_papers);
+    let scale = Scale::of(values, (labels + 8.0, WIDTH - 10.0), 1.3)?;
+    let bottom = LINE_HEIGHT * lines.len() as f64 + 6.0;
     let mut inside = String::new();
     for tick in scale.ticks() {
         let x = scale.at(tick);
@@ -134,35 +176,28 @@ pub(super) fn dots(table: &Table, rows: &[Row]) -> Option<String> {
             r#"<path class="grid" d="M{x:.1} 0V{bottom:.0}"/><text class="tick" x="{x:.1}" y="{y:.0}">{text}</text>"#
         );
     }
-    for (i, line) in table.lines.iter().enumerate() {
-        let y = LINE_HEIGHT * (i as f64 + 0.5) + 3.0;
-        let behind = table.ratio(line, &rows).is_some_and(is_behind);
-        let threads = if line.threads == 1 { String::new() } else { format!(", {} threads", line.threads) };
-        let label = format!("{}{threads}", line.label);
-        let shown = format!("{}{label}", if behind { format!("{BEHIND} ") } else { String::new() });
+    for (i, line) in lines.iter().enumerate() {
+        let (y, label) = (LINE_HEIGHT * (i as f64 + 0.5) + 3.0, &line.label);
+        let behind = if line.is_behind { format!("{BEHIND} ") } else { String::new() };
+        let shown = escape(&format!("{behind}{label}"));
+        let (below, from, to) = (y + 4.0, labels + 8.0, WIDTH - 10.0);
         let _ = write!(
             inside,
-            r#"<text class="label" x="{LABELS}" y="{:.1}">{}</text><path class="track" d="M{} {y:.1}H{}"/>"#,
-            y + 4.0,
-            escape(&shown),
-            LABELS + 8.0,
-            WIDTH - 10.0
+            r#"<text class="label" x="{labels:.0}" y="{below:.1}">{shown}</text><path class="track" d="M{from:.0} {y:.1}H{to}"/>"#
         );
-        if let Some(figure) = paper(line) {
-            let title =
-                format!("{label}: {}, {}", table.paper.as_deref().unwrap_or("paper"), thousands(figure));
-            inside += &paper_mark(scale.at(figure), y, &title);
+        if let Some((paper, figure)) = &line.paper {
+            let title = format!("{label}: {paper}, {}", thousands(*figure));
+            inside += &paper_mark(scale.at(*figure), y, &title);
         }
         // Ours last, so that nothing covers it.
-        let mut of_line: Vec<&&Row> = rows.iter().filter(|row| line.is_of(row)).collect();
-        of_line.sort_by_key(|row| is_ours(&row.system));
-        for row in of_line {
-            let rate = table.figure.of(row);
-            let title = format!("{label}: {}, {}", row.system, thousands(rate));
-            inside += &mark(&row.system, scale.at(rate), y, &title);
+        let mut values: Vec<&(String, f64)> = line.values.iter().collect();
+        values.sort_by_key(|(system, _)| is_ours(system));
+        for (system, value) in values {
+            let title = format!("{label}: {system}, {}", thousands(*value));
+            inside += &mark(system, scale.at(*value), y, &title);
         }
     }
-    Some(svg(bottom + 20.0, &format!("{}, {}", table.title, table.unit), &inside))
+    Some(svg(bottom + 20.0, title, &inside))
 }
 
 /// A chart for each label of a table that has an axis: a curve for each system.
@@ -251,6 +286,9 @@ fn apart(mut names: Vec<(f64, &str)>) -> Vec<(f64, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::beside::tests::row;
+    use crate::latency::Latency;
+    use crate::protocol::Mode;
 
     #[test]
     fn a_scale_shows_round_numbers_within_it() {
@@ -272,6 +310,19 @@ mod tests {
         let moved = apart(heights.into());
         assert!(moved.windows(2).all(|pair| pair[1].0 - pair[0].0 >= 11.9), "{moved:?}");
         assert!(moved.iter().all(|(height, _)| (0.0..CURVES_HEIGHT).contains(height)), "{moved:?}");
+    }
+
+    #[test]
+    fn times_have_a_line_for_each_kind_and_durability() {
+        let timed = |system: &str, p999_us| {
+            let stall = "read of 1.0 ms".to_owned();
+            let latency = Latency { p50_us: 1.0, p99_us: 2.0, p999_us, max_us: 9.0, stall };
+            Row { latency: Some(latency), ..row(system, Mode::Sync, "read alone", 4, 1.0) }
+        };
+        let chart = latencies(&[timed("sablecat", 3.0), timed("lmdb", 7.0)]).unwrap();
+        assert_eq!(chart.matches("Sync read alone</text>").count(), 1, "{chart}");
+        assert!(chart.contains("lmdb, 7</title>"), "{chart}");
+        assert_eq!(latencies(&[row("lmdb", Mode::Sync, "read", 1, 1.0)]), None);
     }
 
     #[test]

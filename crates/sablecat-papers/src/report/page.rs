@@ -102,6 +102,13 @@ fn section(report: &Report, whose: &str) -> String {
             let _ = writeln!(text, "<details><summary>All systems</summary>{}</details>", table(&grid));
         }
     }
+    if let Some(svg) = chart::latencies(rows) {
+        let caption =
+            "What one operation in a thousand takes at least, in microseconds, on a logarithmic scale";
+        let legend = legend(&rows.iter().collect::<Vec<_>>(), None);
+        let figure = figure(caption, &svg);
+        let _ = writeln!(text, "{legend}<div class=\"charts one\">{figure}</div>");
+    }
     report.grids.iter().for_each(|grid| text += &table(grid));
     text + &whom(report) + "</section>\n"
 }
@@ -109,9 +116,6 @@ fn section(report: &Report, whose: &str) -> String {
 /// The charts of a table, with what their marks stand for.
 fn charts(shown: &Table, rows: &[Row]) -> String {
     let curves = chart::curves(shown, rows);
-    let figure = |caption: &str, svg: &str| {
-        format!("<figure><figcaption>{}</figcaption>{svg}</figure>\n", escape(caption))
-    };
     if !curves.is_empty() {
         let figures: String =
             curves.iter().map(|(label, svg)| figure(&format!("{label}: operations a second"), svg)).collect();
@@ -119,19 +123,23 @@ fn charts(shown: &Table, rows: &[Row]) -> String {
     }
     let Some(svg) = chart::dots(shown, rows) else { return String::new() };
     let caption = "Operations a second, on a logarithmic scale";
-    let legend = legend(shown, rows);
+    let legend = legend(&shown.rows(rows), shown.paper.as_deref());
     format!("{legend}<div class=\"charts one\">{}</div>\n", figure(caption, &svg))
 }
 
-fn legend(shown: &Table, rows: &[Row]) -> String {
-    let rows = shown.rows(rows);
-    let mut all = systems(&rows);
+fn figure(caption: &str, svg: &str) -> String {
+    format!("<figure><figcaption>{}</figcaption>{svg}</figure>\n", escape(caption))
+}
+
+/// What marks stand for.
+fn legend(rows: &[&Row], paper: Option<&str>) -> String {
+    let mut all = systems(rows);
     all.sort_by_key(|system| (!is_ours(system), *system == DEVICE));
     let item = |mark: String, name: &str| {
         let name = escape(name);
         format!("<li><svg viewBox=\"0 0 14 14\" aria-hidden=\"true\">{mark}</svg>{name}</li>")
     };
-    let paper = shown.paper.iter().map(|paper| item(chart::paper_mark(7.0, 7.0, paper), paper));
+    let paper = paper.into_iter().map(|paper| item(chart::paper_mark(7.0, 7.0, paper), paper));
     let items: String =
         all.iter().map(|system| item(chart::mark(system, 7.0, 7.0, system), system)).chain(paper).collect();
     format!("<ul class=\"legend\">{items}</ul>\n")
