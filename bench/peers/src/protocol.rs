@@ -44,6 +44,9 @@ pub(crate) struct Open {
     /// Without the operating system's cache, where the system can do that.
     #[serde(default)]
     pub(crate) direct: bool,
+    /// Operations will be put together to transactions, which RocksDB has to be opened for.
+    #[serde(default)]
+    pub(crate) transactions: bool,
 }
 
 /// What to run.

@@ -92,6 +92,7 @@ impl Server {
             page_size: open.page_size,
             threads: open.threads,
             direct: open.direct,
+            transactions: open.transactions,
         };
         let started = Instant::now();
         let store = self.system.open(&options)?;
@@ -302,6 +303,7 @@ fn job(run: &Run, kind: Kind, contents: &Contents) -> Job {
         version: 0,
         passes: run.passes,
         kind: kind as i32,
+        whole: i32::from(run.mix.is_some_and(|mix| mix.whole)),
         cursor: i32::from(run.cursor),
     }
 }

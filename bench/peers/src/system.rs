@@ -81,6 +81,7 @@ struct RawOptions {
     page_size: u32,
     threads: u32,
     mode: i32,
+    transactions: i32,
     direct: i32,
 }
 
@@ -103,6 +104,7 @@ pub(crate) struct Job {
     pub(crate) version: u32,
     pub(crate) passes: u32,
     pub(crate) kind: i32,
+    pub(crate) whole: i32,
     pub(crate) cursor: i32,
 }
 
@@ -203,6 +205,7 @@ pub(crate) struct Options {
     pub(crate) page_size: u32,
     pub(crate) threads: u32,
     pub(crate) direct: bool,
+    pub(crate) transactions: bool,
 }
 
 /// All systems that this build can run.
@@ -240,6 +243,7 @@ impl System {
             page_size: options.page_size,
             threads: options.threads,
             mode: options.mode as i32,
+            transactions: i32::from(options.transactions),
             direct: i32::from(options.direct),
         };
         let mut error = [0; TEXT_BYTES];
@@ -279,8 +283,8 @@ impl Store {
         if failed == 0 { Ok(()) } else { Err(text(&error)) }
     }
 
-    /// Makes durable what has been committed, or a checkpoint, beside the sessions. One thread does that, in a
-    /// store that was opened for two or more.
+    /// Makes durable what has been committed, or a checkpoint, beside the sessions. One thread does that, in
+    /// a store that was opened for two or more.
     pub(crate) fn upkeep(&self, checkpoint: bool) -> Result<(), String> {
         let Some(upkeep) = self.peer.upkeep else { return Ok(()) };
         let mut error = [0; TEXT_BYTES];
@@ -322,8 +326,8 @@ impl Session<'_> {
             first_error: [0; TEXT_BYTES],
             note: [0; TEXT_BYTES],
         };
-        // SAFETY: the session is open (ended by drop only) and on its thread; `job`, `acts`, `watch` and `raw`
-        // outlive the call.
+        // SAFETY: the session is open (ended by drop only) and on its thread; `job`, `acts`, `watch` and
+        // `raw` outlive the call.
         unsafe { (self.peer.run)(self.session.as_ptr(), &job, &mut raw) };
         Outcome {
             ops: raw.ops,
@@ -351,6 +355,7 @@ pub(crate) fn now_ns() -> u64 {
     unsafe { probe_now_ns() }
 }
 
+// SAFETY: it is declared as src/c/probe.c defines it.
 unsafe extern "C" {
     fn probe_now_ns() -> u64;
 }

@@ -1,4 +1,5 @@
-//! How long single operations took: the buckets that C counts in (src/c/watch.h), and what goes over the protocol.
+//! How long single operations took: the buckets that C counts in (src/c/watch.h), and what goes over the
+//! protocol.
 
 use serde::Serialize;
 
@@ -85,6 +86,7 @@ fn value(bucket: usize) -> u64 {
 mod tests {
     use super::*;
 
+    // SAFETY: they are declared as src/c/probe.c defines them.
     unsafe extern "C" {
         fn probe_watch_bytes() -> usize;
         fn probe_watch_bucket(ns: u64) -> u64;

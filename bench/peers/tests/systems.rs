@@ -244,6 +244,37 @@ fn every_operation_is_timed_beside_checkpoints_too() {
 }
 
 #[test]
+fn a_lookup_and_an_update_are_one_transaction_on_request() {
+    for (system, modes) in systems() {
+        if system == "leveldb" || system.starts_with("tkrzw") {
+            continue;
+        }
+        for mode in modes.iter().filter(|mode| *mode != "DS" && *mode != "Unlogged") {
+            let dir = fresh_dir(&format!("{system}-{mode}-whole"));
+            let mut served = Served::start(&system);
+            let mut opening = open(&dir, mode, 4);
+            opening["transactions"] = json!(true);
+            served.ask_all(&opening, 0);
+            let shape =
+                json!({"key_bytes": 16, "value_bytes_min": 10, "value_bytes_max": 10, "scattered": 1});
+            // Few, so that threads meet.
+            let mut run = run_of(20, "load", "random", 1);
+            run["shape"] = shape;
+            served.ask_all(&run, 20);
+            (run["kind"], run["threads"]) = (json!("mix"), json!(4));
+            run["mix"] = json!({"read": 0, "update": 0, "insert": 0, "scan": 0, "modify": 100, "pick": "uniform",
+                                "operations": records_for(mode), "whole": true});
+            served.ask_all(&run, records_for(mode));
+            run["mix"] = Value::Null;
+            (run["kind"], run["threads"]) = (json!("bulk"), json!(1));
+            served.ask_all(&run, 20);
+            served.end();
+            std::fs::remove_dir_all(dir).unwrap();
+        }
+    }
+}
+
+#[test]
 fn a_queue_gives_back_what_it_is_given_in_order_and_once() {
     let output = program(&["list"]).output().unwrap();
     let list: Value = serde_json::from_slice(&output.stdout).unwrap();

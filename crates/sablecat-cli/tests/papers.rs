@@ -52,6 +52,7 @@ fn all_suites_run_without_peers() {
         "wp43, random keys",
         "wp11g, 50 batches of 10 records",
         "16 batches are updated, deleted and inserted again",
+        "soliddata, 500 records",
         "bangdb, normal: 500 records",
         "bangdb, stressed: 500 records",
         "ycsb, 500 records of 1024 bytes",
@@ -71,7 +72,7 @@ fn all_suites_run_without_peers() {
     let reports = &results["suites"];
     let suites: Vec<_> =
         reports.as_array().unwrap().iter().map(|report| report["suite"].as_str().unwrap()).collect();
-    assert_eq!(suites, ["wp43", "wp11g", "bangdb", "ycsb", "latency", "engine", "threen1"]);
+    assert_eq!(suites, ["wp43", "wp11g", "soliddata", "bangdb", "ycsb", "latency", "engine", "threen1"]);
     let expected = [
         "DS read 1",
         "DS write 1",
@@ -145,6 +146,25 @@ fn every_workload_of_ycsb_is_measured_by_one_thread_and_by_more() {
     assert_eq!(systems, BTreeSet::from(["sablecat", "sablecat-shared", "twin"]));
     assert_eq!(rows.len(), 3 * 27);
     assert!(rows.iter().all(|row| row["errors"] == 0), "{report}");
+}
+
+#[test]
+fn both_benchmarks_of_the_solid_state_device_run_on_disk_and_in_memory() {
+    let scratch = Scratch::new("soliddata");
+    let program = peers(&scratch, &format!("exec {} papers-serve sablecat", env!("CARGO_BIN_EXE_sablecat")));
+    let arguments = "papers soliddata --quick --records 300 --dir work --vs twin --json -";
+    let done = scratch.run_with(arguments, b"", &[("SABLECAT_PEERS", &program)]);
+    assert_eq!((done.code, done.err.as_str()), (0, ""), "{}", done.out);
+    let report = only_suite(&done.out);
+    let mut expected = BTreeSet::from(["Sync 1, disk 50", "Sync 2, disk 100"].map(str::to_owned));
+    if !report["notes"].to_string().contains("in memory is skipped") {
+        expected.extend(["Sync 1, in memory 50", "Sync 2, in memory 100"].map(str::to_owned));
+    }
+    assert_eq!(labels(&report), expected);
+    for row in report["rows"].as_array().unwrap() {
+        assert!(matches!(row["system"].as_str(), Some("sablecat" | "twin")), "{row}");
+        assert!(row["errors"] == 0 && row["ops_per_s"].as_f64().unwrap() > 0.0, "{row}");
+    }
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! BangDB's figures, of its embedded flavour, about 2012: keys of 20 random bytes, values of 100 to 400 bytes,
-//! pages of 8 KB, four threads, ordered (*btree*) and hashed (*hash*).
+//! BangDB's figures, of its embedded flavour, about 2012: keys of 20 random bytes, values of 100 to 400
+//! bytes, pages of 8 KB, four threads, ordered (*btree*) and hashed (*hash*).
 //!
 //! | | is |
 //! |---|---|
@@ -9,13 +9,14 @@
 //! | stressed | the pool has room for half of them, log on: records are looked up, and then given new values |
 //! | totally stressed | the same with room for a fifth and a tenth |
 //!
-//! The paper has figures of the normal condition, and asks of the others that performance degrade gracefully as
-//! the data outgrow the pool. So there is a curve of it. A pool is warm when it is measured: for a while records
-//! are looked up, untimed, beforehand.
+//! The paper has figures of the normal condition, and asks of the others that performance degrade gracefully
+//! as the data outgrow the pool. So there is a curve of it. A pool is warm when it is measured: for a while
+//! records are looked up, untimed, beforehand.
 //!
 //! The operating system's cache would hide the disk. Who can transfer directly does (ours, RocksDB); of the
-//! others' files the system is asked many times a second to drop what it has. That does not reach what is mapped,
-//! and leaves LMDB and LevelDB all of their data in memory: they are shown, and are not measured against.
+//! others' files the system is asked many times a second to drop what it has. That does not reach what is
+//! mapped, and leaves LMDB and LevelDB all of their data in memory: they are shown, and are not measured
+//! against.
 
 use crate::beside::{Line, Said, Table};
 use crate::contestant::{HASH, OURS};
@@ -124,7 +125,16 @@ fn stressed(base: &Session, data: u64, (times, read, write, _): Pool, quick: boo
     let seconds_max = if quick { 0.2 } else { 3.0 };
     let step = |op, read, update| {
         let operations = (seconds_max * OPERATIONS_A_SECOND) as u64;
-        let mix = Mix { read, update, insert: 0, scan: 0, modify: 0, pick: Pick::Uniform, operations };
+        let mix = Mix {
+            read,
+            update,
+            insert: 0,
+            scan: 0,
+            modify: 0,
+            pick: Pick::Uniform,
+            operations,
+            whole: false,
+        };
         Step { op, mix: Some(mix), ..Step::new(Kind::Mix, 1, seconds_max) }
     };
     Session {

@@ -83,6 +83,11 @@ pub(crate) fn keeps_promise(system: &str, mode: Mode) -> bool {
     !(system == "lmdb-writemap" && mode == Mode::WriteNoSync)
 }
 
+/// Whether a system can look a record up and change it in one transaction.
+pub(crate) fn has_transactions(system: &str) -> bool {
+    !["leveldb", "tkrzw"].iter().any(|library| system.starts_with(library))
+}
+
 /// Something that can be started to serve one system.
 pub(crate) trait Contestant {
     /// As its rows are labelled.

@@ -1,6 +1,6 @@
-//! How long single operations take under concurrency: four threads that read and update records of 24 + 100 bytes
-//! at random, half and half, at each durability, first as it comes and then with checkpoints all the time; and
-//! four threads that only read.
+//! How long single operations take under concurrency: four threads that read and update records of 24 + 100
+//! bytes at random, half and half, at each durability, first as it comes and then with checkpoints all the
+//! time; and four threads that only read.
 //!
 //! Every operation is timed. A time counts as well for those operations that could not begin meanwhile
 //! ([`crate::latency`]), so that the figures are those of somebody who comes at any moment, and not of a loop
@@ -78,8 +78,16 @@ fn session(base: &Session, mode: Mode, quick: bool) -> Session {
     let checkpoint_ms = if quick { CHECKPOINT_MS_QUICK } else { CHECKPOINT_MS };
     let step = |(op, read, with_checkpoints): (&'static str, u32, bool)| {
         let operations = (seconds_max * OPERATIONS_A_SECOND) as u64;
-        let mix =
-            Mix { read, update: 100 - read, insert: 0, scan: 0, modify: 0, pick: Pick::Uniform, operations };
+        let mix = Mix {
+            read,
+            update: 100 - read,
+            insert: 0,
+            scan: 0,
+            modify: 0,
+            pick: Pick::Uniform,
+            operations,
+            whole: false,
+        };
         Step {
             op,
             mix: Some(mix),

@@ -1,9 +1,9 @@
 //! How long single operations took, as it goes over the protocol and as it stands in a report.
 //!
-//! A thread that works as fast as it can begins nothing while one operation takes long, so that a stall of a second
-//! would be one sample among millions (*coordinated omission*, Gil Tene, "How NOT to Measure Latency", 2013). So
-//! each time that is longer than what usually lies between two such operations of a thread counts as well for
-//! those that would have begun meanwhile, each with what was left to wait.
+//! A thread that works as fast as it can begins nothing while one operation takes long, so that a stall of a
+//! second would be one sample among millions (*coordinated omission*, Gil Tene, "How NOT to Measure Latency",
+//! 2013). So each time that is longer than what usually lies between two such operations of a thread counts
+//! as well for those that would have begun meanwhile, each with what was left to wait.
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
@@ -128,14 +128,12 @@ mod tests {
 
     #[test]
     fn what_could_not_begin_during_a_stall_is_counted() {
-        // A thousand reads of 1 ms by one thread, and one that took a second: it kept a thousand waiting.
+        // A thousand reads of 1 ms by one thread, one every other millisecond, and one that took a second: it
+        // kept five hundred waiting.
         let stalled = figures(&[(1_000_000, 1000), (1_000_000_000, 1)], 2.0);
         let latency = Latency::of(&[&stalled], 1, Of::Reads).unwrap();
-        assert!((900.0..1100.0).contains(&latency.p50_us) || latency.p50_us > 1000.0, "{latency:?}");
-        assert!(
-            latency.p99_us > 900_000.0,
-            "as seen from outside, more than one in a hundred waits: {latency:?}"
-        );
+        assert!((999.0..1002.0).contains(&latency.p50_us), "{latency:?}");
+        assert!(latency.p99_us > 900_000.0, "for somebody who comes at any moment: {latency:?}");
         assert!((999_000.0..1_001_000.0).contains(&latency.max_us), "{latency:?}");
         assert_eq!(latency.stall, "write of 5.0 ms, 1.50 s after the start, beside a checkpoint");
         assert_eq!(Latency::of(&[&stalled], 1, Of::Writes), None);

@@ -8,16 +8,18 @@
 //! |---|---|
 //! | [`Suite::Wp43`] | the white paper on Berkeley DB 4.3: single operations on small records, all in cache |
 //! | [`Suite::Wp11g`] | the white paper on Berkeley DB 11g Release 2: runs of ten neighbouring records, by 1 to 16 threads |
+//! | [`Suite::Soliddata`] | Berkeley DB on a solid-state device: 50 and 100 threads, on a disk and in memory |
 //! | [`Suite::Bangdb`] | BangDB's figures: four threads, ordered and hashed, in the pool and larger than it |
 //! | [`Suite::Ycsb`] | YCSB's workloads A to F: mixes of operations on records some of which are wanted more |
 //! | [`Suite::Latency`] | how long single operations take at each durability, beside checkpoints too |
 //! | [`Suite::Engine`] | what it only names: recovery, opening, attaching, more records, caches too small for the data |
 //! | [`Suite::Threen1`] | the 3n+1 problem of the paper on GT.M: processes that share one environment, and may be killed |
 //!
-//! Each but the last is a list of sessions (`session.rs`), each run by every contestant (`contestant.rs`)
-//! in turn, in processes that speak a line protocol ([`protocol`]); [`serve()`] is our end of it. The records
+//! Each but the last is a list of sessions (`session.rs`), each run by every contestant (`contestant.rs`) in
+//! turn, in processes that speak a line protocol ([`protocol`]); [`serve()`] is our end of it. The records
 //! and their order are [`workload`]'s, and every value that is read is checked against it. What comes out is
-//! a [`Report`], and of several of them a file of [`Results`], from which [`mod@report`] makes pages to look at.
+//! a [`Report`], and of several of them a file of [`Results`], from which [`mod@report`] makes pages to look
+//! at.
 //!
 //! Nothing here prints, and nothing decides what is fast enough.
 
@@ -39,6 +41,7 @@ mod serve;
 mod session;
 pub mod shape;
 pub mod size;
+mod soliddata;
 pub mod threen1;
 pub mod workload;
 mod wp11g;
@@ -74,6 +77,8 @@ pub enum Suite {
     Wp43,
     /// Berkeley DB 11g Release 2 white paper, 2011.
     Wp11g,
+    /// Berkeley DB on Solid Data storage, 2002.
+    Soliddata,
     /// BangDB, embedded, about 2012.
     Bangdb,
     /// The core workloads of YCSB, 2010.
@@ -88,9 +93,10 @@ pub enum Suite {
 
 impl Suite {
     /// Every suite, in the order in which they run.
-    pub const ALL: [Suite; 7] = [
+    pub const ALL: [Suite; 8] = [
         Suite::Wp43,
         Suite::Wp11g,
+        Suite::Soliddata,
         Suite::Bangdb,
         Suite::Ycsb,
         Suite::Latency,
@@ -103,6 +109,7 @@ impl Suite {
         match self {
             Suite::Wp43 => "wp43",
             Suite::Wp11g => "wp11g",
+            Suite::Soliddata => "soliddata",
             Suite::Bangdb => "bangdb",
             Suite::Ycsb => "ycsb",
             Suite::Latency => "latency",
@@ -193,7 +200,8 @@ impl Progress for () {
 /// ```
 ///
 /// `median_of` says of how many rounds, and `runs` has the figure of each. The row of [`Case::Attach`] has
-/// `attached` besides, an [`Attached`], and those of [`Suite::Latency`] have `latency`. The rows of [`Suite::Threen1`] are [`threen1::Row`]s.
+/// `attached` besides, an [`Attached`], and those of [`Suite::Latency`] have `latency`. The rows of
+/// [`Suite::Threen1`] are [`threen1::Row`]s.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
     /// The suite's name.
@@ -321,6 +329,7 @@ pub fn run(suite: Suite, options: &Options, progress: &mut dyn Progress) -> Resu
     let mut report = match suite {
         Suite::Wp43 => wp43::run(options, field),
         Suite::Wp11g => wp11g::run(options, field),
+        Suite::Soliddata => soliddata::run(options, field),
         Suite::Bangdb => bangdb::run(options, field),
         Suite::Ycsb => ycsb::run(options, field),
         Suite::Latency => latencies::run(options, field),

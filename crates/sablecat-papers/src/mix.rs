@@ -54,6 +54,10 @@ pub struct Mix {
     pub pick: Pick,
     /// How many operations, of all threads together.
     pub operations: u64,
+    /// Whether a lookup and the update of the same record are one transaction, which nobody else's change
+    /// comes between.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub whole: bool,
 }
 
 /// What is done next; the numbers are C's.
@@ -199,7 +203,16 @@ mod tests {
     use super::*;
 
     fn mix_of(pick: Pick) -> Mix {
-        Mix { read: 40, update: 20, insert: 10, scan: 10, modify: 20, pick, operations: 100_000 }
+        Mix {
+            read: 40,
+            update: 20,
+            insert: 10,
+            scan: 10,
+            modify: 20,
+            pick,
+            operations: 100_000,
+            whole: false,
+        }
     }
 
     fn times(acts: &[Act], records: u64) -> Vec<u64> {

@@ -5,6 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::machine;
+
 /// A new directory; it and everything in it is removed on drop.
 #[derive(Debug)]
 pub(crate) struct Place {
@@ -33,6 +35,18 @@ impl Place {
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
+}
+
+/// A directory on a file system that is kept in memory.
+///
+/// # Errors
+/// A sentence, when there is none.
+pub(crate) fn in_memory() -> Result<Place, String> {
+    const MEMORY: &str = "/dev/shm";
+    if !machine::is_in_memory(Path::new(MEMORY)) {
+        return Err(format!("{MEMORY} is not kept in memory"));
+    }
+    Place::below(Path::new(MEMORY)).map_err(|error| format!("{MEMORY}: {error}"))
 }
 
 impl Drop for Place {

@@ -152,6 +152,9 @@ pub struct Open {
     /// Bypass the operating system's cache.
     #[serde(default, skip_serializing_if = "is_false")]
     pub direct: bool,
+    /// Operations will be put together to transactions, which a system may have to be opened for.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub transactions: bool,
 }
 
 /// What to run.
@@ -324,6 +327,7 @@ mod tests {
             threads: 2,
             keep_log: false,
             direct: false,
+            transactions: false,
         });
         assert_eq!(
             serde_json::to_string(&open).unwrap(),

@@ -45,6 +45,8 @@ pub(crate) struct Session {
     pub(crate) log_buffer: u64,
     /// The size of pages, for who has pages; 0: what suits the system.
     pub(crate) page_size: u32,
+    /// Operations are put together to transactions.
+    pub(crate) transactions: bool,
     pub(crate) shape: Shape,
     /// How many keys that follow each other are visited together.
     pub(crate) together: u64,
@@ -247,6 +249,7 @@ impl Session {
             uncached: false,
             log_buffer: LOG_BUFFER_BYTES,
             page_size: 0,
+            transactions: false,
             shape: Shape::PLAIN,
             together: 1,
             steps: Vec::new(),
@@ -292,6 +295,7 @@ impl Session {
             threads,
             keep_log: false,
             direct: self.uncached && contestant.has_direct_io(),
+            transactions: self.transactions,
         })
     }
 

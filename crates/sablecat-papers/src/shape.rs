@@ -71,13 +71,13 @@ impl Shape {
     pub fn check(&self) -> Result<(), String> {
         let fits = *self == Shape::PLAIN
             || (16..=KEY_BYTES_MAX as u32).contains(&self.key_bytes)
-                && (16..=self.value_bytes_max).contains(&self.value_bytes_min)
+                && (9..=self.value_bytes_max).contains(&self.value_bytes_min)
                 && self.value_bytes_max as usize <= VALUE_BYTES_MAX;
         if fits {
             return Ok(());
         }
         Err(format!(
-            "keys of 16 to {KEY_BYTES_MAX} bytes and values of 16 to {VALUE_BYTES_MAX}, or of 8 and 32"
+            "keys of 16 to {KEY_BYTES_MAX} bytes and values of 9 to {VALUE_BYTES_MAX}, or of 8 and 32"
         ))
     }
 
@@ -181,9 +181,10 @@ fn word(base: u64, i: u64) -> u64 {
 mod tests {
     use super::*;
 
-    const SHAPES: [Shape; 4] = [
+    const SHAPES: [Shape; 5] = [
         Shape::PLAIN,
         Shape::new(64, 64, 64, false),
+        Shape::new(16, 10, 10, true),
         Shape::new(20, 100, 400, true),
         Shape::new(24, 1000, 1000, true),
     ];

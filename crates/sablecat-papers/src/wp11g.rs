@@ -24,8 +24,7 @@ use std::path::Path;
 use crate::beside::{Figure, Line, Said, Table};
 use crate::contestant::DEVICE;
 use crate::grid::thousands;
-use crate::machine;
-use crate::place::Place;
+use crate::place;
 use crate::protocol::{Kind, Mode};
 use crate::session::{Field, Outcome, Session, Step};
 use crate::shape::Shape;
@@ -47,9 +46,6 @@ const BATCHES_FLUSHED_QUICK: u64 = 16;
 const SHAPE: Shape = Shape::new(64, 64, 64, false);
 const CACHE_BYTES: u64 = 512 << 20;
 const LOG_BUFFER_BYTES: u64 = 128 << 20;
-
-/// Where a RAM disk is to be had.
-const MEMORY: &str = "/dev/shm";
 
 /// The operations as the paper orders them: in the log of a disk, and on a RAM disk.
 const OPS: [&str; 4] = ["insert", "fetch", "delete", "update"];
@@ -155,7 +151,7 @@ pub(crate) fn run(options: &Options, field: Field<'_>) -> Report {
     let several = plan.threads().skip(1).map(|(threads, _)| plan.session(Mode::Sync, threads, OPS));
     let of_one = |&(_, mode, ops, _): &(_, _, _, _)| plan.session(mode, 1, ops);
     let mut outcome = measure(dir, &on_disk.into_iter().map(of_one).chain(several).collect::<Vec<_>>());
-    match ram_disk() {
+    match place::in_memory() {
         Ok(place) => {
             let sessions: Vec<_> = in_memory.into_iter().map(of_one).collect();
             outcome.append(measure(place.path(), &sessions));
@@ -163,14 +159,6 @@ pub(crate) fn run(options: &Options, field: Field<'_>) -> Report {
         Err(why) => outcome.notes.push(format!("TDS RAMDISK is skipped: {why}")),
     }
     report(plan, rounds, outcome)
-}
-
-/// A directory on a RAM disk.
-fn ram_disk() -> Result<Place, String> {
-    if !machine::is_in_memory(Path::new(MEMORY)) {
-        return Err(format!("{MEMORY} is not kept in memory"));
-    }
-    Place::below(Path::new(MEMORY)).map_err(|error| format!("{MEMORY}: {error}"))
 }
 
 fn report(plan: Plan, rounds: u32, outcome: Outcome) -> Report {

@@ -64,7 +64,7 @@ const SCANS: (&str, Mix) = ("E", of(Pick::Zipfian, [0, 0, 5, 95, 0]));
 const SCAN_TIMES: u64 = 10;
 
 const fn of(pick: Pick, [read, update, insert, scan, modify]: [u32; 5]) -> Mix {
-    Mix { read, update, insert, scan, modify, pick, operations: 0 }
+    Mix { read, update, insert, scan, modify, pick, operations: 0, whole: false }
 }
 
 /// Runs the suite.

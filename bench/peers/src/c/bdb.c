@@ -161,6 +161,29 @@ static const char *peer_range(struct session *session, struct bytes from, uint32
     return code == DB_NOTFOUND ? NULL : why(code);
 }
 
+/* Reads with DB_RMW, which takes the write lock at once: two that had read could not both go on to write. */
+static const char *peer_modify(struct session *session, struct bytes key, struct change *change) {
+    DB *db = session->db;
+    DB_ENV *env = session->store->env;
+    int code;
+    do {
+        DB_TXN *txn = NULL;
+        DBT k = {.data = (void *)key.at, .size = key.length, .ulen = key.length, .flags = DB_DBT_USERMEM};
+        DBT v = {.data = session->value, .ulen = VALUE_BYTES_MAX, .flags = DB_DBT_USERMEM};
+        if (transactional(session->store) && (code = env->txn_begin(env, NULL, &txn, 0)) != 0) return why(code);
+        if ((code = db->get(db, txn, &k, &v, txn != NULL ? DB_RMW : 0)) == 0) {
+            struct bytes value = change_value(change, session->value, v.size);
+            DBT new = {.data = (void *)value.at, .size = value.length};
+            code = db->put(db, txn, &k, &new, 0);
+        }
+        if (txn != NULL) {
+            if (code == 0) code = txn->commit(txn, 0);
+            else txn->abort(txn);
+        }
+    } while (code == DB_LOCK_DEADLOCK);
+    return why(code);
+}
+
 static const char *peer_batch(struct session *session, int open) {
     DB_ENV *env = session->store->env;
     DB_TXN *batch = session->batch;

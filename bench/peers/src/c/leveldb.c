@@ -108,6 +108,11 @@ static const char *peer_range(struct session *session, struct bytes from, uint32
     return why(session, failed);
 }
 
+static const char *peer_modify(struct session *session, struct bytes key, struct change *change) {
+    (void)session, (void)key, (void)change;
+    return "it has no transactions that read";
+}
+
 static const char *peer_batch(struct session *session, int open) {
     if (open) {
         session->batch = leveldb_writebatch_create();

@@ -190,6 +190,21 @@ static const char *peer_range(struct session *session, struct bytes from, uint32
     return code == MDB_NOTFOUND ? NULL : why(code);
 }
 
+static const char *peer_modify(struct session *session, struct bytes key, struct change *change) {
+    MDB_val k = {key.length, (void *)key.at}, v;
+    MDB_txn *txn;
+    int code = mdb_txn_begin(session->store->env, NULL, 0, &txn);
+    if (code != 0) return why(code);
+    if ((code = mdb_get(txn, session->store->dbi, &k, &v)) == 0) {
+        struct bytes value = change_value(change, v.mv_data, v.mv_size);
+        v = (MDB_val){value.length, (void *)value.at};
+        code = mdb_put(txn, session->store->dbi, &k, &v, 0);
+    }
+    if (code == 0) return why(mdb_txn_commit(txn));
+    mdb_txn_abort(txn);
+    return why(code);
+}
+
 static const char *peer_batch(struct session *session, int open) {
     return open ? open_writer(session) : commit_writer(session);
 }

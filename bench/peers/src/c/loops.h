@@ -9,6 +9,8 @@
  *   const char *peer_scan(struct session *, struct scan *)               calls scan_visit for every record, in any order
  *   const char *peer_range(struct session *, struct bytes from, uint32_t count, struct range *)
  *                                              calls range_visit for so many records from a key on, in order
+ *   const char *peer_modify(struct session *, struct bytes key, struct change *)
+ *                                              puts what change_value makes of what is there, in one transaction
  *   const char *peer_batch(struct session *, int open)                   opens / commits a batch of puts while loading
  *
  * One that serves a queue defines PEER_TAKES, and besides
@@ -65,6 +67,20 @@ static inline void range_visit(struct range *range, const uint8_t *key, size_t k
     range->wrong += !right;
 }
 
+/* A record under way from one value to the next. */
+struct change {
+    const struct shape *shape;
+    const struct act *act;
+    int wrong;
+    uint8_t value[VALUE_BYTES_MAX];
+};
+
+/* What takes the place of what was found; asked again if the transaction has to begin anew. */
+static inline __attribute__((unused)) struct bytes change_value(struct change *change, const uint8_t *found, size_t length) {
+    change->wrong = !shape_is_value(change->shape, change->act->number, ANY_VERSION, found, length);
+    return shape_value(change->shape, change->act->number, change->act->count, change->value);
+}
+
 static const char *peer_begin(struct session *, const struct peer_job *);
 static const char *peer_end(struct session *, const struct peer_job *);
 static const char *peer_put(struct session *, struct bytes key, struct bytes value, int exists);
@@ -73,6 +89,7 @@ static const char *peer_get(struct session *, struct bytes key, const uint8_t **
 static void peer_release(struct session *);
 static const char *peer_scan(struct session *, struct scan *);
 static const char *peer_range(struct session *, struct bytes from, uint32_t count, struct range *);
+static const char *peer_modify(struct session *, struct bytes key, struct change *);
 static const char *peer_batch(struct session *, int open);
 #ifdef PEER_TAKES
 static const char *peer_take(struct session *, const uint8_t **value, size_t *length);
@@ -190,6 +207,13 @@ static const char *loops_range(struct session *session, const struct peer_job *j
     return range.visited > 0 ? NULL : "it shows nothing";
 }
 
+static const char *loops_modify(struct session *session, const struct peer_job *job, const struct act *act,
+                                struct bytes key) {
+    struct change change = {.shape = &job->shape, .act = act};
+    const char *why = peer_modify(session, key, &change);
+    return why == NULL && change.wrong ? "not a value that was stored" : why;
+}
+
 static void loops_mix(struct session *session, const struct peer_job *job, struct peer_result *result) {
     uint8_t key[KEY_BYTES_MAX], buffer[VALUE_BYTES_MAX];
     const uint8_t *value = NULL;
@@ -198,7 +222,10 @@ static void loops_mix(struct session *session, const struct peer_job *job, struc
     uint64_t began = result->started_ns;
     for (const struct act *act = job->acts, *end = act + job->acts_count; act < end; act++) {
         struct bytes k = shape_key(&job->shape, act->number, key);
-        if (act->what == ACT_READ || act->what == ACT_MODIFY) {
+        int whole = job->whole && act->what == ACT_MODIFY;
+        if (whole && __builtin_expect((why = loops_modify(session, job, act, k)) != NULL, 0))
+            peer_fail(result, "modify", act->number, why);
+        if (!whole && (act->what == ACT_READ || act->what == ACT_MODIFY)) {
             if (__builtin_expect((why = peer_get(session, k, &value, &length)) != NULL, 0)) {
                 peer_fail(result, "read", act->number, why);
             } else {
@@ -207,7 +234,7 @@ static void loops_mix(struct session *session, const struct peer_job *job, struc
                 peer_release(session);
             }
         }
-        if (act->what == ACT_UPDATE || act->what == ACT_INSERT || act->what == ACT_MODIFY) {
+        if (!whole && (act->what == ACT_UPDATE || act->what == ACT_INSERT || act->what == ACT_MODIFY)) {
             struct bytes v = shape_value(&job->shape, act->number, act->count, buffer);
             if (__builtin_expect((why = peer_put(session, k, v, act->what != ACT_INSERT)) != NULL, 0))
                 peer_fail(result, "write", act->number, why);

@@ -55,6 +55,7 @@ struct peer_options {
     uint32_t page_size;   /* 0: the adapter's choice */
     uint32_t threads;     /* the most sessions that will be open at once */
     int32_t mode;         /* enum peer_mode */
+    int32_t transactions; /* operations will be put together to transactions */
     int32_t direct;       /* without the operating system's cache, where the system can do that */
 };
 
@@ -71,6 +72,7 @@ struct peer_job {
     uint32_t version;          /* of the values to write, or to expect */
     uint32_t passes;           /* how often read and bulk go over their share */
     int32_t kind;              /* enum peer_kind */
+    int32_t whole;             /* of a mix: a lookup and the update after it are one transaction */
     int32_t cursor;            /* DS: operate through a cursor kept open, where get and put are calls of their own */
 };
 

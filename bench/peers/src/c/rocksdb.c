@@ -15,6 +15,8 @@
 
 struct store {
     rocksdb_t *db;
+    rocksdb_optimistictransactiondb_t *transactions; /* NULL: opened without */
+    rocksdb_optimistictransaction_options_t *transaction;
     rocksdb_options_t *options;
     rocksdb_cache_t *cache;
     rocksdb_readoptions_t *read;
@@ -25,6 +27,7 @@ struct session {
     struct store *store;
     rocksdb_writebatch_t *batch;
     rocksdb_pinnableslice_t *pinned;
+    rocksdb_transaction_t *transaction; /* the last one, to be used again */
     char failure[PEER_TEXT_BYTES];
 };
 
@@ -109,6 +112,32 @@ static const char *peer_range(struct session *session, struct bytes from, uint32
     return why(session, failed);
 }
 
+/* Optimistic: nothing is locked, and who finds at the end that another has changed the record begins anew. */
+static const char *peer_modify(struct session *session, struct bytes key, struct change *change) {
+    struct store *store = session->store;
+    if (store->transactions == NULL) return "it was opened without transactions";
+    for (;;) {
+        char *failed = NULL;
+        size_t length = 0;
+        session->transaction = rocksdb_optimistictransaction_begin(store->transactions, store->write, store->transaction,
+                                                                   session->transaction);
+        char *found = rocksdb_transaction_get_for_update(session->transaction, store->read, (const char *)key.at,
+                                                         key.length, &length, 1, &failed);
+        if (failed != NULL) return why(session, failed);
+        if (found == NULL) return "not found";
+        struct bytes value = change_value(change, (const uint8_t *)found, length);
+        rocksdb_free(found);
+        rocksdb_transaction_put(session->transaction, (const char *)key.at, key.length, (const char *)value.at,
+                                value.length, &failed);
+        if (failed != NULL) return why(session, failed);
+        rocksdb_transaction_commit(session->transaction, &failed);
+        if (failed == NULL) return NULL;
+        int again = strstr(failed, "busy") != NULL || strstr(failed, "again") != NULL;
+        if (!again) return why(session, failed);
+        rocksdb_free(failed);
+    }
+}
+
 static const char *peer_batch(struct session *session, int open) {
     if (open) {
         session->batch = rocksdb_writebatch_create();
@@ -139,7 +168,13 @@ static const char *meaning(int mode) {
 }
 
 static void free_store(struct store *store) {
-    if (store->db != NULL) rocksdb_close(store->db);
+    if (store->transactions != NULL) {
+        rocksdb_optimistictransactiondb_close_base_db(store->db);
+        rocksdb_optimistictransactiondb_close(store->transactions);
+    } else if (store->db != NULL) {
+        rocksdb_close(store->db);
+    }
+    rocksdb_optimistictransaction_options_destroy(store->transaction);
     rocksdb_options_destroy(store->options);
     rocksdb_cache_destroy(store->cache);
     rocksdb_readoptions_destroy(store->read);
@@ -186,7 +221,13 @@ static void *open_store(const struct peer_options *given, char *error) {
                                                       given->mode == MODE_UNLOGGED);
     rocksdb_writeoptions_disable_WAL(store->load, given->mode != MODE_SYNC);
     char *failed = NULL;
-    store->db = rocksdb_open(options, given->dir, &failed);
+    store->transaction = rocksdb_optimistictransaction_options_create();
+    if (given->transactions) {
+        store->transactions = rocksdb_optimistictransactiondb_open(options, given->dir, &failed);
+        if (failed == NULL) store->db = rocksdb_optimistictransactiondb_get_base_db(store->transactions);
+    } else {
+        store->db = rocksdb_open(options, given->dir, &failed);
+    }
     if (failed == NULL) return store;
     snprintf(error, PEER_TEXT_BYTES, "open: %s", failed);
     rocksdb_free(failed);
@@ -201,7 +242,11 @@ static void *new_session(void *of, char *error) {
     return session;
 }
 
-static void end_session(void *of) { free(of); }
+static void end_session(void *of) {
+    struct session *session = of;
+    if (session->transaction != NULL) rocksdb_transaction_destroy(session->transaction);
+    free(session);
+}
 
 static int settle(void *of, char *error) {
     (void)error;

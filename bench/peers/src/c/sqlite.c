@@ -125,6 +125,28 @@ static const char *peer_range(struct session *session, struct bytes from, uint32
     return failed;
 }
 
+static const char *change_record(struct session *session, struct bytes key, struct change *change) {
+    const uint8_t *found;
+    size_t length;
+    const char *failed = peer_get(session, key, &found, &length);
+    if (failed != NULL) return failed;
+    struct bytes value = change_value(change, found, length);
+    peer_release(session);
+    sqlite3_bind_blob(session->update, 1, key.at, (int)key.length, SQLITE_STATIC);
+    sqlite3_bind_blob(session->update, 2, value.at, (int)value.length, SQLITE_STATIC);
+    int code = sqlite3_step(session->update);
+    sqlite3_reset(session->update);
+    return why(session, code);
+}
+
+static const char *peer_modify(struct session *session, struct bytes key, struct change *change) {
+    const char *failed = peer_batch(session, 1);
+    if (failed == NULL) failed = change_record(session, key, change);
+    /* What has failed has changed nothing: either way the transaction ends, and lets the next one in. */
+    const char *ended = peer_batch(session, 0);
+    return failed != NULL ? failed : ended;
+}
+
 static const char *peer_batch(struct session *session, int open) {
     struct store *store = session->store;
     if (open && store->options.threads > 1) pthread_mutex_lock(&store->writer);

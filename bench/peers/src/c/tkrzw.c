@@ -96,6 +96,11 @@ static const char *peer_range(struct session *session, struct bytes from, uint32
     return "it keeps no order";
 }
 
+static const char *peer_modify(struct session *session, struct bytes key, struct change *change) {
+    (void)session, (void)key, (void)change;
+    return "it has no transactions that read";
+}
+
 static const char *peer_batch(struct session *session, int open) {
     (void)session, (void)open;
     return NULL;

@@ -128,6 +128,26 @@ static const char *peer_range(struct session *session, struct bytes from, uint32
     return code == WT_NOTFOUND ? NULL : why(code);
 }
 
+static const char *peer_modify(struct session *session, struct bytes key, struct change *change) {
+    WT_CURSOR *cursor = session->cursor;
+    WT_SESSION *transaction = session->session;
+    int code;
+    do {
+        WT_ITEM k = {.data = key.at, .size = key.length}, v = {0};
+        if ((code = transaction->begin_transaction(transaction, "isolation=snapshot")) != 0) return why(code);
+        cursor->set_key(cursor, &k);
+        if ((code = cursor->search(cursor)) == 0 && (code = cursor->get_value(cursor, &v)) == 0) {
+            struct bytes value = change_value(change, v.data, v.size);
+            v = (WT_ITEM){.data = value.at, .size = value.length};
+            cursor->set_value(cursor, &v);
+            code = cursor->update(cursor);
+        }
+        if (code == 0) code = transaction->commit_transaction(transaction, NULL);
+        else transaction->rollback_transaction(transaction, NULL);
+    } while (code == WT_ROLLBACK);
+    return why(code);
+}
+
 static const char *peer_batch(struct session *session, int open) {
     session->in_transaction = open;
     if (open) return why(session->session->begin_transaction(session->session, "isolation=snapshot"));

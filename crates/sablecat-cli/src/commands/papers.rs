@@ -97,6 +97,8 @@ enum SuiteName {
     Wp43,
     /// Berkeley DB 11g Release 2 white paper, 2011: runs of ten records, by 1 to 16 threads
     Wp11g,
+    /// Berkeley DB on Solid Data storage, 2002: 50 and 100 threads, on a disk and in memory
+    Soliddata,
     /// BangDB, about 2012: four threads, with the data in the pool and larger than it
     Bangdb,
     /// YCSB's workloads A to F, by 1 to 4 threads
@@ -137,6 +139,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let suites = match arguments.suite {
         Some(SuiteName::Wp43) => vec![Suite::Wp43],
         Some(SuiteName::Wp11g) => vec![Suite::Wp11g],
+        Some(SuiteName::Soliddata) => vec![Suite::Soliddata],
         Some(SuiteName::Bangdb) => vec![Suite::Bangdb],
         Some(SuiteName::Ycsb) => vec![Suite::Ycsb],
         Some(SuiteName::Latency) => vec![Suite::Latency],

@@ -354,5 +354,6 @@ fn own_open(dir: &Path, session: &Session, keep_log: bool) -> Request {
         threads: 1,
         keep_log,
         direct: false,
+        transactions: false,
     })
 }

@@ -179,6 +179,11 @@ impl Table for DataTable<'_> {
         self.store.get_with(self.table, key, look)
     }
 
+    fn modify(&mut self, key: &[u8], change: impl FnMut(Option<&[u8]>) -> Vec<u8>) -> sablecat::Result<()> {
+        let changed = self.store.get_with(self.table, key, change)?;
+        self.put(key, &changed)
+    }
+
     fn range(
         &mut self,
         from: &[u8],
@@ -221,6 +226,14 @@ impl<const CHECK_EVERY: u64> Table for Commits<CHECK_EVERY> {
     #[inline]
     fn look(&mut self, key: &[u8], look: impl FnOnce(Option<&[u8]>) -> bool) -> sablecat::Result<bool> {
         self.0.get_with(key, look)
+    }
+
+    fn modify(
+        &mut self,
+        key: &[u8],
+        mut change: impl FnMut(Option<&[u8]>) -> Vec<u8>,
+    ) -> sablecat::Result<()> {
+        self.0.update(key, |value| Some(change(value))).map(drop)
     }
 
     fn range(

@@ -30,6 +30,8 @@ pub(super) struct Job {
     pub(super) share: Range<u64>,
     /// Of a mix: what this thread does.
     pub(super) acts: Vec<Act>,
+    /// Of a mix: whether a lookup and the update after it are one transaction.
+    pub(super) whole: bool,
     /// Of a mix: whether each act is timed.
     pub(super) timed: bool,
     pub(super) version: u32,
@@ -55,6 +57,10 @@ pub(super) trait Table {
 
     /// Shows the value of a key, in place, and returns what `look` made of it.
     fn look(&mut self, key: &[u8], look: impl FnOnce(Option<&[u8]>) -> bool) -> Result<bool, Self::Error>;
+
+    /// Sets the value of a key to what `change` makes of the one that it has, in one transaction.
+    fn modify(&mut self, key: &[u8], change: impl FnMut(Option<&[u8]>) -> Vec<u8>)
+    -> Result<(), Self::Error>;
 
     /// Shows so many records from a key on, in order; how many there were.
     fn range(&mut self, from: &[u8], count: u32, each: impl FnMut(&[u8], &[u8])) -> Result<u32, Self::Error>;
@@ -229,7 +235,11 @@ fn mix<T: Table>(table: &mut T, job: &Job, limit: &Limit, tally: &mut Tally) {
     let (mut key_bytes, mut value_bytes) = ([0; KEY_BYTES_MAX], [0; VALUE_BYTES_MAX]);
     for act in &job.acts {
         let key = job.shape.key(act.number, &mut key_bytes);
-        if matches!(act.what, What::Read | What::Modify) {
+        let is_whole = job.whole && act.what == What::Modify;
+        if is_whole {
+            modify(table, job, *act, key, tally);
+        }
+        if matches!(act.what, What::Read | What::Modify) && !is_whole {
             let is_right = |value: Option<&[u8]>| {
                 value.is_some_and(|value| job.shape.is_value(act.number, ANY_VERSION, value))
             };
@@ -239,7 +249,7 @@ fn mix<T: Table>(table: &mut T, job: &Job, limit: &Limit, tally: &mut Tally) {
                 Err(error) => tally.fail("read", act.number, error),
             }
         }
-        if matches!(act.what, What::Update | What::Insert | What::Modify) {
+        if matches!(act.what, What::Update | What::Insert | What::Modify) && !is_whole {
             let value = job.shape.value(act.number, act.count, &mut value_bytes);
             match table.put(key, value) {
                 Ok(()) => tally.inserted += u64::from(act.what == What::Insert),
@@ -256,6 +266,21 @@ fn mix<T: Table>(table: &mut T, job: &Job, limit: &Limit, tally: &mut Tally) {
         if limit.is_reached(tally.ops, T::CHECK_EVERY) {
             return;
         }
+    }
+}
+
+/// What is found is a value that was stored, and another takes its place.
+fn modify<T: Table>(table: &mut T, job: &Job, act: Act, key: &[u8], tally: &mut Tally) {
+    let mut value_bytes = [0; VALUE_BYTES_MAX];
+    let mut is_right = true;
+    let changed = table.modify(key, |value| {
+        is_right = value.is_some_and(|value| job.shape.is_value(act.number, ANY_VERSION, value));
+        job.shape.value(act.number, act.count, &mut value_bytes).to_vec()
+    });
+    match changed {
+        Ok(()) if is_right => {}
+        Ok(()) => tally.fail("read", act.number, "not a value that was stored"),
+        Err(error) => tally.fail("modify", act.number, error),
     }
 }
 

@@ -332,6 +332,7 @@ fn job(run: &Run, version: u32, present: u64) -> Job {
         present,
         share: 0..run.visited(),
         acts: acts(run, 0),
+        whole: run.mix.is_some_and(|mix| mix.whole),
         timed: run.timed,
         version,
         passes: run.passes,
@@ -406,6 +407,7 @@ mod tests {
             threads,
             keep_log: false,
             direct: false,
+            transactions: false,
         })
     }
 
@@ -502,8 +504,16 @@ mod tests {
             modify: 20,
             pick: Pick::Latest,
             operations: 400,
+            whole: false,
         };
-        for (mode, threads) in [(Mode::Ds, 1), (Mode::Memory, 1), (Mode::NoSync, 3)] {
+        let ways = [
+            (Mode::Ds, 1, false),
+            (Mode::Memory, 1, false),
+            (Mode::NoSync, 3, false),
+            (Mode::NoSync, 3, true),
+        ];
+        for (mode, threads, whole) in ways {
+            let mix = Mix { whole, ..mix };
             let place = Place::below(&std::env::temp_dir()).unwrap();
             let mut server = Server::new("sablecat").unwrap();
             ask(&mut server, &open(&place.path().join("env"), mode, threads));

@@ -67,6 +67,11 @@ impl Table for Pairs {
         Ok(false)
     }
 
+    fn modify(&mut self, _: &[u8], mut change: impl FnMut(Option<&[u8]>) -> Vec<u8>) -> sablecat::Result<()> {
+        change(None);
+        Ok(())
+    }
+
     fn range(&mut self, _: &[u8], _: u32, _: impl FnMut(&[u8], &[u8])) -> sablecat::Result<u32> {
         Ok(0)
     }

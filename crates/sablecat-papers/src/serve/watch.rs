@@ -99,7 +99,10 @@ mod tests {
         let count = |pairs: &[(u64, u64)]| pairs.iter().map(|(_, count)| count).sum::<u64>();
         let times = both.times(start, &[(mark, Instant::now())]);
         assert_eq!((count(&times.reads), count(&times.writes)), (10, 1));
-        assert!(times.longest.ns >= 300_000 || times.longest.ns > 0, "{times:?}");
+        assert!(
+            times.longest.ns >= 300_000 && times.longest.is_write && times.longest.in_checkpoint,
+            "{times:?}"
+        );
         assert_eq!(times.checkpoints, 1);
         let before = both.times(start, &[(start, start)]);
         assert!(!before.longest.in_checkpoint, "{before:?}");
