@@ -35,7 +35,10 @@ fn shells_complete_every_command() {
             let name = name.trim_start_matches("--");
             assert!(names(&script.out, name), "{shell}: {name}");
         }
-        assert!(!script.out.contains("papers-"), "{shell}: a hidden command");
+        for hidden in ["papers-serve", "papers-work"] {
+            assert!(!script.out.contains(hidden), "{shell}: {hidden} is hidden");
+        }
+        assert!(names(&script.out, "report"), "{shell}: papers report");
     }
     let unknown = scratch.run("completions csh");
     assert_eq!(unknown.code, 2);

@@ -158,6 +158,14 @@ impl Table {
         }
     }
 
+    /// What a line is called; where it stands on the axis as well, if no column says that.
+    pub(crate) fn label(&self, line: &Line) -> String {
+        match &self.axis {
+            Some(axis) if axis != "threads" => format!("{}, {axis} {}", line.label, line.at),
+            _ => line.label.clone(),
+        }
+    }
+
     /// The rows that it is about.
     pub(crate) fn rows<'a>(&self, rows: &'a [Row]) -> Vec<&'a Row> {
         let is_wanted = |row: &&Row| self.keys.as_ref().is_none_or(|keys| *keys == row.keys);
@@ -190,7 +198,7 @@ impl Table {
         grid.remarks.clone_from(&self.remarks);
         for line in &self.lines {
             let (ours, best) = (line.of(&line.ours, &rows), self.best_peer(line, &rows));
-            let mut cells = vec![line.label.clone(), line.threads.to_string()];
+            let mut cells = vec![self.label(line), line.threads.to_string()];
             cells.extend(self.paper.iter().map(|_| line.paper.cell()));
             cells.extend([
                 self.figure.cell(ours),
@@ -230,7 +238,7 @@ impl Table {
                 line.of(system, &rows)
                     .map_or_else(|| NONE.to_owned(), |row| format!("{:.1}", self.figure.of(row) / 1000.0))
             });
-            grid.rows.push([line.label.clone(), line.threads.to_string()].into_iter().chain(cells).collect());
+            grid.rows.push([self.label(line), line.threads.to_string()].into_iter().chain(cells).collect());
         }
         Some(grid)
     }
@@ -313,6 +321,17 @@ pub(crate) mod tests {
         let grid = table.all_systems(&rows).unwrap();
         assert_eq!(grid.rows, [["L", "1", "5.0", "—"], ["L", "1", "—", "0.0"]]);
         assert_eq!(table.all_systems(&rows[..1]), None);
+    }
+
+    #[test]
+    fn lines_of_a_curve_are_told_apart() {
+        let at = |axis: &str| {
+            let lines = vec![Line { at: 0.25, ..line("read", 4) }];
+            Table { axis: Some(axis.to_owned()), lines, ..Table::new("t", 3) }.beside_the_paper("s", &[]).rows
+                [0][..2]
+                .join(" ")
+        };
+        assert_eq!([at("data / pool"), at("threads")], ["L, data / pool 0.25 4", "L 4"]);
     }
 
     #[test]

@@ -1,10 +1,13 @@
-//! How long single operations take under concurrency: four threads that read and update records of 24 + 100
-//! bytes at random, half and half, at each durability, first as it comes and then with checkpoints all the
-//! time; and four threads that only read.
+//! How long single operations take under concurrency: as many threads as processors, two to four, that read
+//! and update records of 24 + 100 bytes at random, half and half, at each durability, first as it comes and
+//! then with checkpoints all the time; and threads that only read. More threads would measure how long the
+//! system lets each of them run.
 //!
 //! Every operation is timed. A time counts as well for those operations that could not begin meanwhile
 //! ([`crate::latency`]), so that the figures are those of somebody who comes at any moment, and not of a loop
 //! that waits. The longest operation of each run is named, with what it met.
+
+use std::ops::RangeInclusive;
 
 use crate::contestant::{DEVICE, is_ours, keeps_promise};
 use crate::grid::{Grid, ratio_to_best, thousands};
@@ -14,10 +17,12 @@ use crate::protocol::{Kind, Mode};
 use crate::session::{Field, Session, Step};
 use crate::shape::Shape;
 use crate::workload::Keys;
-use crate::{OURS, Options, Report, Row, Suite};
+use crate::{Machine, OURS, Options, Report, Row, Suite};
 
 const SHAPE: Shape = Shape::new(24, 100, 100, true);
-const THREADS: u32 = 4;
+
+/// More than one, and no more than there are processors, if that can be.
+const THREADS: RangeInclusive<u32> = 2..=4;
 const RECORDS: u64 = 500_000;
 const RECORDS_QUICK: u64 = 20_000;
 
@@ -51,12 +56,13 @@ const OPERATIONS_A_SECOND: f64 = 4e6;
 /// Runs the suite.
 pub(crate) fn run(options: &Options, mut field: Field<'_>) -> Report {
     let records = options.records.unwrap_or(if options.quick { RECORDS_QUICK } else { RECORDS }).max(1);
+    let cpus = u32::try_from(Machine::here().cpus).unwrap_or(u32::MAX);
+    let threads = cpus.clamp(*THREADS.start(), *THREADS.end());
     let data = records * SHAPE.record_bytes();
     let cache_bytes = options.cache.unwrap_or((data * CACHE_TIMES).max(CACHE_BYTES_MIN));
     let base = Session {
-        threads: THREADS,
+        threads,
         in_cache: options.cache.is_none(),
-        loaded: true,
         shape: SHAPE,
         ..Session::new(Mode::NoSync, Keys::Random, records, cache_bytes)
     };
@@ -64,7 +70,7 @@ pub(crate) fn run(options: &Options, mut field: Field<'_>) -> Report {
     field.contestants.retain(|contestant| contestant.name() != DEVICE);
     let outcome = field.run(&MODES.map(|mode| session(&base, mode, options.quick)));
     let head = format!(
-        "{} records of 24 + 100 bytes, {THREADS} threads, {} MB of cache",
+        "{} records of 24 + 100 bytes, {threads} threads, {} MB of cache",
         thousands(records as f64),
         cache_bytes >> 20
     );
@@ -74,7 +80,7 @@ pub(crate) fn run(options: &Options, mut field: Field<'_>) -> Report {
 }
 
 fn session(base: &Session, mode: Mode, quick: bool) -> Session {
-    let seconds_max = if quick { 0.2 } else { 4.0 };
+    let seconds_max = if quick { 0.1 } else { 4.0 };
     let checkpoint_ms = if quick { CHECKPOINT_MS_QUICK } else { CHECKPOINT_MS };
     let step = |(op, read, with_checkpoints): (&'static str, u32, bool)| {
         let operations = (seconds_max * OPERATIONS_A_SECOND) as u64;
@@ -96,7 +102,8 @@ fn session(base: &Session, mode: Mode, quick: bool) -> Session {
             ..Step::new(Kind::Mix, 1, seconds_max)
         }
     };
-    Session { mode, steps: RUNS.map(step).into(), ..base.clone() }
+    let steps = [Step::aside(Kind::Load)].into_iter().chain(RUNS.map(step)).chain([Step::aside(Kind::Bulk)]);
+    Session { mode, steps: steps.collect(), ..base.clone() }
 }
 
 fn of<'a>(rows: &'a [Row], mode: Mode, op: &str) -> Vec<(&'a Row, &'a Latency)> {
@@ -166,7 +173,7 @@ mod tests {
 
     #[test]
     fn every_line_is_measured_by_a_run() {
-        let base = Session { shape: SHAPE, threads: THREADS, ..Session::new(Mode::Ds, Keys::Random, 100, 1) };
+        let base = Session { shape: SHAPE, threads: 2, ..Session::new(Mode::Ds, Keys::Random, 100, 1) };
         let session = session(&base, Mode::Sync, true);
         for line in LINES {
             let is_of =
@@ -182,7 +189,7 @@ mod tests {
         let with = |system: &str, p999_us: f64| {
             let stall = "read of 1.0 ms".to_owned();
             let latency = Latency { p50_us: 1.0, p99_us: 2.0, p999_us, max_us: 5000.0, stall };
-            Row { latency: Some(latency), ..row(system, Mode::Sync, LINES[0], THREADS, 1000.0) }
+            Row { latency: Some(latency), ..row(system, Mode::Sync, LINES[0], 2, 1000.0) }
         };
         let rows = [with(OURS, 20.0), with("a", 10.0), with("b", 5.0)];
         let grid = worst("x", &rows);

@@ -17,7 +17,7 @@ use crate::{Line, Row, Table};
 const WIDTH: f64 = 420.0;
 
 /// Where the labels of lines end at most, and where the names of curves begin.
-const LABELS: f64 = 208.0;
+const LABELS: f64 = 200.0;
 const NAMES: f64 = 96.0;
 
 const LINE_HEIGHT: f64 = 20.0;
@@ -161,12 +161,15 @@ pub(super) fn latencies(rows: &[Row]) -> Option<String> {
 
 fn drawn(lines: &[Dots], title: &str) -> Option<String> {
     let longest = lines.iter().map(|line| line.label.chars().count()).max()?;
-    // About as wide as letters are, and no more than leaves room for the marks.
-    let labels = (longest as f64 * 6.0 + 12.0).clamp(60.0, LABELS);
+    // About as wide as letters are. Those that leave too little room for the marks stand above them.
+    let needed = (longest as f64 * 6.0 + 12.0).max(60.0);
+    let is_above = needed > LABELS;
+    let labels = if is_above { 0.0 } else { needed };
+    let height = if is_above { 2.0 * LINE_HEIGHT - 6.0 } else { LINE_HEIGHT };
     let of_papers = lines.iter().filter_map(|line| Some(line.paper.as_ref()?.1));
     let values = lines.iter().flat_map(|line| &line.values).map(|(_, value)| *value).chain(of_papers);
     let scale = Scale::of(values, (labels + 8.0, WIDTH - 10.0), 1.3)?;
-    let bottom = LINE_HEIGHT * lines.len() as f64 + 6.0;
+    let bottom = height * lines.len() as f64 + 6.0;
     let mut inside = String::new();
     for tick in scale.ticks() {
         let x = scale.at(tick);
@@ -177,13 +180,14 @@ fn drawn(lines: &[Dots], title: &str) -> Option<String> {
         );
     }
     for (i, line) in lines.iter().enumerate() {
-        let (y, label) = (LINE_HEIGHT * (i as f64 + 0.5) + 3.0, &line.label);
+        let (y, label) = (height * (i as f64 + 1.0) - LINE_HEIGHT / 2.0 + 3.0, &line.label);
         let behind = if line.is_behind { format!("{BEHIND} ") } else { String::new() };
         let shown = escape(&format!("{behind}{label}"));
-        let (below, from, to) = (y + 4.0, labels + 8.0, WIDTH - 10.0);
+        let (from, to) = (labels + 8.0, WIDTH - 10.0);
+        let (class, x, below) = if is_above { ("above", 8.0, y - 11.0) } else { ("label", labels, y + 4.0) };
         let _ = write!(
             inside,
-            r#"<text class="label" x="{labels:.0}" y="{below:.1}">{shown}</text><path class="track" d="M{from:.0} {y:.1}H{to}"/>"#
+            r#"<text class="{class}" x="{x:.0}" y="{below:.1}">{shown}</text><path class="track" d="M{from:.0} {y:.1}H{to}"/>"#
         );
         if let Some((paper, figure)) = &line.paper {
             let title = format!("{label}: {paper}, {}", thousands(*figure));

@@ -33,7 +33,7 @@ fn grid(table: &Table, reports: &[(&str, &Report)]) -> Grid {
     grid.heads.extend(reports.iter().map(|(name, _)| format!("{name} / best peer")));
     for line in &table.lines {
         let rates: Vec<Option<f64>> = reports.iter().map(|(_, report)| rate(table, line, report)).collect();
-        let mut cells = vec![line.label.clone(), line.threads.to_string()];
+        let mut cells = vec![table.label(line), line.threads.to_string()];
         cells.extend(rates.iter().map(|rate| rate.map_or_else(|| NONE.to_owned(), thousands)));
         cells.extend(
             rates[1..].iter().map(|rate| ratio(rate.zip(rates[0]).map(|(rate, first)| rate / first))),
