@@ -270,6 +270,10 @@ pub(crate) fn verify<R: PageRead>(
                 let is_part = |part| reader.read(part, |bytes| header::kind(bytes) == Some(long::KIND_LONG));
                 match part.map(is_part) {
                     Some(Ok(true)) if is_new => shape.long_pages += 1,
+                    Some(Err(error)) => {
+                        wrong(page, error.to_string());
+                        break;
+                    }
                     _ => {
                         wrong(page, "has a value whose pages are not its own".to_owned());
                         break;
