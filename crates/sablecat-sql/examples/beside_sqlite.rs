@@ -15,10 +15,13 @@ use sablecat_sql as _;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
+/// Runs statements over so many rows.
+type Run = fn(&Connection, i64) -> rusqlite::Result<i64>;
+
 const ROUNDS: u32 = 5;
 
-/// What is measured: its name, and the statements of one run over so many rows.
-const CASES: &[(&str, fn(&Connection, i64) -> rusqlite::Result<i64>)] = &[
+/// What is measured.
+const CASES: &[(&str, Run)] = &[
     ("scan", |db, _| one(db, "SELECT count(*) + sum(k) + max(length(s)) FROM t")),
     ("scan-back", |db, _| one(db, "SELECT sum(k) FROM (SELECT k FROM t ORDER BY id DESC LIMIT -1 OFFSET 0)")),
     ("scan-index", |db, _| one(db, "SELECT sum(k) FROM t WHERE k >= 0")),
@@ -98,11 +101,7 @@ fn prepared(path: &str, rows: i64) -> rusqlite::Result<Connection> {
 }
 
 #[inline(never)]
-fn measured(
-    db: &Connection,
-    rows: i64,
-    run: fn(&Connection, i64) -> rusqlite::Result<i64>,
-) -> rusqlite::Result<()> {
+fn measured(db: &Connection, rows: i64, run: Run) -> rusqlite::Result<()> {
     std::hint::black_box(run(db, rows)?);
     Ok(())
 }

@@ -106,7 +106,7 @@ impl Connection {
     }
 
     /// The transaction in progress, to change something in it.
-    pub(crate) fn to_write(&mut self) -> Result<&mut Txn<'static>> {
+    pub(crate) fn writing(&mut self) -> Result<&mut Txn<'static>> {
         self.state += 1;
         self.txn()
     }
@@ -233,7 +233,7 @@ impl Connection {
         };
         let Some(to) = to else { return Ok(()) };
         self.forget_last_rowids();
-        self.to_write()?.rollback_to(&to)?;
+        self.writing()?.rollback_to(&to)?;
         self.savepoints.truncate(index.map_or(0, |index| index + 1));
         self.trees.clear();
         Ok(())
@@ -259,7 +259,7 @@ impl Connection {
             Failure::too_big("there were as many tables and indices here as there are numbers for them")
         })?;
         let numbers = self.numbers.clone();
-        let txn = self.to_write()?;
+        let txn = self.writing()?;
         txn.insert(&numbers, LAST_ROOT, root.to_be_bytes())?;
         let tree = txn.database(&name_of(root))?;
         self.trees.insert(root, tree);
@@ -269,7 +269,7 @@ impl Connection {
     pub(crate) fn drop_tree(&mut self, root: u32) -> Result<()> {
         self.trees.remove(&root);
         self.forget_last_rowids();
-        self.to_write()?.remove_database(&name_of(root))?;
+        self.writing()?.remove_database(&name_of(root))?;
         Ok(())
     }
 
@@ -277,7 +277,7 @@ impl Connection {
     pub(crate) fn clear(&mut self, root: u32) -> Result<u64> {
         let tree = self.tree(root)?;
         self.forget_last_rowids();
-        Ok(self.to_write()?.clear(&tree)?)
+        Ok(self.writing()?.clear(&tree)?)
     }
 
     /// The highest root so far.

@@ -295,7 +295,7 @@ impl Place {
         self.before = false;
         self.key.clear();
         self.key.extend(key);
-        let txn = of.to_write()?;
+        let txn = of.writing()?;
         match zeros {
             0 => txn.insert(&self.tree, &self.key, data)?,
             _ => {
@@ -326,13 +326,13 @@ impl Place {
                 self.key.len()
             )));
         }
-        Ok(of.to_write()?.insert(&self.tree, &self.key, record)?)
+        Ok(of.writing()?.insert(&self.tree, &self.key, record)?)
     }
 
     /// Removes the record at which it stands, and stays between those around it.
     pub(crate) fn delete(&mut self, of: &mut Connection) -> Result<()> {
         self.last.set(None);
-        of.to_write()?.remove(&self.tree, &self.key)?;
+        of.writing()?.remove(&self.tree, &self.key)?;
         Ok(())
     }
 
