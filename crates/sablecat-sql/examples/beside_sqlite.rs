@@ -1,5 +1,5 @@
-//! What statements cost on sablecat and on a file of SQLite's own, in one program, in turns: processor time in
-//! user mode a row, the least of some rounds, everything in the cache.
+//! What statements cost on sablecat and on a file of SQLite's own, in one program, in turns: processor time
+//! in user mode a row, the least of some rounds, everything in the cache.
 //!
 //! `cargo run --release -p sablecat-sql --example beside_sqlite [ROWS [CASE [ours|stock]]]`
 //!

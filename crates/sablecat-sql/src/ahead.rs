@@ -1,10 +1,10 @@
 //! Records read ahead of a cursor that goes forward.
 //!
 //! A statement that only reads sees one state, and nobody minds what else of it was read: so records are
-//! copied some at a time, shown in place by the tree, into memory that is used again for the next ones. Few at
-//! first, as most seeks want a record and a look at the one behind it, then more each time. A transaction that
-//! is to be serialisable notes what it reads, and conflicts by that: there nothing is read that was not asked
-//! for, and a cursor goes from record to record.
+//! copied some at a time, shown in place by the tree, into memory that is used again for the next ones. Few
+//! at first, as most seeks want a record and a look at the one behind it, then more each time. A transaction
+//! that is to be serialisable notes what it reads, and conflicts by that: there nothing is read that was not
+//! asked for, and a cursor goes from record to record.
 
 use std::ops::{Bound, ControlFlow};
 

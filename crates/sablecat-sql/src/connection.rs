@@ -35,8 +35,8 @@ const ALONE_WITHIN: Duration = Duration::from_secs(10);
 
 type Result<T> = std::result::Result<T, Failure>;
 
-/// The last row id of a table as the transaction sees it; none if that is not known. Known is what a cursor has
-/// read, and what was inserted behind that; not in transactions that only read.
+/// The last row id of a table as the transaction sees it; none if that is not known. Known is what a cursor
+/// has read, and what was inserted behind that; not in transactions that only read.
 pub(crate) type LastRowid = Rc<Cell<Option<i64>>>;
 
 /// A connection's part in an environment.

@@ -142,7 +142,8 @@ fn row_ids_are_given_and_records_read_ahead_as_on_sqlites_own_tree() {
         "BEGIN",
         "INSERT INTO t (k) VALUES (15)",
         "DELETE FROM t",
-        "INSERT INTO t (k) VALUES (16)",
+        "INSERT INTO t VALUES (3, 16)",
+        "INSERT INTO t (k) VALUES (17)",
         "COMMIT",
         "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 999)
          INSERT INTO t (k) SELECT i / 3 FROM n",
