@@ -160,6 +160,10 @@ SQLITE_PRIVATE int sqlite3BtreeTableMoveto(BtCursor *pCur, i64 intKey, int biasR
   SablecatRow row;
   int rc;
   if( pCur->pSablecat==0 ) return STOCK(TableMoveto)(pCur, intKey, biasRight, pRes);
+  if( pCur->eState==CURSOR_VALID && pCur->info.nKey==intKey ){
+    *pRes = 0;
+    return SQLITE_OK;
+  }
   rc = sablecat_sql_seek_rowid(pCur->pSablecat, intKey, &row);
   rc = sablecatStand(pCur, rc, &row, CURSOR_SKIPNEXT);
   *pRes = pCur->eState==CURSOR_VALID ? 0 : -1;

@@ -8,8 +8,10 @@
 //! Who writes holds a lock by name until the transaction ends: one of its own under a common one, or, for
 //! `BEGIN IMMEDIATE`, the common one. So many may write at once, or one alone, without a conflict afterwards.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::c_int;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,6 +35,10 @@ const ALONE_WITHIN: Duration = Duration::from_secs(10);
 
 type Result<T> = std::result::Result<T, Failure>;
 
+/// The last row id of a table as the transaction sees it; none if that is not known. Known is what a cursor
+/// has read, and what was inserted behind that; not in transactions that only read.
+pub(crate) type LastRowid = Rc<Cell<Option<i64>>>;
+
 /// A connection's part in an environment.
 #[derive(Debug)]
 pub(crate) struct Connection {
@@ -40,6 +46,8 @@ pub(crate) struct Connection {
     locker: Option<Locker>,
     numbers: Database,
     trees: HashMap<u32, Database>,
+    /// By root; one for all cursors there have been.
+    last_rowids: HashMap<u32, LastRowid>,
     /// Where it may be rolled back to: as a whole, then each of SQLite's savepoints.
     begin: Option<Savepoint>,
     savepoints: Vec<Savepoint>,
@@ -48,6 +56,10 @@ pub(crate) struct Connection {
     /// The next transaction that writes does so alone.
     alone_next: bool,
     data_version: (sablecat::Lsn, u32),
+    /// How often what the transaction sees has become another state: what was read before is not to be used.
+    state: u64,
+    /// The transaction sees one state and does not note what it reads.
+    is_snapshot: bool,
     /// Goes last: what is above is of it.
     shared: Option<Arc<Shared>>,
 }
@@ -72,11 +84,14 @@ impl Connection {
             locker: None,
             numbers,
             trees: HashMap::new(),
+            last_rowids: HashMap::new(),
             begin: None,
             savepoints: Vec::new(),
             failed: None,
             alone_next: false,
             data_version: (env.lsn(), 1),
+            state: 0,
+            is_snapshot: false,
             shared: Some(shared),
         })
     }
@@ -90,6 +105,31 @@ impl Connection {
         self.txn.as_mut().ok_or_else(|| Failure::internal("a table was used outside any transaction"))
     }
 
+    /// The transaction in progress, to change something in it.
+    pub(crate) fn writing(&mut self) -> Result<&mut Txn<'static>> {
+        self.state += 1;
+        self.txn()
+    }
+
+    /// Which state the transaction sees, told from all before it.
+    pub(crate) fn state(&self) -> u64 {
+        self.state
+    }
+
+    /// Where the last row id of a table is kept.
+    pub(crate) fn last_rowid(&mut self, root: u32) -> LastRowid {
+        Rc::clone(self.last_rowids.entry(root).or_default())
+    }
+
+    fn forget_last_rowids(&self) {
+        self.last_rowids.values().for_each(|last| last.set(None));
+    }
+
+    /// Whether there is a transaction that only reads, and need not note what.
+    pub(crate) fn only_reads(&self) -> bool {
+        self.is_snapshot && self.begin.is_none()
+    }
+
     /// Begins a transaction, or makes one that reads one that writes.
     ///
     /// `alone`: nobody else may write before it ends. `explicit`: it has more than one statement.
@@ -101,7 +141,11 @@ impl Connection {
             // A statement that only reads needs one state, and nobody to see that it is the last.
             let isolation = if write || explicit { Isolation::Serializable } else { Isolation::Snapshot };
             match self.env().begin_owned(TxnOptions::new().isolation(isolation)) {
-                Ok(txn) => self.txn = Some(txn),
+                Ok(txn) => {
+                    self.txn = Some(txn);
+                    self.state += 1;
+                    self.is_snapshot = isolation == Isolation::Snapshot;
+                }
                 Err(error) => {
                     self.end();
                     return Err(error.into());
@@ -155,6 +199,7 @@ impl Connection {
     /// Ends the transaction. What was not committed never was.
     pub(crate) fn end(&mut self) {
         self.txn = None;
+        self.forget_last_rowids();
         if self.begin.take().is_some() {
             // What it created is not there, or will be another one of that number.
             self.trees.clear();
@@ -187,7 +232,8 @@ impl Connection {
             Some(index) => self.savepoints.get(index).copied(),
         };
         let Some(to) = to else { return Ok(()) };
-        self.txn()?.rollback_to(&to)?;
+        self.forget_last_rowids();
+        self.writing()?.rollback_to(&to)?;
         self.savepoints.truncate(index.map_or(0, |index| index + 1));
         self.trees.clear();
         Ok(())
@@ -213,7 +259,7 @@ impl Connection {
             Failure::too_big("there were as many tables and indices here as there are numbers for them")
         })?;
         let numbers = self.numbers.clone();
-        let txn = self.txn()?;
+        let txn = self.writing()?;
         txn.insert(&numbers, LAST_ROOT, root.to_be_bytes())?;
         let tree = txn.database(&name_of(root))?;
         self.trees.insert(root, tree);
@@ -222,14 +268,16 @@ impl Connection {
 
     pub(crate) fn drop_tree(&mut self, root: u32) -> Result<()> {
         self.trees.remove(&root);
-        self.txn()?.remove_database(&name_of(root))?;
+        self.forget_last_rowids();
+        self.writing()?.remove_database(&name_of(root))?;
         Ok(())
     }
 
     /// Removes all records of a tree; how many there were.
     pub(crate) fn clear(&mut self, root: u32) -> Result<u64> {
         let tree = self.tree(root)?;
-        Ok(self.txn()?.clear(&tree)?)
+        self.forget_last_rowids();
+        Ok(self.writing()?.clear(&tree)?)
     }
 
     /// The highest root so far.

@@ -50,6 +50,7 @@
 //! program that also keeps records in databases of its own there. Those of SQL have names that begin with the
 //! byte 1.
 
+mod ahead;
 mod border;
 mod connection;
 mod engine;

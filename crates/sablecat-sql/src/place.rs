@@ -10,7 +10,8 @@ use std::ptr::NonNull;
 
 use sablecat::{Cursor, Database};
 
-use crate::connection::Connection;
+use crate::ahead::Ahead;
+use crate::connection::{Connection, LastRowid};
 use crate::failure::Failure;
 use crate::key::{self, Encoding, Order};
 use crate::record::{Value, Values};
@@ -44,11 +45,25 @@ pub(crate) struct Place {
     key: Vec<u8>,
     /// or right before it, whether or not there is a record with it.
     before: bool,
-    /// The record there, unless `walk` has it.
+    /// The record there, unless `walk` or `ahead` has it.
     value: Vec<u8>,
-    /// Goes from record to record; stands where this does if `walking`.
+    /// Goes from record to record.
     walk: Cursor,
-    walking: bool,
+    /// Goes forward where that may read more than was asked for.
+    ahead: Ahead,
+    /// Which of the two stands where this does.
+    led: Led,
+    /// The last row id of the table, if that is known, for all cursors in it.
+    last: LastRowid,
+}
+
+/// What leads a cursor on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Led {
+    /// The key, from which to seek.
+    Key,
+    Walk,
+    Ahead,
 }
 
 /// The record at which a cursor stands.
@@ -80,7 +95,9 @@ impl Place {
             before: false,
             value: Vec::new(),
             walk,
-            walking: false,
+            ahead: Ahead::default(),
+            led: Led::Key,
+            last: of.last_rowid(root),
         })
     }
 
@@ -94,15 +111,36 @@ impl Place {
 
     /// Goes to the first record, or the last.
     pub(crate) fn edge(&mut self, of: &mut Connection, last: bool) -> Result<Option<Row<'_>>> {
+        if !last && of.only_reads() {
+            let state = of.state();
+            self.ahead.begin(&*of.txn()?, &self.tree, (Bound::Unbounded, state))?;
+            return Ok(self.went_ahead());
+        }
+        if last && let Some(rowid) = self.last.get() {
+            return self.seek_rowid(of, rowid);
+        }
         let txn = &*of.txn()?;
         let there = if last { self.walk.last(txn)? } else { self.walk.first(txn)? }.is_some();
+        if last && there && !self.is_index() && !of.only_reads() {
+            self.last.set(self.walk.key().and_then(key::rowid));
+        }
         self.walked(of, there)
     }
 
     /// Goes to the next record from where it stands.
     pub(crate) fn step(&mut self, of: &mut Connection, forward: bool) -> Result<Option<Row<'_>>> {
+        if forward && of.only_reads() {
+            if self.led == Led::Ahead && self.ahead.is_of(of.state()) {
+                self.ahead.next(&*of.txn()?, &self.tree, &self.key)?;
+                return Ok(self.went_ahead());
+            }
+            let from = if self.before { Bound::Included(&*self.key) } else { Bound::Excluded(&*self.key) };
+            let state = of.state();
+            self.ahead.begin(&*of.txn()?, &self.tree, (from, state))?;
+            return Ok(self.went_ahead());
+        }
         let txn = &*of.txn()?;
-        let there = match (self.walking, forward) {
+        let there = match (self.led == Led::Walk, forward) {
             (true, true) => self.walk.next(txn)?.is_some(),
             (true, false) => self.walk.prev(txn)?.is_some(),
             (false, true) if self.before => self.walk.at_or_after(txn, &self.key)?.is_some(),
@@ -123,7 +161,7 @@ impl Place {
 
     /// Stands where the walk went.
     fn walked(&mut self, of: &mut Connection, there: bool) -> Result<Option<Row<'_>>> {
-        (self.walking, self.before) = (there, false);
+        (self.led, self.before) = (if there { Led::Walk } else { Led::Key }, false);
         if !there {
             return Ok(None);
         }
@@ -132,6 +170,19 @@ impl Place {
         self.key.extend_from_slice(found);
         let data = self.walk.value(&*of.txn()?)?;
         Ok(data.map(|data| Row { key: &self.key, data }))
+    }
+
+    /// Stands at the record that was read ahead.
+    fn went_ahead(&mut self) -> Option<Row<'_>> {
+        self.before = false;
+        let Some((key, data)) = self.ahead.record() else {
+            self.led = Led::Key;
+            return None;
+        };
+        self.led = Led::Ahead;
+        self.key.clear();
+        self.key.extend_from_slice(key);
+        Some(Row { key: &self.key, data })
     }
 
     /// Looks again whether there is a record where it stands.
@@ -149,7 +200,7 @@ impl Place {
 
     /// Stands at a key, and looks whether there is a record.
     fn exactly(&mut self, of: &mut Connection) -> Result<Option<Row<'_>>> {
-        self.walking = false;
+        self.led = Led::Key;
         self.refresh(of)
     }
 
@@ -176,6 +227,14 @@ impl Place {
         }
         match to {
             Where::Any if is_whole => self.exactly(of),
+            Where::Any | Where::First if of.only_reads() => {
+                let state = of.state();
+                self.ahead.begin(&*of.txn()?, &self.tree, (Bound::Included(&self.key), state))?;
+                match self.ahead.record().is_some_and(|(found, _)| found.starts_with(&self.key)) {
+                    true => Ok(self.went_ahead()),
+                    false => self.between(),
+                }
+            }
             Where::Any => self.within(of, true),
             Where::Last => self.within(of, false),
             Where::First => {
@@ -195,13 +254,13 @@ impl Place {
 
     /// Stands at a key of which there is no record, as nobody needs to look.
     fn between(&mut self) -> Result<Option<Row<'_>>> {
-        self.walking = false;
+        self.led = Led::Key;
         Ok(None)
     }
 
     /// The first or the last record whose key begins with that at which it stands, and nothing else is read.
     fn within(&mut self, of: &mut Connection, first: bool) -> Result<Option<Row<'_>>> {
-        self.walking = false;
+        self.led = Led::Key;
         let mut above = self.key.clone();
         above.push(key::ABOVE);
         let bounds = (Bound::Included(&*self.key), Bound::Excluded(&*above));
@@ -228,11 +287,15 @@ impl Place {
         data: &[u8],
         zeros: usize,
     ) -> Result<()> {
+        let key = key::of_rowid(rowid);
+        // A walk stays where it is as its record is changed, and goes on from there.
+        if self.led != Led::Walk || self.key != key {
+            self.led = Led::Key;
+        }
         self.before = false;
-        self.walking = false;
         self.key.clear();
-        self.key.extend(key::of_rowid(rowid));
-        let txn = of.txn()?;
+        self.key.extend(key);
+        let txn = of.writing()?;
         match zeros {
             0 => txn.insert(&self.tree, &self.key, data)?,
             _ => {
@@ -242,13 +305,16 @@ impl Place {
                 txn.insert(&self.tree, &self.key, &whole)?;
             }
         }
+        if self.last.get().is_some_and(|last| last < rowid) {
+            self.last.set(Some(rowid));
+        }
         Ok(())
     }
 
     /// Sets the record of an index, and stands there.
     pub(crate) fn insert_key(&mut self, of: &mut Connection, record: &[u8]) -> Result<()> {
         self.before = false;
-        self.walking = false;
+        self.led = Led::Key;
         self.key.clear();
         let mut values = Values::of(record)?;
         for order in self.order.as_deref().unwrap_or_default() {
@@ -260,12 +326,13 @@ impl Place {
                 self.key.len()
             )));
         }
-        Ok(of.txn()?.insert(&self.tree, &self.key, record)?)
+        Ok(of.writing()?.insert(&self.tree, &self.key, record)?)
     }
 
     /// Removes the record at which it stands, and stays between those around it.
     pub(crate) fn delete(&mut self, of: &mut Connection) -> Result<()> {
-        of.txn()?.remove(&self.tree, &self.key)?;
+        self.last.set(None);
+        of.writing()?.remove(&self.tree, &self.key)?;
         Ok(())
     }
 

@@ -116,3 +116,63 @@ fn statements_at_random_mean_the_same_as_on_sqlites_own_tree() {
         run(seed);
     }
 }
+
+#[test]
+fn row_ids_are_given_and_records_read_ahead_as_on_sqlites_own_tree() {
+    let directory = Directory::new();
+    let (ours, stock) = (directory.ours(), directory.stock());
+    let statements = [
+        "CREATE TABLE t (id INTEGER PRIMARY KEY, k)",
+        "CREATE INDEX tk ON t (k)",
+        // A row that another cursor adds to the same table, behind the last one.
+        "CREATE TRIGGER more AFTER INSERT ON t WHEN new.k < 0 BEGIN INSERT INTO t (k) VALUES (-new.k); END",
+        "INSERT INTO t (k) VALUES (1), (-2), (3), (-4), (5)",
+        "BEGIN",
+        "INSERT INTO t (k) VALUES (6), (7)",
+        "SAVEPOINT s",
+        "INSERT INTO t (k) VALUES (8), (-9)",
+        "ROLLBACK TO s",
+        "INSERT INTO t (k) VALUES (10)",
+        "DELETE FROM t WHERE id > 7",
+        "INSERT INTO t (k) VALUES (11)",
+        "INSERT INTO t VALUES (40, 12)",
+        "INSERT INTO t (k) VALUES (13)",
+        "ROLLBACK",
+        "INSERT INTO t (k) VALUES (14)",
+        "BEGIN",
+        "INSERT INTO t (k) VALUES (15)",
+        "DELETE FROM t",
+        "INSERT INTO t VALUES (3, 16)",
+        "INSERT INTO t (k) VALUES (17)",
+        "COMMIT",
+        "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 999)
+         INSERT INTO t (k) SELECT i / 3 FROM n",
+        "SELECT count(*), sum(k), max(id) FROM t",
+        "SELECT count(*), sum(b.id) FROM t a JOIN t b ON b.k = a.k",
+        "UPDATE t SET k = k + 1 WHERE id % 2",
+        "DELETE FROM t WHERE k % 5 = 0",
+    ];
+    let all = "SELECT id, k FROM t ORDER BY id";
+    for statement in statements {
+        assert_eq!(outcome(&ours, statement), outcome(&stock, statement), "{statement}");
+        if statement != statements[0] {
+            assert_eq!(rows(&ours, all), rows(&stock, all), "after {statement}");
+        }
+    }
+    // A statement that has read ahead sees what its connection writes meanwhile where SQLite's does.
+    let seen = [&ours, &stock].map(|db| {
+        let mut statement = db.prepare(all).expect("a statement");
+        let mut rows = statement.query([]).expect("rows");
+        let mut seen = Vec::new();
+        while let Some(row) = rows.next().expect("a row") {
+            let id: i64 = row.get(0).expect("a number");
+            if seen.len() == 20 {
+                db.execute("DELETE FROM t WHERE id > ?1 AND id % 2", [id]).expect("rows removed");
+            }
+            seen.push(id);
+        }
+        seen
+    });
+    assert_eq!(seen[0], seen[1]);
+    assert!(seen[0].len() > 100, "{} rows", seen[0].len());
+}

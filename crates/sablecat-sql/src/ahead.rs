@@ -1,0 +1,88 @@
+//! Records read ahead of a cursor that goes forward.
+//!
+//! A statement that only reads sees one state, and nobody minds what else of it was read: so records are
+//! copied some at a time, shown in place by the tree, into memory that is used again for the next ones. Few
+//! at first, as most seeks want a record and a look at the one behind it, then more each time. A transaction
+//! that is to be serialisable notes what it reads, and conflicts by that: there nothing is read that was not
+//! asked for, and a cursor goes from record to record.
+
+use std::ops::{Bound, ControlFlow};
+
+use sablecat::{Database, Result, Txn};
+
+/// How many records are read at first; each time after that four times as many,
+const RECORDS_MIN: usize = 2;
+/// up to this.
+const RECORDS_MAX: usize = 256;
+/// No more are read once they have so many bytes.
+const BYTES_MAX: usize = 1 << 16;
+
+/// Some records that follow each other.
+#[derive(Debug, Default)]
+pub(crate) struct Ahead {
+    /// Their keys and values, one after the other,
+    bytes: Vec<u8>,
+    /// and where each key and value ends.
+    ends: Vec<(usize, usize)>,
+    /// Which one the cursor is at.
+    at: usize,
+    /// How many are to be read at a time.
+    most: usize,
+    /// The state that they are of, by the connection's count.
+    state: u64,
+}
+
+impl Ahead {
+    /// Whether they are of this state.
+    pub(crate) fn is_of(&self, state: u64) -> bool {
+        self.state == state
+    }
+
+    /// Reads the first records from a key on, in this state.
+    pub(crate) fn begin(
+        &mut self,
+        txn: &Txn<'_>,
+        tree: &Database,
+        (lower, state): (Bound<&[u8]>, u64),
+    ) -> Result<()> {
+        self.state = state;
+        self.most = RECORDS_MIN;
+        self.read(txn, tree, lower)
+    }
+
+    /// Goes to the next record, which is read with more behind it if it was not yet.
+    pub(crate) fn next(&mut self, txn: &Txn<'_>, tree: &Database, key: &[u8]) -> Result<()> {
+        self.at += 1;
+        if self.at < self.ends.len() {
+            return Ok(());
+        }
+        self.most = (self.most * 4).min(RECORDS_MAX);
+        self.read(txn, tree, Bound::Excluded(key))
+    }
+
+    /// The record that the cursor is at; none behind the last one.
+    pub(crate) fn record(&self) -> Option<(&[u8], &[u8])> {
+        let (key_end, end) = *self.ends.get(self.at)?;
+        let begin = self.at.checked_sub(1).map_or(0, |before| self.ends[before].1);
+        Some((&self.bytes[begin..key_end], &self.bytes[key_end..end]))
+    }
+
+    fn read(&mut self, txn: &Txn<'_>, tree: &Database, lower: Bound<&[u8]>) -> Result<()> {
+        let Ahead { bytes, ends, at, most, .. } = self;
+        bytes.clear();
+        ends.clear();
+        *at = 0;
+        // What one long record has taken is not kept for short ones.
+        bytes.shrink_to(2 * BYTES_MAX);
+        txn.visit(tree, (lower, Bound::<&[u8]>::Unbounded), |key, value| {
+            bytes.extend_from_slice(key);
+            let key_end = bytes.len();
+            bytes.extend_from_slice(value);
+            ends.push((key_end, bytes.len()));
+            match ends.len() < *most && bytes.len() < BYTES_MAX {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break(()),
+            }
+        })
+    }
+}
