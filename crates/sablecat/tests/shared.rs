@@ -235,6 +235,8 @@ fn process_numbers_do_not_say_who_lives() {
         assert_eq!(firsts(), 1);
         workers.insert(0, Worker::start_as_first(&path, 0));
     }
+    // Killed before its child has asked to die with it, `unshare` would leave one that works for ever.
+    assert!(workers[0].hear() > 0);
     for (me, worker) in workers.into_iter().enumerate() {
         said[me] = said[me].max(worker.kill());
     }
