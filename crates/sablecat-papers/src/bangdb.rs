@@ -21,7 +21,7 @@
 use crate::beside::{Line, Said, Table};
 use crate::contestant::{HASH, OURS};
 use crate::grid::thousands;
-use crate::mix::{Mix, Pick};
+use crate::mix::Mix;
 use crate::protocol::{Kind, Mode};
 use crate::session::{Field, Session, Step};
 use crate::shape::Shape;
@@ -125,18 +125,9 @@ fn in_the_pool(base: &Session, mode: Mode, quick: bool) -> Session {
 /// Records that were loaded are looked up and given new values, in a pool with room for some of them.
 fn stressed(base: &Session, data: u64, (times, read, write, _): Pool, quick: bool) -> Session {
     let seconds_max = if quick { 0.1 } else { 3.0 };
-    let step = |op, read, update| {
+    let step = |op, read| {
         let operations = (seconds_max * OPERATIONS_A_SECOND) as u64;
-        let mix = Mix {
-            read,
-            update,
-            insert: 0,
-            scan: 0,
-            modify: 0,
-            pick: Pick::Uniform,
-            operations,
-            whole: false,
-        };
+        let mix = Mix::lookups_and_updates(read, operations);
         Step { op, mix: Some(mix), ..Step::new(Kind::Mix, 1, seconds_max) }
     };
     Session {
@@ -144,7 +135,7 @@ fn stressed(base: &Session, data: u64, (times, read, write, _): Pool, quick: boo
         in_cache: false,
         loaded: true,
         uncached: true,
-        steps: vec![Step { is_aside: true, ..step(read, 100, 0) }, step(read, 100, 0), step(write, 0, 100)],
+        steps: vec![Step { is_aside: true, ..step(read, 100) }, step(read, 100), step(write, 0)],
         ..base.clone()
     }
 }

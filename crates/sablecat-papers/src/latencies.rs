@@ -12,7 +12,7 @@ use std::ops::RangeInclusive;
 use crate::contestant::{DEVICE, is_ours, keeps_promise};
 use crate::grid::{Grid, ratio_to_best, thousands};
 use crate::latency::Latency;
-use crate::mix::{Mix, Pick};
+use crate::mix::Mix;
 use crate::protocol::{Kind, Mode};
 use crate::session::{Field, Session, Step};
 use crate::shape::Shape;
@@ -84,16 +84,7 @@ fn session(base: &Session, mode: Mode, quick: bool) -> Session {
     let checkpoint_ms = if quick { CHECKPOINT_MS_QUICK } else { CHECKPOINT_MS };
     let step = |(op, read, with_checkpoints): (&'static str, u32, bool)| {
         let operations = (seconds_max * OPERATIONS_A_SECOND) as u64;
-        let mix = Mix {
-            read,
-            update: 100 - read,
-            insert: 0,
-            scan: 0,
-            modify: 0,
-            pick: Pick::Uniform,
-            operations,
-            whole: false,
-        };
+        let mix = Mix::lookups_and_updates(read, operations);
         Step {
             op,
             mix: Some(mix),

@@ -89,6 +89,13 @@ pub struct Act {
 }
 
 impl Mix {
+    /// So many lookups in a hundred, and updates, of any records.
+    #[must_use]
+    pub const fn lookups_and_updates(read: u32, operations: u64) -> Mix {
+        let pick = Pick::Uniform;
+        Mix { read, update: 100 - read, insert: 0, scan: 0, modify: 0, pick, operations, whole: false }
+    }
+
     /// Whether the shares make a whole.
     ///
     /// # Errors
