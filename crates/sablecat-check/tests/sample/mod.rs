@@ -23,18 +23,18 @@ macro_rules! sample {
 
         #[test]
         fn the_engine_answers_as_the_model_does() {
-            all("model", 40);
+            all("model", 25);
         }
 
         #[test]
         fn a_crash_anywhere_keeps_what_was_promised() {
-            all("crash", 100);
+            all("crash", 40);
             all("crash-shared", 5);
         }
 
         #[test]
         fn a_data_store_is_whole_as_of_its_last_checkpoint() {
-            all("store", 60);
+            all("store", 25);
         }
 
         #[test]
@@ -73,9 +73,9 @@ macro_rules! sample {
         #[test]
         fn dying_at_any_system_call_leaves_nothing_in_doubt() {
             for operation in ["split", "merge", "commit", "commit-large", "remove-range"] {
-                command(&["steps", "--operation", operation, "--by", "calls", "--every", "8"]);
+                command(&["steps", "--operation", operation, "--by", "calls", "--every", "24"]);
             }
-            command(&["steps", "--operation", "clear-large", "--by", "calls", "--every", "40"]);
+            command(&["steps", "--operation", "clear-large", "--by", "calls", "--every", "120"]);
         }
     };
 }

@@ -7,6 +7,7 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A directory that is removed when the test ends.
 #[derive(Debug)]
@@ -23,9 +24,11 @@ pub(crate) struct Answer {
 }
 
 impl Scratch {
-    /// `test` is the test's name, so that tests do not meet.
+    /// One that is called after the test.
     pub(crate) fn new(test: &str) -> Scratch {
-        let path = std::env::temp_dir().join(format!("sablecat-cli-{}-{test}", std::process::id()));
+        static SCRATCHES: AtomicU64 = AtomicU64::new(0);
+        let number = SCRATCHES.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("sablecat-cli-{}-{number}-{test}", std::process::id()));
         fs::create_dir_all(&path).unwrap();
         Scratch { path }
     }
@@ -59,6 +62,14 @@ impl Scratch {
             out: String::from_utf8(output.stdout).unwrap(),
             err: String::from_utf8(output.stderr).unwrap(),
         }
+    }
+
+    /// What an environment holds, as text; of a backup, without what says how far it has come.
+    pub(crate) fn dump(&self, directory: &str) -> String {
+        let Answer { code, out, err } = self.run(&format!("dump {directory} --format db-print"));
+        assert_eq!((code, err.as_str()), (0, ""), "{directory}");
+        let sections = out.split_inclusive("DATA=END\n");
+        sections.filter(|section| !section.contains("database=sablecat.followed\n")).collect()
     }
 
     /// A call that must succeed, and its JSON.

@@ -10,7 +10,7 @@ use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use sablecat::{Builder, Durability, Env, TxnOptions};
 use sablecat_os::check::between::{Between, Call, Judge, Verdict};
@@ -24,7 +24,10 @@ pub(crate) struct Place {
 
 impl Place {
     pub(crate) fn new(name: &str) -> Place {
-        let base = PathBuf::from("/dev/shm").join(format!("sablecat-test-{name}-{}", std::process::id()));
+        static PLACES: AtomicU64 = AtomicU64::new(0);
+        let number = PLACES.fetch_add(1, Ordering::Relaxed);
+        let base = format!("/dev/shm/sablecat-test-{name}-{}-{number}", std::process::id());
+        let base = PathBuf::from(base);
         let _ = fs::remove_dir_all(&base);
         for part in ["env", "region"] {
             fs::create_dir_all(base.join(part)).expect("made");

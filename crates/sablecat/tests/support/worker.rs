@@ -11,19 +11,25 @@ use sablecat_os::liveness;
 /// The variable that says where the environment is.
 pub(crate) const DIRECTORY: &str = "SABLECAT_TEST_DIR";
 
+/// The name by which this program knows a test.
+pub(crate) fn test_name<F: Fn()>(_: F) -> &'static str {
+    let (_, name) = std::any::type_name::<F>().split_once("::").expect("the name of the program comes first");
+    name
+}
+
 /// One of them; killed when dropped. What it fails with it says on the standard error.
 pub(crate) struct Worker(pub(crate) Child);
 
 impl Worker {
-    /// One that runs the function `worker`.
-    pub(crate) fn start(path: &Path) -> Worker {
-        Worker::start_as("worker", path)
+    /// One that runs the function.
+    pub(crate) fn start(function: impl Fn(), path: &Path) -> Worker {
+        Worker::start_named(test_name(function), path)
     }
 
-    pub(crate) fn start_as(function: &str, path: &Path) -> Worker {
+    pub(crate) fn start_named(test: &str, path: &Path) -> Worker {
         let mut command = Command::new(std::env::current_exe().expect("a program"));
         command
-            .args(["--exact", function, "--ignored", "--nocapture"])
+            .args(["--exact", test, "--ignored", "--nocapture"])
             .env(DIRECTORY, path)
             .stdout(Stdio::null());
         Worker(command.spawn().expect("started"))

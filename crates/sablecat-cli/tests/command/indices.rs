@@ -1,0 +1,41 @@
+//! What the command shows of indices, and what it refuses, which has no extractors.
+
+#![allow(clippy::unwrap_used, reason = "an error is a failed test")]
+
+use crate::support::Scratch;
+use sablecat::{Env, Index, IndexOptions, OnRemove};
+use serde_json::json;
+
+#[test]
+fn indices_are_shown_read_copied_and_not_written() {
+    let scratch = Scratch::new("indices");
+    let open = |name: &str| {
+        let builder = Env::builder().background(false).extractor("all", |_, value, keys| keys.push(value));
+        builder.open(scratch.path().join(name)).unwrap()
+    };
+    let env = open("env");
+    let (people, towns) = (env.database("people").unwrap(), env.database("towns").unwrap());
+    let options = IndexOptions::new("all").unique(true).references(&towns, OnRemove::Refuse);
+    env.index("by town", &people, options).unwrap();
+    towns.insert("rome", "").unwrap();
+    people.insert("ada", "rome").unwrap();
+    drop((people, towns));
+    env.close().unwrap();
+
+    let is = json!({ "of": "people", "extractor": "all", "unique": true, "references": "towns" });
+    assert_eq!(scratch.json("stat env --json")["indices"], json!({ "by town": is }));
+    assert_eq!(scratch.json("stat env people --json")["indices"], json!({}));
+    assert!(scratch.run("stat env").out.contains("by town (index of people)"));
+    assert_eq!(scratch.run("get env --db people ada").out, "rome");
+    let refused = scratch.run("put env --db people eve rome");
+    assert!(refused.code != 0 && refused.err.contains("Builder::extractor"), "{}", refused.err);
+    let verified = scratch.json("verify env --json");
+    assert_eq!((&verified["problems"], &verified["indices_not_compared"]), (&json!([]), &json!(["by town"])));
+    assert!(scratch.run("verify env").out.contains("index \"by town\": its entries lead to records"));
+    assert_eq!(scratch.run("backup env copy --json").code, 0);
+    assert_eq!(scratch.run("restore copy restored").code, 0);
+    let restored = open("restored");
+    let index = Index::existing(&restored, "by town").unwrap().unwrap();
+    assert_eq!(index.verify(&restored).unwrap(), [""; 0]);
+    assert_eq!(index.get(&restored, "rome").unwrap().unwrap().0, b"ada");
+}

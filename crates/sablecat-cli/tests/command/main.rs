@@ -1,0 +1,22 @@
+//! The command, run as its users run it.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod backup;
+mod commands;
+mod compression;
+mod cut_off;
+mod documentation;
+mod encryption;
+mod expiry;
+mod full_disk;
+mod indices;
+mod locks;
+mod log;
+mod papers;
+mod portable;
+mod read_only;
+mod reading;
+mod sql;
+mod temporary;

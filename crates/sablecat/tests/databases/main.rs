@@ -1,0 +1,17 @@
+//! Databases and their names; indices, and references from one to the other.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod damaged_databases;
+mod database_stats;
+mod databases;
+mod databases_read;
+mod index_cursors;
+mod indices;
+mod indices_names;
+mod indices_verified;
+mod joins;
+mod names;
+mod names_beside;
+mod references;

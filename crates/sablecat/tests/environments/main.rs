@@ -1,0 +1,25 @@
+//! Environments and their files: settings, volumes, copies, what is wrong with a disk.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod changes;
+mod changes_waiting;
+#[cfg(all(feature = "lz4", feature = "zstd"))]
+mod compression;
+#[cfg(all(feature = "lz4", feature = "zstd"))]
+mod compression_cost;
+mod copy;
+#[cfg(feature = "encryption")]
+mod encryption;
+mod full_disk;
+mod journal;
+mod lost_superblock;
+mod lost_writes;
+mod old_formats;
+mod settings;
+mod slips;
+mod space;
+mod transaction_names;
+mod unwinding;
+mod volumes;

@@ -1,0 +1,24 @@
+//! Environments used by several processes, which are killed and stopped.
+//!
+//! The others are this program itself, started again to run one of its functions.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod changes_shared;
+mod counters;
+mod expiring_shared;
+mod fencing;
+mod files_replaced;
+mod hash_remembered;
+mod indices_shared;
+mod large_transactions;
+mod lockers;
+mod names_shared;
+mod queue;
+mod read_only;
+mod shared;
+mod shared_region;
+mod stopped_shared;
+mod temporary_shared;
+mod waiting;

@@ -1,0 +1,26 @@
+//! What is stored, by each access method, and what is done with it.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod basics;
+mod counted;
+mod cursors;
+mod data_store;
+mod expiring;
+mod expiring_sweeps;
+mod fill;
+mod globals;
+mod hash_tables;
+mod holds;
+mod large_values;
+mod long_keys;
+mod multi;
+mod multi_cursors;
+mod numbered;
+mod remove_range;
+mod removed_ranges;
+mod sequences;
+mod temporary;
+mod typed;
+mod verbs;
