@@ -11,7 +11,7 @@ fn steps(words: &[&str]) {
 
 #[test]
 fn dying_at_some_system_call_leaves_nothing_in_doubt() {
-    steps(&["--by", "calls", "--every", "127"]);
+    steps(&["--by", "calls", "--every", "509"]);
 }
 
 #[test]
@@ -21,14 +21,15 @@ fn dying_after_any_instruction_of_one_change_leaves_nothing_in_doubt() {
 
 #[test]
 fn dying_after_some_instruction_of_a_transaction_leaves_nothing_in_doubt() {
-    each(&["split", "savepoint", "abort", "lock"], &["--every", "23", "--kills", "2"]);
-    each(&["commit", "remove-range"], &["--every", "199", "--kills", "2"]);
+    each(&["savepoint", "abort", "lock"], &["--every", "23", "--kills", "2"]);
+    each(&["split"], &["--every", "199", "--kills", "2"]);
+    each(&["commit", "remove-range"], &["--every", "3989", "--kills", "2"]);
 }
 
 #[test]
 fn dying_after_some_instruction_of_what_is_long_leaves_nothing_in_doubt() {
     each(&["evict", "long-key", "define", "follow", "detach"], &["--every", "1999", "--kills", "1"]);
-    each(&["merge"], &["--every", "7993", "--kills", "1"]);
+    each(&["merge"], &["--every", "29989", "--kills", "1"]);
 }
 
 /// At their system calls; their millions of instructions are for the command.

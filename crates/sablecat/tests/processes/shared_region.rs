@@ -233,7 +233,7 @@ fn looker() {
 
 /// A copy of this program that anybody can start, about to do what an ignored test does.
 fn program(place: &Place, test: &str) -> Command {
-    let program = place.base.join("program");
+    let program = place.base.join(test);
     copy_program(&program);
     let mut command = Command::new(program);
     command.args(["--exact", test, "--ignored", "--nocapture"]).env(VISITED, &place.base);
