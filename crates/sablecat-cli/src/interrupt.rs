@@ -6,7 +6,9 @@
 
 use std::panic::resume_unwind;
 
-pub(crate) use sablecat_os::interrupt::{signal, watch as listen};
+pub(crate) use sablecat_os::interrupt::{
+    power_failures, signal, watch as listen, watch_power as listen_for_power,
+};
 
 /// What a command is cut short with. Nobody reads it: the signal says why.
 #[derive(Debug)]

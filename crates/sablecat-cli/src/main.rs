@@ -13,11 +13,11 @@
 //! Every command ends with one of three exit codes: 0, it is done; 1, it is done and the answer is no (the
 //! key is absent, problems were found); 2, it could not be done, and standard error says why. Standard output
 //! has only the answer. Told to stop by a signal, it closes the environment and ends with 128 and the
-//! signal's number.
+//! signal's number; `volume guard`, which does nothing else until then, with 0 if it could.
 //!
-//! Only `put`, `load`, `sql`, `backup`, `restore` and `papers` create environments. The others open what
-//! exists, which recovers it if need be, and refuse to make it up. What only reads writes nothing to an
-//! environment that was closed.
+//! Only `put`, `load`, `sql`, `backup`, `restore`, `volume hold` and `papers` create environments. The others
+//! open what exists, which recovers it if need be, and refuse to make it up. What only reads writes nothing
+//! to an environment that was closed.
 
 mod arguments;
 mod aside;
@@ -38,7 +38,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use commands::{
     backup, checkpoint, compact, completions, del, dump, get, journal, keygen, keys, load, locks, log, man,
-    papers, processes, put, recover, restore, scan, serve, sql, stat, verify, work,
+    papers, processes, put, recover, restore, scan, serve, sql, stat, verify, volume, work,
 };
 
 /// What the command is called.
@@ -76,6 +76,7 @@ enum Command {
     Restore(restore::Arguments),
     Recover(recover::Arguments),
     Journal(journal::Arguments),
+    Volume(volume::Arguments),
     Keygen(keygen::Arguments),
     Keys(keys::Arguments),
     Log(log::Arguments),
@@ -109,9 +110,11 @@ fn main() -> ExitCode {
         eprintln!("sablecat: listening for signals: {error}");
         return ExitCode::from(2);
     }
+    // Who is there until it is told to stop has done what it was to do.
+    let stays = matches!(&command, Command::Volume(arguments) if arguments.stays());
     // Nothing is used after it was unwound from but the signal.
     let ended = catch_unwind(AssertUnwindSafe(|| carry_out(command)));
-    if let Some(signal) = interrupt::signal() {
+    if let Some(signal) = interrupt::signal().filter(|_| !stays) {
         return ExitCode::from(SIGNALLED + signal);
     }
     match ended.unwrap_or_else(|panic| resume_unwind(panic)) {
@@ -156,6 +159,7 @@ fn carry_out(command: Command) -> Result<Outcome, Failure> {
         Command::Restore(arguments) => restore::run(&arguments),
         Command::Recover(arguments) => recover::run(&arguments),
         Command::Journal(arguments) => journal::run(&arguments),
+        Command::Volume(arguments) => volume::run(&arguments),
         Command::Keygen(arguments) => keygen::run(&arguments),
         Command::Keys(arguments) => keys::run(&arguments),
         Command::Log(arguments) => log::run(&arguments),

@@ -1,4 +1,4 @@
-//! Being asked to end: by Ctrl-C, by `kill`, by a terminal that goes away.
+//! Being asked to end: by Ctrl-C, by `kill`, by a terminal that goes away; and being told that power fails.
 //!
 //! A process that has to undo something first asks here, now and then, whether it was asked to end. Children
 //! that it starts do not inherit that: in a new program these signals do what they usually do.
@@ -6,10 +6,12 @@
 use std::io;
 use std::ptr;
 // Not this crate's own: a signal handler is no place for an explorer of schedules.
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
 /// The signal that came first; 0: none.
 static ASKED: AtomicI32 = AtomicI32::new(0);
+/// How often power was said to fail.
+static POWER: AtomicU32 = AtomicU32::new(0);
 
 /// From here on each of the signals INT, TERM and HUP, when it comes for the first time, only sets what
 /// [`signal`] tells. The next time it ends the process as usual. One that the process was started to ignore
@@ -22,14 +24,24 @@ pub fn watch() -> io::Result<()> {
         if action(signal, None)?.sa_sigaction == libc::SIG_IGN {
             continue;
         }
-        // SAFETY: the struct is of integers and nullable pointers, for which zero is a value: no signal
-        // masked, no flag set.
-        let mut noting: libc::sigaction = unsafe { std::mem::zeroed() };
-        noting.sa_sigaction = note as extern "C" fn(libc::c_int) as libc::sighandler_t;
-        noting.sa_flags = libc::SA_RESETHAND | libc::SA_RESTART;
-        action(signal, Some(&noting))?;
+        action(signal, Some(&calling(note, libc::SA_RESETHAND | libc::SA_RESTART)))?;
     }
     Ok(())
+}
+
+/// From here on the signal PWR, by which the system's `init` and those who watch a battery say that power
+/// fails, is counted, each time it comes.
+///
+/// # Errors
+/// As of [`watch`].
+pub fn watch_power() -> io::Result<()> {
+    action(libc::SIGPWR, Some(&calling(note_power, libc::SA_RESTART))).map(drop)
+}
+
+/// How often power was said to fail since [`watch_power`].
+pub fn power_failures() -> u32 {
+    // Relaxed: pairs with the addition in `note_power`; nothing else is told with it.
+    POWER.load(Ordering::Relaxed)
 }
 
 /// Whether this process was asked to end since [`watch`].
@@ -48,12 +60,26 @@ extern "C" fn note(signal: libc::c_int) {
     let _ = ASKED.compare_exchange(0, signal, Ordering::Relaxed, Ordering::Relaxed);
 }
 
+extern "C" fn note_power(_: libc::c_int) {
+    POWER.fetch_add(1, Ordering::Relaxed);
+}
+
+/// What calls a function, which does what is allowed in a handler.
+fn calling(handler: extern "C" fn(libc::c_int), flags: libc::c_int) -> libc::sigaction {
+    // SAFETY: the struct is of integers and nullable pointers, for which zero is a value: no signal masked, no
+    // flag set.
+    let mut calling: libc::sigaction = unsafe { std::mem::zeroed() };
+    calling.sa_sigaction = handler as libc::sighandler_t;
+    calling.sa_flags = flags;
+    calling
+}
+
 /// Sets what a signal does, if there is something to set, and tells what it did.
 fn action(signal: libc::c_int, new: Option<&libc::sigaction>) -> io::Result<libc::sigaction> {
-    // SAFETY: as above.
+    // SAFETY: as above, in `calling`.
     let mut old: libc::sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: both pointers are to structs that outlive the call, or null; the handler only stores to an
-    // atomic, which is allowed in one.
+    // SAFETY: both pointers are to structs that outlive the call, or null; the handlers only change atomics,
+    // which is allowed in one.
     match unsafe { libc::sigaction(signal, new.map_or(ptr::null(), ptr::from_ref), &mut old) } {
         0 => Ok(old),
         _ => Err(io::Error::last_os_error()),
@@ -73,5 +99,15 @@ mod tests {
         assert_eq!(signal(), Some(libc::SIGTERM as u8));
         assert_eq!(action(libc::SIGTERM, None).unwrap().sa_sigaction, libc::SIG_DFL);
         assert_ne!(action(libc::SIGINT, None).unwrap().sa_sigaction, libc::SIG_DFL);
+    }
+
+    #[test]
+    fn power_may_fail_more_than_once() {
+        watch_power().unwrap();
+        for times in 1..4 {
+            // SAFETY: as above.
+            assert_eq!(unsafe { libc::raise(libc::SIGPWR) }, 0);
+            assert_eq!(power_failures(), times);
+        }
     }
 }

@@ -85,8 +85,8 @@ pub use crypt::Cipher;
 #[cfg(feature = "encryption")]
 pub use crypt::EncryptionKey;
 pub use env::{
-    Activity, CheckpointReport, CompactReport, IndexKeys, Participant, Process, Progress, RecordLock,
-    RecoveryReport, VerifyReport,
+    Activity, CheckpointReport, CompactReport, ImageReport, IndexKeys, Participant, Process, Progress,
+    RecordLock, RecoveryReport, VerifyReport,
 };
 pub use env::{Change, Counters, OldestSnapshot, VolumeStats};
 #[cfg(feature = "encryption")]

@@ -25,4 +25,5 @@ pub(crate) mod serve;
 pub(crate) mod sql;
 pub(crate) mod stat;
 pub(crate) mod verify;
+pub(crate) mod volume;
 pub(crate) mod work;

@@ -374,6 +374,48 @@ impl Builder {
         self
     }
 
+    /// Has the environment be held in memory from now on: its files, data and log, are in this directory,
+    /// which is to be on a file system in memory and is made if it is not there; the directory by which it is
+    /// opened keeps an *image* of them on a disk. The environment remembers it, so this need not be said
+    /// again, and whoever opens it by that directory is led to its files. Where these are gone, since the
+    /// machine was started anew, the first who opens it has the image loaded.
+    ///
+    /// Killed processes lose nothing, at whatever durability: files in memory outlive them, and so does the
+    /// memory of a [shared](Builder::shared) environment. What is lost with the memory is what was committed
+    /// after the last [`Env::flush_image`]. Images are written by that, and by `sablecat volume flush` and
+    /// `sablecat volume guard`; not by closing the environment. A library takes no signals: a program that is
+    /// told that power fails calls it.
+    ///
+    /// An environment that is there already must be closed, and becomes the first image. One in memory has no
+    /// other volumes and no journal, and is no Data Store. To have it on the disk again, flush it, close it,
+    /// and remove the directory in memory and the file `sablecat.memory` beside the image.
+    ///
+    /// ```
+    /// # fn main() -> sablecat::Result<()> {
+    /// # let directory = std::env::temp_dir().join(format!("sablecat-doc-held-{}", std::process::id()));
+    /// # let memory = directory.with_extension("memory");
+    /// use sablecat::Env;
+    ///
+    /// let env = Env::builder().held_in(&memory).open(&directory)?;
+    /// env.database("stock")?.insert("apples", "3")?;
+    /// env.flush_image()?;
+    /// env.close()?;
+    ///
+    /// // As a start of the machine does.
+    /// std::fs::remove_dir_all(&memory).unwrap();
+    /// let env = Env::open(&directory)?;
+    /// assert_eq!(env.database("stock")?.get("apples")?.as_deref(), Some(&b"3"[..]));
+    /// # drop(env);
+    /// # std::fs::remove_dir_all(directory).unwrap();
+    /// # std::fs::remove_dir_all(memory).unwrap();
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn held_in(mut self, memory: impl Into<PathBuf>) -> Self {
+        self.config.memory = Some(memory.into());
+        self
+    }
+
     /// Says in which volume, `main` included, something is placed. The environment remembers it; the same
     /// place may be given another volume later on.
     ///

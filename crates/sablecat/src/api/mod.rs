@@ -15,6 +15,7 @@ mod estimate;
 mod expiring;
 mod follower;
 mod holding;
+mod image;
 mod index;
 mod kept;
 mod keys;

@@ -50,4 +50,4 @@ pub(crate) use running::processes::activity;
 pub use running::processes::{Activity, Participant, Process, RecordLock};
 pub use streams::Change;
 pub(crate) use streams::{Changed, ChangedRecords, Stream};
-pub use upkeep::{CheckpointReport, CompactReport, Progress, VerifyReport};
+pub use upkeep::{CheckpointReport, CompactReport, ImageReport, Progress, VerifyReport};

@@ -106,6 +106,17 @@
 //! environment. What is durable needs neither: a program may be killed at any moment instead of closing, and
 //! the next opening recovers.
 //!
+//! # In memory, with an image on a disk
+//!
+//! An environment that is [held in memory](crate::Builder::held_in) has its files on a tmpfs: `Sync` costs no
+//! disk, and is as good as the memory. Killed processes lose nothing. A crash of the machine loses what was
+//! committed after the last image, which [`Env::flush_image`](crate::Env::flush_image) writes, or `sablecat
+//! volume guard`: every so often, when it is told that power fails (SIGPWR), and when it is told to stop. Let
+//! that be the last to be stopped of all who use the environment, and give it the time that the disk takes
+//! for the whole.
+//!
+//! # In memory alone
+//!
 //! An environment in memory alone ends with its last handle. A [`DataStore`](crate::DataStore) has no log:
 //! safe is what its last checkpoint wrote.
 //!

@@ -1,10 +1,13 @@
 //! What an environment can be told when it is opened, and what it does when it is told nothing.
 
 pub(in crate::env) mod functions;
+mod held;
 mod wall_clock;
 
 pub use functions::IndexKeys;
 pub(crate) use functions::{Extractor, Functions, Nullifier};
+pub(crate) use held::Held;
+pub(in crate::env) use held::NAME as HELD_NAME;
 pub(crate) use wall_clock::WallClock;
 
 use std::collections::HashMap;
@@ -74,6 +77,10 @@ pub(crate) struct Config {
     pub(crate) hash_seed: Option<[u8; SEED_BYTES]>,
     pub(crate) journaling: Journaling,
     pub(crate) declared: Declared,
+    /// The directory in memory that the environment is to be held in from now on, if it is not yet.
+    pub(crate) memory: Option<PathBuf>,
+    /// Where it is held, once it has been located, if it is.
+    pub(crate) held: Option<Held>,
 }
 
 /// Whether an environment is to keep a journal from now on.
@@ -138,6 +145,8 @@ impl Default for Config {
             hash_seed: None,
             journaling: Journaling::AsItIs,
             declared: Declared::default(),
+            memory: None,
+            held: None,
         }
     }
 }
@@ -193,12 +202,16 @@ impl Config {
         .map_err(Error::invalid)
     }
 
-    /// Where the environment in a directory is, whatever becomes the current directory; and its region.
+    /// Where the files of the environment in a directory are, whatever becomes the current directory: there,
+    /// or where in memory they are held; and its region.
     pub(crate) fn locate(&mut self, directory: &Path) -> Result<PathBuf> {
         check_directory(directory)?;
         let absolute = |path: &Path| self.disk.absolute(path).map_err(|e| Error::io("finding", path, e));
         self.region_directory = self.region_directory.as_deref().map(absolute).transpose()?;
-        absolute(directory)
+        self.memory = self.memory.as_deref().map(absolute).transpose()?;
+        let directory = absolute(directory)?;
+        self.held = Held::find(&*self.disk, &directory)?;
+        Ok(self.held.as_ref().map_or(directory, |held| held.memory.clone()))
     }
 
     /// Has what is made from now on take after the volume at a path; without one, after the settings.

@@ -98,6 +98,7 @@ fn files_of(directory: &Path, config: &Config, superblock: &Superblock) -> Resul
 
 /// Looks at what an environment has kept, and changes nothing. Others may have it open.
 pub(crate) fn history(directory: &Path, config: &Config) -> Result<History> {
+    let directory = &config.clone().locate(directory)?;
     let path = existing_volume(directory, config)?;
     let superblock = Volume::look(&*config.disk, &path)?;
     let has_log =

@@ -8,10 +8,11 @@
 //! ```
 //!
 //! Here these are found, made and locked. Of processes that share it one at a time enters or leaves
-//! (`entrance`); what they left that were all killed is ended (`left`); and there may be older states to go
-//! back to (`history`).
+//! (`entrance`); what they left that were all killed is ended (`left`); there may be older states to go back
+//! to (`history`); and the directory may be one in memory, with an image elsewhere (`held`).
 
 pub(in crate::env) mod entrance;
+pub(in crate::env) mod held;
 pub(in crate::env) mod history;
 pub(in crate::env) mod left;
 
@@ -44,7 +45,8 @@ pub(in crate::env) fn find_volume(directory: &Path, config: &Config) -> Result<(
     let path = directory.join(VOLUME);
     let io = |tried: &'static str| move |e| Error::io(tried, directory, e);
     let exists = disk.exists(&path).map_err(io("looking into"))?;
-    if !exists && !config.create {
+    // What is held in memory is, though nothing may be there yet but an image.
+    if !exists && !config.create && config.held.is_none() {
         return Err(none_in(directory));
     }
     if exists {

@@ -27,6 +27,7 @@ use super::open::assemble;
 use super::{Core, Place};
 use crate::env::config::{Config, Mode};
 use crate::env::files::entrance::Entrance;
+use crate::env::files::held::make_ready;
 use crate::env::files::left::{
     end_what_is_left, open_region, region_path, remove, set_aside, this_boots, unfinished,
 };
@@ -56,10 +57,9 @@ pub(super) fn open_shared(directory: &Path, mut config: Config, mode: Mode) -> R
     let region_path = region_path(directory, &config)?;
     let entrance = Entrance::enter(&directory.join(LOCK), config.file_mode)?;
 
-    // Looked for again: another may have made it while this one waited.
-    let exists = config.disk.exists(&volume_path).map_err(looking)?;
     config.take_after(&volume_path)?;
     if entrance.anybody_lives()? {
+        make_ready(directory, &config, false)?;
         let Some(file) = open_region(&region_path)? else {
             return Err(entrance.cannot_join("its shared memory is not where it should be"));
         };
@@ -69,7 +69,9 @@ pub(super) fn open_shared(directory: &Path, mut config: Config, mode: Mode) -> R
         return join(directory, volume, entrance.admit(region)?, region_path, config, mode);
     }
     end_what_is_left(&entrance, directory, &region_path, &config)?;
-    find_volume(directory, &config)?;
+    make_ready(directory, &config, true)?;
+    // Looked for again: another may have made it while this one waited.
+    let (exists, _) = find_volume(directory, &config)?;
     let volume = open_volume(exists, &volume_path, &config)?;
     // Who may write the volume may enter the environment.
     config.take_after(&volume_path)?;

@@ -8,7 +8,8 @@ use sablecat_os::disk::File;
 
 use super::{Core, Place, attach, read_only};
 use crate::access::PageWrite;
-use crate::env::config::{Config, Mode};
+use crate::env::config::{Config, Held, Mode};
+use crate::env::files::held::{make_ready, settle};
 use crate::env::files::left::take_alone;
 use crate::env::files::{LOG, VOLUME, find_volume, open_volume};
 use crate::env::recovery::{RecoveryReport, begin_from, build_kernel, geometry, recover};
@@ -24,7 +25,7 @@ use crate::types::{Lsn, VolumeId};
 /// Opens the environment in a directory, creating or recovering it as need be.
 pub(crate) fn open(directory: &Path, mut config: Config, mode: Mode) -> Result<Arc<Core>> {
     config.check()?;
-    let directory = &config.locate(directory)?;
+    let directory = &settle(config.locate(directory)?, &mut config, mode)?;
     let _opening = trace::begin(Doing::Opening(directory));
     let opened = if config.read_only {
         read_only::open(directory, config, mode)
@@ -37,12 +38,18 @@ pub(crate) fn open(directory: &Path, mut config: Config, mode: Mode) -> Result<A
 }
 
 fn open_to_write(directory: &Path, mut config: Config, mode: Mode) -> Result<Arc<Core>> {
+    if let Some(image) = config.held.as_ref().map(Held::image) {
+        config.take_after(&image)?;
+    }
     config.take_after(&directory.join(VOLUME))?;
     if config.shared {
         return attach::open_shared(directory, config, mode);
     }
-    let (exists, path) = find_volume(directory, &config)?;
+    let (_, path) = find_volume(directory, &config)?;
     let lock = take_alone(directory, &config)?;
+    make_ready(directory, &config, true)?;
+    // Looked for again: another may have made it before the lock was this one's.
+    let exists = config.disk.exists(&path).map_err(|e| Error::io("looking for", &path, e))?;
     let volume = open_volume(exists, &path, &config)?;
     assemble(Some((directory, volume)), Some(lock), None, config, mode)
 }

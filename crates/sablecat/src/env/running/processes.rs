@@ -125,8 +125,10 @@ pub(crate) fn activity(directory: &Path, config: &Config) -> Result<Activity> {
 /// nothing of it is to be believed to be within bounds. None if nobody has the environment open, and nobody
 /// was killed who had.
 pub(super) fn region_from_outside(directory: &Path, config: &Config) -> Result<Option<Arc<Region>>> {
-    let volume = existing_volume(directory, config)?;
-    let (lock_path, region_path) = (directory.join(LOCK), region_path(directory, config)?);
+    let mut config = config.clone();
+    let directory = &config.locate(directory)?;
+    let volume = existing_volume(directory, &config)?;
+    let (lock_path, region_path) = (directory.join(LOCK), region_path(directory, &config)?);
     let lock = match LockFile::open_to_ask(&lock_path) {
         Ok(lock) => Membership::outside(lock),
         // Nobody has ever had it open to the end.

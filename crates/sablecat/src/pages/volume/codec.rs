@@ -163,7 +163,7 @@ impl Codec {
     }
 
     /// Checks the checksum of a block: how many of its bytes count.
-    fn check(self, path: &Path, block: BlockId, bytes: &[u8]) -> Result<usize> {
+    pub(super) fn check(self, path: &Path, block: BlockId, bytes: &[u8]) -> Result<usize> {
         let found = stored(bytes);
         // What was enciphered may look as if it were compressed, once in 2^64; its checksum tells.
         if let Some(counts) = packed::length(self, bytes)

@@ -357,6 +357,14 @@ impl Volume {
         self.of(first)?.read_neighbours(first, buffer)
     }
 
+    /// Reads blocks as they are in the file, verified and not deciphered: `first` and those after it.
+    ///
+    /// # Errors
+    /// As [`Volume::read_block`].
+    pub(super) fn read_as_they_are(&self, first: BlockId, buffer: &mut [u8]) -> Result<()> {
+        self.of(first)?.read_as_they_are(first, buffer)
+    }
+
     /// Seals copies of pages and writes them to blocks that no durable generation names, in the order of the
     /// numbers, neighbours in one call. Returns for each what it is to be named as.
     ///

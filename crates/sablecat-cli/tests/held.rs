@@ -1,0 +1,285 @@
+//! `volume`: environments that are held in memory, their images written by command, by a guard on signals and
+//! every so often, cut short at any system call, and on a full disk.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
+mod support;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use sablecat_os::check::stepped::{Did, Stepped, is_possible};
+use support::{Scratch, answer};
+
+/// The directory in memory of a test; removed when dropped.
+struct Memory(PathBuf);
+
+impl Memory {
+    fn new(test: &str) -> Memory {
+        let path = PathBuf::from(format!("/dev/shm/sablecat-held-{}-{test}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        Memory(path)
+    }
+
+    fn hold(&self, scratch: &Scratch) {
+        assert_eq!(scratch.run(&format!("volume hold env {}", self.0.display())), answer(0, "", ""));
+        assert!(self.0.join("sablecat.db").exists());
+    }
+
+    /// As a crash of the machine does.
+    fn forget(&self) {
+        fs::remove_dir_all(&self.0).unwrap();
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A guard; killed when dropped.
+struct Guard {
+    child: Child,
+    out: BufReader<ChildStdout>,
+}
+
+impl Guard {
+    fn start(scratch: &Scratch, arguments: &[&str]) -> Guard {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_sablecat"))
+            .args(["volume", "guard", "env"])
+            .args(arguments)
+            .current_dir(scratch.path())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        Guard { child, out }
+    }
+
+    /// Waits for its next image.
+    fn assert_writes(&mut self) {
+        let mut line = String::new();
+        self.out.read_line(&mut line).unwrap();
+        assert!(line.starts_with("wrote "), "{line:?}");
+    }
+
+    fn send(&self, signal: &str) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn put(scratch: &Scratch, value: &str) {
+    assert_eq!(scratch.run(&format!("put env key {value}")), answer(0, "", ""));
+}
+
+/// The value in the environment, as whoever comes next finds it.
+fn get(scratch: &Scratch) -> String {
+    let got = scratch.run("get env key");
+    assert_eq!((got.code, got.err.as_str()), (0, ""));
+    got.out
+}
+
+#[test]
+fn what_was_flushed_is_loaded_when_the_memory_is_gone() {
+    let (scratch, memory) = (Scratch::new("held"), Memory::new("flush"));
+    memory.hold(&scratch);
+    put(&scratch, "1");
+    let flushed = scratch.json("volume flush env --json");
+    assert!(flushed["bytes"].as_u64().unwrap() > 0 && flushed["lsn"].as_u64().unwrap() > 0, "{flushed}");
+    put(&scratch, "2");
+    assert_eq!(get(&scratch), "2");
+    assert_eq!(
+        scratch.json("stat env --json")["volumes"][0]["path"],
+        memory.0.join("sablecat.db").to_str().unwrap()
+    );
+    memory.forget();
+    assert_eq!(get(&scratch), "1");
+    let again = scratch.run("volume flush env");
+    assert!(again.code == 0 && !again.out.is_empty(), "{again:?}");
+    assert_eq!(scratch.run("verify env").code, 0);
+}
+
+#[test]
+fn a_guard_writes_images_when_power_fails_and_when_it_is_told_to_stop() {
+    let (scratch, memory) = (Scratch::new("guard"), Memory::new("guard"));
+    memory.hold(&scratch);
+    put(&scratch, "1");
+    let mut guard = Guard::start(&scratch, &[]);
+    guard.assert_writes();
+    for value in ["2", "3"] {
+        put(&scratch, value);
+        guard.send("-PWR");
+        guard.assert_writes();
+    }
+    put(&scratch, "4");
+    guard.send("-KILL");
+    guard.child.wait().unwrap();
+    assert_eq!(get(&scratch), "4", "killed without warning");
+    memory.forget();
+    assert_eq!(get(&scratch), "3");
+
+    for signal in ["-TERM", "-INT"] {
+        let mut guard = Guard::start(&scratch, &[]);
+        guard.assert_writes();
+        put(&scratch, signal);
+        guard.send(signal);
+        assert_eq!(guard.child.wait().unwrap().code(), Some(0));
+        memory.forget();
+        assert_eq!(get(&scratch), signal);
+    }
+}
+
+#[test]
+fn a_guard_writes_images_every_so_often() {
+    let (scratch, memory) = (Scratch::new("every"), Memory::new("every"));
+    memory.hold(&scratch);
+    put(&scratch, "1");
+    let mut guard = Guard::start(&scratch, &["--every", "10ms"]);
+    guard.assert_writes();
+    for value in ["2", "3"] {
+        put(&scratch, value);
+        guard.assert_writes();
+    }
+    drop(guard);
+    memory.forget();
+    // Of what the last command committed, and of what it did before that.
+    assert!(["2", "3"].contains(&get(&scratch).as_str()));
+}
+
+/// Starts the command, and has its call of that number be its last, or fail. False if it makes fewer.
+fn cut(scratch: &Scratch, arguments: &str, call: usize, fails: Option<usize>) -> bool {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sablecat"));
+    command.args(arguments.split_whitespace()).current_dir(scratch.path());
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut stepped = Stepped::start_unasked(&mut command).unwrap();
+    for n in 0..=call {
+        match stepped.run_to_failing_call().unwrap() {
+            Ok(at) if n == call => match fails {
+                None => stepped.kill().unwrap(),
+                Some(way) => {
+                    stepped.fail_call(&at, way % at.ways()).unwrap();
+                    assert!(matches!(stepped.run().unwrap(), Did::End(_)), "{at}");
+                }
+            },
+            Ok(_) => {}
+            Err(did) => {
+                assert_eq!(did, Did::End(0));
+                return false;
+            }
+        }
+    }
+    true
+}
+
+fn copy(from: &Path, to: &Path) {
+    assert!(Command::new("cp").arg("-r").args([from, to]).status().unwrap().success());
+}
+
+/// So many calls are tried as `SABLECAT_TEST_KILLS` says, spread over all of them.
+#[test]
+fn a_flush_that_is_cut_short_leaves_the_image_before_and_the_environment() {
+    if !is_possible() {
+        return;
+    }
+    let (scratch, memory) = (Scratch::new("cut"), Memory::new("cut"));
+    memory.hold(&scratch);
+    put(&scratch, "old");
+    assert_eq!(scratch.run("volume flush env").code, 0);
+    put(&scratch, "new");
+    let (env, begun) = (scratch.path().join("env"), scratch.path().join("begun"));
+    copy(&env, &begun);
+    let in_memory = scratch.path().join("memory");
+    copy(&memory.0, &in_memory);
+    let put_back = |with_memory: bool| {
+        let _ = fs::remove_dir_all(&memory.0);
+        if with_memory {
+            copy(&in_memory, &memory.0);
+        }
+    };
+    let mut calls = 0;
+    while cut_is_within(&scratch, calls, &env, &begun, &put_back) {
+        calls += 16;
+    }
+    let times = std::env::var("SABLECAT_TEST_KILLS").map_or(12, |times| times.parse().unwrap());
+    let every = (calls / times).max(1);
+    // Not the same each time; the image is written near the end.
+    let from = std::process::id() as usize % every;
+    let mut found = [0, 0];
+    for (n, call) in (from..calls).step_by(every).enumerate() {
+        for fails in [None, Some(n)] {
+            let _ = fs::remove_dir_all(&env);
+            copy(&begun, &env);
+            put_back(true);
+            cut(&scratch, "volume flush env", call, fails);
+            assert_eq!(get(&scratch), "new", "call {call}, {fails:?}");
+            assert_eq!(scratch.run("verify env").code, 0);
+            put_back(false);
+            let there = get(&scratch);
+            found[usize::from(there == "new")] += 1;
+            assert!(["old", "new"].contains(&there.as_str()), "{there}, call {call}, {fails:?}");
+            assert_eq!(scratch.run("verify env").code, 0);
+        }
+    }
+    assert!(found[0] > 0, "{found:?}");
+}
+
+/// Whether a flush makes so many calls; it is as if it had not been begun.
+fn cut_is_within(scratch: &Scratch, calls: usize, env: &Path, begun: &Path, put_back: &dyn Fn(bool)) -> bool {
+    let _ = fs::remove_dir_all(env);
+    copy(begun, env);
+    put_back(true);
+    cut(scratch, "volume flush env", calls, None)
+}
+
+/// It takes the right to mount one; without that there is nothing to test.
+#[test]
+fn on_a_full_disk_the_image_before_stays() {
+    let (scratch, memory) = (Scratch::new("full"), Memory::new("full"));
+    fs::create_dir(scratch.path().join("disk")).unwrap();
+    let shell = |script: &str| {
+        let mut command = Command::new("unshare");
+        command
+            .args(["--mount", "sh", "-ec", script])
+            .current_dir(scratch.path())
+            .env("S", env!("CARGO_BIN_EXE_sablecat"))
+            .env("M", &memory.0);
+        command.output()
+    };
+    let mount = "mount -t tmpfs -o size=3m none disk;";
+    if !shell(mount).is_ok_and(|tried| tried.status.success()) {
+        eprintln!("skipped: no file system may be mounted here");
+        return;
+    }
+    let done = shell(&format!(
+        r#"{mount}
+        $S volume hold disk/env $M
+        $S put disk/env k old
+        $S volume flush disk/env
+        v=$(head -c 100000 /dev/zero | tr '\0' a)
+        i=0
+        while test $i -lt 40; do $S put disk/env k$i "$v"; i=$((i + 1)); done
+        $S put disk/env k new
+        ! $S volume flush disk/env 2>said
+        grep -q 'No space left' said
+        test "$($S get disk/env k)" = new
+        $S verify disk/env
+        rm -r $M
+        test "$($S get disk/env k)" = old
+        $S verify disk/env
+        "#
+    ))
+    .unwrap();
+    let said = [done.stdout, done.stderr].map(|said| String::from_utf8_lossy(&said).into_owned());
+    assert!(done.status.success(), "{said:?}");
+}

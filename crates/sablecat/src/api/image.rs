@@ -1,0 +1,21 @@
+//! Images of environments that are held in memory.
+
+use super::Env;
+use crate::env::ImageReport;
+use crate::error::Result;
+
+impl Env {
+    /// Writes an image of an environment that is [held in memory](super::Builder::held_in), in the place of
+    /// the one that is there: everything that is committed by now, as a checkpoint has it. Durable when it
+    /// returns; until then, and if it fails, the image before stays as it was. If nothing was committed since
+    /// that, nothing is written. Others go on reading and writing; checkpoints, and others who want to write
+    /// an image, wait.
+    ///
+    /// # Errors
+    /// `Invalid` if it is not held in memory, or if the image there is of another environment, or newer;
+    /// `DiskFull` if there is no room for it beside the one there, or none in memory for the checkpoint;
+    /// `Corruption` if a block of the environment is damaged; those of [`Env::checkpoint`]; `Io`.
+    pub fn flush_image(&self) -> Result<ImageReport> {
+        self.core().to_write()?.flush_image()
+    }
+}

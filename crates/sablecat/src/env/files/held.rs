@@ -1,0 +1,246 @@
+//! Environments that are held in memory: being put there, and being loaded from the image.
+//!
+//! ```text
+//! <directory>/sablecat.memory   says where in memory the files are (env/config/held.rs)
+//! <directory>/sablecat.db       the image: a main volume, closed (pages/volume/image.rs)
+//! <directory>/sablecat.lock     locked by who writes an image, or puts the environment into memory
+//! <memory>/...                  the files, as of any environment, with the lock of those who have it open
+//! ```
+//!
+//! The directory is the environment's name, and outlives the memory. Who opens it is led to the files. Where
+//! these are missing, as after a start of the machine, the first who enters loads the image; nobody else
+//! enters meanwhile. Files that are there are gone on with, whatever the image has: an image is never put
+//! over them.
+
+use std::path::{Path, PathBuf};
+
+use super::entrance::Entrance;
+use super::{LOCK, LOG, VOLUME, make_directory, none_in, open_volume};
+use crate::env::config::{Config, HELD_NAME, Held, Journaling, Mode};
+use crate::error::{Error, ErrorKind, Result};
+use crate::pages::volume::{Superblock, Volume};
+
+impl Held {
+    /// Where the image is.
+    pub(in crate::env) fn image(&self) -> PathBuf {
+        self.directory.join(VOLUME)
+    }
+
+    /// Waits for who writes an image, and keeps others from it.
+    pub(in crate::env) fn enter(&self, config: &Config) -> Result<Entrance> {
+        Entrance::enter(&self.directory.join(LOCK), config.file_mode)
+    }
+
+    /// The superblock of the image; none if there is no image.
+    ///
+    /// # Errors
+    /// `Invalid` if it is of another environment; those of reading it.
+    pub(in crate::env) fn look_at_image(&self, config: &Config) -> Result<Option<Superblock>> {
+        let image = self.image();
+        if !config.disk.exists(&image).map_err(|e| Error::io("looking for", &image, e))? {
+            return Ok(None);
+        }
+        let newest = Volume::look_closely(&*config.disk, &image)?;
+        if newest.superblock.uuid != self.uuid {
+            return Err(Error::invalid(format!(
+                "{} is the image of another environment than {} speaks of; put the right one there",
+                image.display(),
+                self.directory.join(HELD_NAME).display()
+            )));
+        }
+        if newest.in_doubt {
+            return Err(Error::corruption(format!(
+                "{}: the image is damaged: {}",
+                image.display(),
+                newest.complaints.join("; ")
+            )));
+        }
+        Ok(Some(newest.superblock))
+    }
+}
+
+/// Where the files are of an environment that was located: as it is held in memory, or is to be from now on.
+///
+/// # Errors
+/// `Invalid` for what cannot be held in memory, or is so elsewhere; `InUse` and `Invalid` if an environment
+/// that is there cannot be put into memory as it is; those of the disk.
+pub(in crate::env) fn settle(directory: PathBuf, config: &mut Config, mode: Mode) -> Result<PathBuf> {
+    let mut files = directory;
+    if let Some(memory) = config.memory.clone().filter(|_| !config.read_only) {
+        if config.held.is_none() {
+            check_settings(config, mode)?;
+            let held = put_into_memory(&files, &memory, config)?;
+            files = held.memory.clone();
+            config.held = Some(held);
+        }
+        let held = config.held.as_ref().expect("it is held");
+        if held.memory != memory {
+            return Err(Error::invalid(format!(
+                "the environment in {} is held in {}, and cannot be in {}",
+                held.directory.display(),
+                held.memory.display(),
+                memory.display()
+            )));
+        }
+    }
+    let Some(held) = &config.held else { return Ok(files) };
+    check_settings(config, mode)?;
+    let volume = files.join(VOLUME);
+    let is_there = config.disk.exists(&volume).map_err(|e| Error::io("looking for", &volume, e))?;
+    // Who only reads has the image, until somebody loads it.
+    Ok(if config.read_only && !is_there { held.directory.clone() } else { files })
+}
+
+/// Refuses what an environment in memory cannot have: more than one file, and more than one checkpoint.
+fn check_settings(config: &Config, mode: Mode) -> Result<()> {
+    let refused = if mode == Mode::DataStore {
+        "a Data Store"
+    } else if matches!(config.journaling, Journaling::On(_)) {
+        "a journal"
+    } else if !config.declared.volumes.is_empty() {
+        "other volumes"
+    } else {
+        return Ok(());
+    };
+    Err(Error::invalid(format!(
+        "an environment that is held in memory cannot have {refused}, of which its image would have nothing"
+    )))
+}
+
+/// Says that the environment of a directory is held in memory from now on. One that is there becomes the
+/// first image; where there is none, an empty one does.
+fn put_into_memory(directory: &Path, memory: &Path, config: &Config) -> Result<Held> {
+    let image = directory.join(VOLUME);
+    let looking = |e| Error::io("looking into", directory, e);
+    if !config.create && !config.disk.exists(&image).map_err(looking)? {
+        return Err(none_in(directory));
+    }
+    if memory == directory {
+        return Err(Error::invalid(
+            "an environment cannot be held in the directory that is to have its image",
+        ));
+    }
+    let mut config = config.clone();
+    config.take_after(&image)?;
+    make_directory(&config, directory)?;
+    let entrance = Entrance::enter(&directory.join(LOCK), config.file_mode)?;
+    if let Some(held) = Held::find(&*config.disk, directory)? {
+        // By another, just now.
+        return Ok(held);
+    }
+    if entrance.anybody_lives()? {
+        return Err(Error::new(
+            ErrorKind::InUse,
+            format!(
+                "processes have the environment in {} open; close it everywhere to have it held in memory",
+                directory.display()
+            ),
+        ));
+    }
+    let is_there = config.disk.exists(&image).map_err(looking)?;
+    let superblock = if is_there {
+        Volume::look(&*config.disk, &image)?
+    } else {
+        open_volume(false, &image, &config)?.superblock()
+    };
+    let refuse = |why: &str| {
+        Err(Error::invalid(format!(
+            "the environment in {} cannot be held in memory: {why}",
+            directory.display()
+        )))
+    };
+    if !superblock.clean {
+        return refuse("it was not closed; open it once without that, and close it");
+    }
+    if superblock.journal.is_some() || !superblock.epochs.is_empty() || superblock.volume_count() > 1 {
+        return refuse("it keeps a journal, or has other volumes");
+    }
+    let held = Held { directory: directory.to_owned(), memory: memory.to_owned(), uuid: superblock.uuid };
+    held.write(&*config.disk)?;
+    Ok(held)
+}
+
+/// Sees to it that the files in a directory are those of an environment that is held there, and loads the
+/// image if they are not there. The caller has the environment to himself, or, if `nobody_lives` is not so,
+/// is about to join others.
+///
+/// # Errors
+/// `InUse` if the environment was put into memory since it was located; `Invalid` and `Corruption` if files
+/// and image do not belong together; `NotFound` if there are neither; those of the disk.
+pub(in crate::env) fn make_ready(directory: &Path, config: &Config, nobody_lives: bool) -> Result<()> {
+    let Some(held) = &config.held else {
+        let name = directory.join(HELD_NAME);
+        let is_held = config.disk.exists(&name).map_err(|e| Error::io("looking for", &name, e))?;
+        return if is_held {
+            Err(Error::new(
+                ErrorKind::InUse,
+                format!(
+                    "the environment in {} was put into memory just now; open it again",
+                    directory.display()
+                ),
+            ))
+        } else {
+            Ok(())
+        };
+    };
+    let volume = directory.join(VOLUME);
+    let looking = |e| Error::io("looking into", directory, e);
+    if !config.disk.exists(&volume).map_err(looking)? {
+        return if nobody_lives { load(held, directory, config) } else { Ok(()) };
+    }
+    let there = Volume::look(&*config.disk, &volume)?;
+    if there.uuid != held.uuid {
+        return Err(Error::invalid(format!(
+            "{} has another environment than the one in {}, which is to be held there: move one of them",
+            directory.display(),
+            held.directory.display()
+        )));
+    }
+    // A damaged image is replaced by the next.
+    let image = held
+        .look_at_image(config)
+        .or_else(|error| if error.is_corruption() { Ok(None) } else { Err(error) })?;
+    if let Some(image) = image.filter(|image| nobody_lives && image.generation > there.generation) {
+        return Err(Error::invalid(format!(
+            "the image {} is newer (checkpoint {}) than what is in {} (checkpoint {}): somebody has put other files into one of them; \
+             remove those in memory, and the image is loaded",
+            held.image().display(),
+            image.generation,
+            directory.display(),
+            there.generation
+        )));
+    }
+    Ok(())
+}
+
+/// Puts the files of the image into memory.
+fn load(held: &Held, directory: &Path, config: &Config) -> Result<()> {
+    let (image, log) = (held.image(), directory.join(LOG));
+    let Some(superblock) = held.look_at_image(config)? else {
+        return Err(Error::new(
+            ErrorKind::NotFound,
+            format!(
+                "the files of the environment in {} are not in {}, and there is no image of them: put {} back",
+                held.directory.display(),
+                directory.display(),
+                image.display()
+            ),
+        ));
+    };
+    if !superblock.clean {
+        return Err(Error::invalid(format!(
+            "{} is no image, but a volume that was used where it is; move {} away to go on with it there",
+            image.display(),
+            held.directory.join(HELD_NAME).display()
+        )));
+    }
+    let io = |e| Error::io("looking into", &log, e);
+    if config.disk.exists(&log).map_err(io)? && !config.disk.list(&log).map_err(io)?.is_empty() {
+        return Err(Error::corruption(format!(
+            "{} has a log, and the volume it belongs to is gone; what was committed since the last image may be in it. Put the volume back, or \
+             remove the log to go on from the image",
+            directory.display()
+        )));
+    }
+    Volume::load_image(&*config.disk, &image, &superblock, &directory.join(VOLUME))
+}

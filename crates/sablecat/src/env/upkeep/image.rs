@@ -1,0 +1,59 @@
+//! Images of an environment that is held in memory.
+
+use super::Upkeep;
+use crate::error::{Error, Result};
+use crate::pages::Moving;
+use crate::pages::volume::image;
+use crate::types::Lsn;
+
+/// What writing an image came to: see [`Env::flush_image`](crate::Env::flush_image).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ImageReport {
+    /// Everything committed at or below this LSN is in the image.
+    pub lsn: Lsn,
+    /// Bytes that were written; 0: the image that was there has all of it.
+    pub bytes: u64,
+}
+
+impl Upkeep {
+    /// Writes an image of all that is committed, in the place of the one that is there. Durable when it
+    /// returns; until then the other one stays.
+    pub(crate) fn flush_image(&self) -> Result<ImageReport> {
+        let (Some(held), Some(volume)) = (&self.config.held, self.kernel.pages.volume()) else {
+            return Err(Error::invalid("the environment is not held in memory, so it has no image"));
+        };
+        let disk = &*self.config.disk;
+        // One at a time.
+        let _entrance = held.enter(&self.config)?;
+        // One that is damaged is replaced.
+        let there = held.look_at_image(&self.config);
+        let there = there.or_else(|error| if error.is_corruption() { Ok(None) } else { Err(error) })?;
+        if let Some(there) = &there
+            && there.checkpoint == self.kernel.pages.newest()
+            && volume.has_same_keys(disk, &held.image())?
+        {
+            return Ok(ImageReport { lsn: there.checkpoint, bytes: 0 });
+        }
+        let seat = self.kernel.pages.participants.sit()?;
+        self.checkpoint_as(&seat, false, Moving::Little)?;
+        let (path, unfinished) = (held.image(), image::unfinished(&held.image()));
+        let write = || {
+            let file = image::begin(disk, &unfinished)?;
+            let image = self.kernel.pages.write_image(&seat, &*file, &unfinished)?;
+            file.sync().map_err(|e| Error::io("flushing", &unfinished, e))?;
+            if there.as_ref().is_some_and(|there| there.generation > image.superblock.generation) {
+                return Err(Error::invalid(format!(
+                    "{} is newer than the environment in {}: somebody has put other files into one of them",
+                    path.display(),
+                    held.memory.display()
+                )));
+            }
+            // Files that are put into the place of open ones have images of their own.
+            volume.check_names(disk)?;
+            image::put_in_place(disk, &unfinished, &path)?;
+            Ok(ImageReport { lsn: image.superblock.checkpoint, bytes: image.bytes })
+        };
+        write().inspect_err(|_| _ = disk.remove(&unfinished))
+    }
+}
