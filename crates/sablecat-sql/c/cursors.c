@@ -170,7 +170,7 @@ SQLITE_PRIVATE int sqlite3BtreeTableMoveto(BtCursor *pCur, i64 intKey, int biasR
   return rc;
 }
 
-static int sablecatValue(Mem *pMem, SablecatValue *pValue){
+static void sablecatValue(Mem *pMem, SablecatValue *pValue){
   memset(pValue, 0, sizeof(*pValue));
   if( pMem->flags & (MEM_Int|MEM_IntReal) ){
     pValue->eType = 1;
@@ -184,7 +184,6 @@ static int sablecatValue(Mem *pMem, SablecatValue *pValue){
     pValue->nByte = (u32)pMem->n;
     if( pMem->flags & MEM_Zero ) pValue->nZero = (u32)pMem->u.nZero;
   }
-  return SQLITE_OK;
 }
 
 SQLITE_PRIVATE int sqlite3BtreeIndexMoveto(BtCursor *pCur, UnpackedRecord *pKey, int *pRes){

@@ -1,4 +1,4 @@
-//! The border to C: what `c/dispatch.c` calls.
+//! The border to C: what the dispatcher in `c` calls, as `c/ours.h` declares it.
 //!
 //! Each function is given handles that were made here, and nothing else of ours; returns a code of SQLite's;
 //! and lets no panic out. SQLite calls with the mutex of its connection held: so nobody else uses a handle of
@@ -28,7 +28,7 @@ use crate::record::Value;
 const OPEN_READWRITE: c_int = 2;
 const OPEN_CREATE: c_int = 4;
 
-/// A value, as `c/dispatch.c` has it.
+/// A value, as `c/ours.h` has it.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct CValue {
@@ -40,7 +40,7 @@ pub(crate) struct CValue {
     bytes: *const u8,
 }
 
-/// A record, as `c/dispatch.c` is given it.
+/// A record, as `c/ours.h` has it.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct CRow {
@@ -50,7 +50,7 @@ pub(crate) struct CRow {
     is_there: u8,
 }
 
-/// The order of a column, as `c/dispatch.c` has it.
+/// The order of a column, as `c/ours.h` has it.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct COrder {

@@ -8,16 +8,13 @@ use std::process::{Child, Command, Stdio};
 
 use rusqlite::Connection;
 
+use crate::asked::number;
 use crate::dice::Dice;
 use crate::directory::Directory;
 
 const DIRECTORY: &str = "SABLECAT_TEST_SQL_DIRECTORY";
 const SEED: &str = "SABLECAT_TEST_SQL_SEED";
 const ACCOUNTS: u64 = 50;
-
-fn number(db: &Connection, sql: &str) -> i64 {
-    db.query_row(sql, [], |row| row.get(0)).unwrap_or_else(|error| panic!("{sql}: {error}"))
-}
 
 /// What a child does: it transfers until it is killed, and says the number of each transfer that is done.
 #[test]

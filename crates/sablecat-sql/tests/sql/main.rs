@@ -3,6 +3,7 @@
 
 use sablecat_sql as _;
 
+mod asked;
 mod dice;
 mod differential;
 mod directory;
