@@ -112,6 +112,15 @@ SQLITE_PRIVATE int sqlite3BtreeIsEmpty(BtCursor *pCur, int *pRes){
   return pCur->pSablecat ? sablecatEdge(pCur, 0, pRes) : STOCK(IsEmpty)(pCur, pRes);
 }
 
+/* OP_NewRowid asks for the last row here, to give a new one the number after that: for AUTOINCREMENT or not. */
+static int sablecatBeforeNew(BtCursor *pCur, int isSequence, int *pRes){
+  if( pCur->pSablecat==0 ) return STOCK(Last)(pCur, pRes);
+  if( pCur->eState==CURSOR_FAULT ) return pCur->skipNext;
+  *pRes = 0;
+  pCur->eState = CURSOR_INVALID;
+  return sablecat_sql_before_new(pCur->pSablecat, isSequence, &pCur->info.nKey);
+}
+
 static int sablecatStep(BtCursor *pCur, int isForward){
   SablecatRow row;
   int rc;

@@ -9,5 +9,6 @@ mod differential;
 mod directory;
 mod generated;
 mod killed;
+mod row_ids;
 mod side_by_side;
 mod statements;
