@@ -94,7 +94,9 @@ static int sablecatStand(BtCursor *pCur, int rc, SablecatRow *pRow, u8 eElse){
 
 static int sablecatEdge(BtCursor *pCur, int isLast, int *pRes){
   SablecatRow row;
-  int rc = sablecat_sql_edge(pCur->pSablecat, isLast, &row);
+  int rc;
+  if( pCur->eState==CURSOR_FAULT ) return pCur->skipNext;
+  rc = sablecat_sql_edge(pCur->pSablecat, isLast, &row);
   rc = sablecatStand(pCur, rc, &row, CURSOR_INVALID);
   *pRes = pCur->eState!=CURSOR_VALID;
   return rc;
@@ -169,6 +171,7 @@ SQLITE_PRIVATE int sqlite3BtreeTableMoveto(BtCursor *pCur, i64 intKey, int biasR
   SablecatRow row;
   int rc;
   if( pCur->pSablecat==0 ) return STOCK(TableMoveto)(pCur, intKey, biasRight, pRes);
+  if( pCur->eState==CURSOR_FAULT ) return pCur->skipNext;
   if( pCur->eState==CURSOR_VALID && pCur->info.nKey==intKey ){
     *pRes = 0;
     return SQLITE_OK;
@@ -200,6 +203,7 @@ SQLITE_PRIVATE int sqlite3BtreeIndexMoveto(BtCursor *pCur, UnpackedRecord *pKey,
   SablecatRow row;
   int nValue, isWhole, eWhere, rc, i;
   if( pCur->pSablecat==0 ) return STOCK(IndexMoveto)(pCur, pKey, pRes);
+  if( pCur->eState==CURSOR_FAULT ) return pCur->skipNext;
 
   /* Keys are made of the first nKeyField columns, by which a record is the only one. What a caller knows
   ** beyond these is compared with that record. */

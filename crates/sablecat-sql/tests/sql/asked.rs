@@ -1,4 +1,4 @@
-//! What tests ask a database, which answers.
+//! What tests ask a database and their environment.
 
 use rusqlite::{Connection, Result};
 
@@ -23,4 +23,9 @@ pub(super) fn code(result: &Result<impl Sized>) -> Option<i32> {
         Err(rusqlite::Error::SqliteFailure(error, _)) => Some(error.extended_code),
         _ => None,
     }
+}
+
+/// A number that a variable of the environment has.
+pub(super) fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().map_or(default, |text| text.parse().expect("a number"))
 }

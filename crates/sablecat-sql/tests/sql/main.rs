@@ -4,6 +4,7 @@
 use sablecat_sql as _;
 
 mod asked;
+mod blobs;
 mod dice;
 mod differential;
 mod directory;
