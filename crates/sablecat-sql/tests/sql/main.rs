@@ -8,6 +8,7 @@ mod blobs;
 mod dice;
 mod differential;
 mod directory;
+mod families;
 mod generated;
 mod killed;
 mod row_ids;
