@@ -114,7 +114,7 @@ SQLITE_PRIVATE int sqlite3BtreeIsEmpty(BtCursor *pCur, int *pRes){
   return pCur->pSablecat ? sablecatEdge(pCur, 0, pRes) : STOCK(IsEmpty)(pCur, pRes);
 }
 
-/* OP_NewRowid asks for the last row here, to give a new one the number after that: for AUTOINCREMENT or not. */
+/* OP_NewRowid asks for the last row here, to give a new one the number after it: for AUTOINCREMENT or not. */
 static int sablecatBeforeNew(BtCursor *pCur, int isSequence, int *pRes){
   if( pCur->pSablecat==0 ) return STOCK(Last)(pCur, pRes);
   if( pCur->eState==CURSOR_FAULT ) return pCur->skipNext;

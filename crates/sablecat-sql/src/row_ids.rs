@@ -7,9 +7,9 @@
 //! further on. The lock only keeps two from meeting; what makes sure is the read: if somebody else has set a
 //! row of such a number by the time of the commit, as by naming it, that is a conflict.
 //!
-//! Numbers are taken one at first, then in blocks, which grow: a transaction of one row leaves no gap, and one
-//! of a million takes a dozen locks. A block begins at a multiple of its size; its lock is a path, of which
-//! smaller blocks are under larger ones.
+//! Numbers are taken one at first, then in blocks, which grow: a transaction of one row leaves no gap, and
+//! one of a million takes some twenty locks. A block begins at a multiple of its size; its lock is a path, of
+//! which smaller blocks are under larger ones.
 //!
 //! A transaction that has removed the row that was last looks itself, as SQLite does, so that it gives that
 //! number again. So does one that writes alone, and whoever inserts with AUTOINCREMENT, where all who insert

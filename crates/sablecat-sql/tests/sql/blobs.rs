@@ -130,7 +130,8 @@ fn run(seed: u64) {
             "PRAGMA synchronous = OFF;
              CREATE TABLE t (id INTEGER PRIMARY KEY, b, k INTEGER, c);
              CREATE TABLE u (x);
-             INSERT INTO t VALUES (1, zeroblob(10), 1, 'abc'), (2, zeroblob(20000), 2, 'def'), (3, x'0102', 3, 4)",
+             INSERT INTO t VALUES (1, zeroblob(10), 1, 'abc'), (2, zeroblob(20000), 2, 'def');
+             INSERT INTO t VALUES (3, x'0102', 3, 4)",
         )
         .expect("tables");
     }
