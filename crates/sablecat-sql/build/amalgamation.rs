@@ -82,6 +82,21 @@ const RENAMED: &[Renamed] = &[
     Renamed { header: None, from: "backup.c", to: "backup.c", names: &["sqlite3_backup_init"] },
 ];
 
+/// A call that goes elsewhere: in which file, what is declared before it, what stands there, and what is to.
+struct Redirected {
+    file: &'static str,
+    declared: &'static str,
+    what: [&'static str; 2],
+    to: &'static str,
+}
+
+const REDIRECTED: &[Redirected] = &[Redirected {
+    file: "vdbe.c",
+    declared: "static int sablecatBeforeNew(BtCursor*, int, int*);\n",
+    what: ["if( !pC->useRandomRowid ){\n      rc = ", "sqlite3BtreeLast(pC->uc.pCursor, &res);"],
+    to: "sablecatBeforeNew(pC->uc.pCursor, pOp->p3, &res);",
+}];
+
 /// The field that two structures get: none in what is SQLite's own. Both are made of zeros at first.
 const FIELD: &str = "  void *pSablecat;\n";
 
@@ -96,6 +111,9 @@ pub(crate) fn with_dispatcher(text: &str, dispatcher: &str) -> Result<String, St
     let mut whole = text.to_owned();
     for renamed in RENAMED {
         whole = rename(&whole, renamed)?;
+    }
+    for redirected in REDIRECTED {
+        whole = redirect(&whole, redirected)?;
     }
     for structure in ["struct Btree {", "struct BtCursor {"] {
         let at = once(&whole, &format!("\n{structure}\n"))?;
@@ -146,6 +164,16 @@ fn rename(text: &str, renamed: &Renamed) -> Result<String, String> {
         before.push('\n');
     }
     Ok([&text[..from], &before, &text[from..to], &after, &text[to..]].concat())
+}
+
+fn redirect(text: &str, redirected: &Redirected) -> Result<String, String> {
+    let [before, call] = redirected.what;
+    let (from, at) = (begin(text, redirected.file)?, once(text, &[before, call].concat())? + before.len());
+    if at < from {
+        return Err(format!("{call:?} is not in {}", redirected.file));
+    }
+    Ok([&text[..from], redirected.declared, &text[from..at], redirected.to, &text[at + call.len()..]]
+        .concat())
 }
 
 /// The declaration of a function.

@@ -94,7 +94,9 @@ static int sablecatStand(BtCursor *pCur, int rc, SablecatRow *pRow, u8 eElse){
 
 static int sablecatEdge(BtCursor *pCur, int isLast, int *pRes){
   SablecatRow row;
-  int rc = sablecat_sql_edge(pCur->pSablecat, isLast, &row);
+  int rc;
+  if( pCur->eState==CURSOR_FAULT ) return pCur->skipNext;
+  rc = sablecat_sql_edge(pCur->pSablecat, isLast, &row);
   rc = sablecatStand(pCur, rc, &row, CURSOR_INVALID);
   *pRes = pCur->eState!=CURSOR_VALID;
   return rc;
@@ -110,6 +112,15 @@ SQLITE_PRIVATE int sqlite3BtreeLast(BtCursor *pCur, int *pRes){
 
 SQLITE_PRIVATE int sqlite3BtreeIsEmpty(BtCursor *pCur, int *pRes){
   return pCur->pSablecat ? sablecatEdge(pCur, 0, pRes) : STOCK(IsEmpty)(pCur, pRes);
+}
+
+/* OP_NewRowid asks for the last row here, to give a new one the number after it: for AUTOINCREMENT or not. */
+static int sablecatBeforeNew(BtCursor *pCur, int isSequence, int *pRes){
+  if( pCur->pSablecat==0 ) return STOCK(Last)(pCur, pRes);
+  if( pCur->eState==CURSOR_FAULT ) return pCur->skipNext;
+  *pRes = 0;
+  pCur->eState = CURSOR_INVALID;
+  return sablecat_sql_before_new(pCur->pSablecat, isSequence, &pCur->info.nKey);
 }
 
 static int sablecatStep(BtCursor *pCur, int isForward){
@@ -160,6 +171,7 @@ SQLITE_PRIVATE int sqlite3BtreeTableMoveto(BtCursor *pCur, i64 intKey, int biasR
   SablecatRow row;
   int rc;
   if( pCur->pSablecat==0 ) return STOCK(TableMoveto)(pCur, intKey, biasRight, pRes);
+  if( pCur->eState==CURSOR_FAULT ) return pCur->skipNext;
   if( pCur->eState==CURSOR_VALID && pCur->info.nKey==intKey ){
     *pRes = 0;
     return SQLITE_OK;
@@ -170,7 +182,7 @@ SQLITE_PRIVATE int sqlite3BtreeTableMoveto(BtCursor *pCur, i64 intKey, int biasR
   return rc;
 }
 
-static int sablecatValue(Mem *pMem, SablecatValue *pValue){
+static void sablecatValue(Mem *pMem, SablecatValue *pValue){
   memset(pValue, 0, sizeof(*pValue));
   if( pMem->flags & (MEM_Int|MEM_IntReal) ){
     pValue->eType = 1;
@@ -184,7 +196,6 @@ static int sablecatValue(Mem *pMem, SablecatValue *pValue){
     pValue->nByte = (u32)pMem->n;
     if( pMem->flags & MEM_Zero ) pValue->nZero = (u32)pMem->u.nZero;
   }
-  return SQLITE_OK;
 }
 
 SQLITE_PRIVATE int sqlite3BtreeIndexMoveto(BtCursor *pCur, UnpackedRecord *pKey, int *pRes){
@@ -192,6 +203,7 @@ SQLITE_PRIVATE int sqlite3BtreeIndexMoveto(BtCursor *pCur, UnpackedRecord *pKey,
   SablecatRow row;
   int nValue, isWhole, eWhere, rc, i;
   if( pCur->pSablecat==0 ) return STOCK(IndexMoveto)(pCur, pKey, pRes);
+  if( pCur->eState==CURSOR_FAULT ) return pCur->skipNext;
 
   /* Keys are made of the first nKeyField columns, by which a record is the only one. What a caller knows
   ** beyond these is compared with that record. */

@@ -58,7 +58,7 @@ typedef struct SablecatBtree {
 /* src/border */
 extern int sablecat_sql_open(const char*, const char*, int, void**);
 extern int sablecat_sql_close(void*);
-extern int sablecat_sql_begin(void*, int isWrite, int isAlone, int isExplicit);
+extern int sablecat_sql_begin(void*, int isWrite, int isAlone, int isExplicit, int isSavepoint);
 extern int sablecat_sql_commit(void*, int eSync);
 extern int sablecat_sql_end(void*);
 extern int sablecat_sql_savepoints(void*, int nSavepoint);
@@ -83,6 +83,7 @@ extern int sablecat_sql_step(void*, int isForward, SablecatRow*);
 extern int sablecat_sql_refresh(void*, SablecatRow*);
 extern int sablecat_sql_seek_rowid(void*, i64, SablecatRow*);
 extern int sablecat_sql_seek_key(void*, const SablecatValue*, u32, int eWhere, SablecatRow*);
+extern int sablecat_sql_before_new(void*, int isNext, i64*);
 extern int sablecat_sql_insert(void*, i64, const void*, u32, u32 nZero);
 extern int sablecat_sql_insert_key(void*, const void*, u32);
 extern int sablecat_sql_delete(void*);

@@ -70,7 +70,8 @@ SQLITE_PRIVATE int sqlite3BtreeBeginTrans(Btree *p, int wrflag, int *pSchemaVers
     int isAlone = wrflag && (wrflag>1 || (!isExplicit && sablecatIsBegin(p->db)));
     if( wrflag && (p->pBt->btsFlags & BTS_READ_ONLY)!=0 ) return SQLITE_READONLY;
     do{
-      rc = sablecat_sql_begin(sablecatDb(p), wrflag, isAlone, isExplicit || isAlone);
+      rc = sablecat_sql_begin(sablecatDb(p), wrflag, isAlone, isExplicit || isAlone,
+                              p->db->isTransactionSavepoint);
     }while( rc==SQLITE_BUSY && p->inTrans==TRANS_NONE && sqlite3InvokeBusyHandler(&p->db->busyHandler) );
     if( rc!=SQLITE_OK ) return rc;
     p->inTrans = wrflag ? TRANS_WRITE : TRANS_READ;
@@ -88,7 +89,7 @@ static int sablecatEnd(Btree *p){
     if( p->inTrans==TRANS_WRITE ){
       sablecat_sql_end(sablecatDb(p));
       rc = sablecatMoved(p, 0, 0);
-      if( rc==SQLITE_OK ) rc = sablecat_sql_begin(sablecatDb(p), 0, 0, p->db->autoCommit==0);
+      if( rc==SQLITE_OK ) rc = sablecat_sql_begin(sablecatDb(p), 0, 0, p->db->autoCommit==0, 0);
       if( rc!=SQLITE_OK ) sqlite3BtreeTripAllCursors(p, rc, 0);
     }
     p->inTrans = TRANS_READ;

@@ -1,4 +1,4 @@
-//! The border to C: what `c/dispatch.c` calls.
+//! The border to C: what the dispatcher in `c` calls, as `c/ours.h` declares it.
 //!
 //! Each function is given handles that were made here, and nothing else of ours; returns a code of SQLite's;
 //! and lets no panic out. SQLite calls with the mutex of its connection held: so nobody else uses a handle of
@@ -22,13 +22,13 @@ use crate::connection::Connection;
 use crate::engine::{self, Wanted};
 use crate::failure::{self, Failure, OK};
 use crate::key::{self, Collation, Encoding, Order};
-use crate::place::{Place, Row, Where};
+use crate::place::{Place, Row, Where, no_rowid};
 use crate::record::Value;
 
 const OPEN_READWRITE: c_int = 2;
 const OPEN_CREATE: c_int = 4;
 
-/// A value, as `c/dispatch.c` has it.
+/// A value, as `c/ours.h` has it.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct CValue {
@@ -40,7 +40,7 @@ pub(crate) struct CValue {
     bytes: *const u8,
 }
 
-/// A record, as `c/dispatch.c` is given it.
+/// A record, as `c/ours.h` has it.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct CRow {
@@ -50,7 +50,7 @@ pub(crate) struct CRow {
     is_there: u8,
 }
 
-/// The order of a column, as `c/dispatch.c` has it.
+/// The order of a column, as `c/ours.h` has it.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct COrder {
@@ -115,7 +115,7 @@ unsafe fn show(is_index: bool, found: Option<Row<'_>>, into: *mut CRow) -> Resul
                 true => Some(0),
                 false => key::rowid(row.key),
             };
-            let rowid = rowid.ok_or_else(|| Failure::corrupt("a key of a table is no row id"))?;
+            let rowid = rowid.ok_or_else(no_rowid)?;
             let len = u32::try_from(row.data.len()).map_err(|_| Failure::corrupt("a record is too long"))?;
             CRow { rowid, data: row.data.as_ptr(), len, is_there: 1 }
         }
@@ -173,9 +173,16 @@ exported! {
         Ok(())
     }
 
-    fn sablecat_sql_begin(handle: *mut c_void, is_write: c_int, is_alone: c_int, is_explicit: c_int) {
+    fn sablecat_sql_begin(
+        handle: *mut c_void,
+        is_write: c_int,
+        is_alone: c_int,
+        is_explicit: c_int,
+        is_savepoint: c_int,
+    ) {
         // SAFETY: as the module says.
-        unsafe { connection(handle) }.begin(is_write != 0, is_alone != 0, is_explicit != 0)
+        let connection = unsafe { connection(handle) };
+        connection.begin(is_write != 0, is_alone != 0, is_explicit != 0, is_savepoint != 0)
     }
 
     /// Commits, as durably as `PRAGMA synchronous` says: 1 is OFF, 2 NORMAL, and above is FULL.
@@ -376,6 +383,16 @@ exported! {
         let (place, of) = unsafe { place(handle) };
         // SAFETY: of each value C says how many bytes it has; and `row` can be written to.
         unsafe { show(true, place.seek_key(of, values.iter().map(|value| value_of(value)), to)?, row) }
+    }
+
+    /// The row id before that of a new row; the greatest there is if that is used.
+    fn sablecat_sql_before_new(handle: *mut c_void, is_next: c_int, rowid: *mut i64) {
+        // SAFETY: as the module says.
+        let (place, of) = unsafe { place(handle) };
+        let new = place.new_rowid(of, is_next != 0)?;
+        // SAFETY: it can be written to.
+        unsafe { rowid.write(new.map_or(i64::MAX, |new| new - 1)) };
+        Ok(())
     }
 
     fn sablecat_sql_insert(handle: *mut c_void, rowid: i64, data: *const u8, len: u32, zeros: u32) {

@@ -8,17 +8,18 @@
 //! Who writes holds a lock by name until the transaction ends: one of its own under a common one, or, for
 //! `BEGIN IMMEDIATE`, the common one. So many may write at once, or one alone, without a conflict afterwards.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::c_int;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sablecat::{Database, Durability, Env, Isolation, Locker, Savepoint, Txn, TxnOptions};
+use sablecat::{Database, Durability, Env, ErrorKind, Isolation, Locker, Savepoint, Txn, TxnOptions};
 
 use crate::engine::{self, Shared};
 use crate::failure::Failure;
+use crate::row_ids::{Block, RowIds};
 
 /// What the names of all databases of SQL begin with: no name that a person would choose.
 const PREFIX: &str = "\u{1}sql";
@@ -35,9 +36,8 @@ const ALONE_WITHIN: Duration = Duration::from_secs(10);
 
 type Result<T> = std::result::Result<T, Failure>;
 
-/// The last row id of a table as the transaction sees it; none if that is not known. Known is what a cursor
-/// has read, and what was inserted behind that; not in transactions that only read.
-pub(crate) type LastRowid = Rc<Cell<Option<i64>>>;
+/// What the transaction knows of the row ids of a table, for all cursors in it.
+pub(crate) type SharedRowIds = Rc<RefCell<RowIds>>;
 
 /// A connection's part in an environment.
 #[derive(Debug)]
@@ -47,14 +47,19 @@ pub(crate) struct Connection {
     numbers: Database,
     trees: HashMap<u32, Database>,
     /// By root; one for all cursors there have been.
-    last_rowids: HashMap<u32, LastRowid>,
-    /// Where it may be rolled back to: as a whole, then each of SQLite's savepoints.
+    row_ids: HashMap<u32, SharedRowIds>,
+    /// The transaction may write.
+    writes: bool,
+    /// Where it may be rolled back to: as a whole, if it began with a savepoint, then each of SQLite's other
+    /// savepoints. Without any nothing is noted of what was before a change.
     begin: Option<Savepoint>,
     savepoints: Vec<Savepoint>,
     /// A number was to be read, and could not be: the transaction does not commit.
     failed: Option<String>,
     /// The next transaction that writes does so alone.
     alone_next: bool,
+    /// The one in progress does, if it writes.
+    is_alone: bool,
     data_version: (sablecat::Lsn, u32),
     /// How often what the transaction sees has become another state: what was read before is not to be used.
     state: u64,
@@ -84,11 +89,13 @@ impl Connection {
             locker: None,
             numbers,
             trees: HashMap::new(),
-            last_rowids: HashMap::new(),
+            row_ids: HashMap::new(),
+            writes: false,
             begin: None,
             savepoints: Vec::new(),
             failed: None,
             alone_next: false,
+            is_alone: false,
             data_version: (env.lsn(), 1),
             state: 0,
             is_snapshot: false,
@@ -116,25 +123,53 @@ impl Connection {
         self.state
     }
 
-    /// Where the last row id of a table is kept.
-    pub(crate) fn last_rowid(&mut self, root: u32) -> LastRowid {
-        Rc::clone(self.last_rowids.entry(root).or_default())
+    /// Where it is kept what is known of the row ids of a table.
+    pub(crate) fn row_ids(&mut self, root: u32) -> SharedRowIds {
+        Rc::clone(self.row_ids.entry(root).or_default())
     }
 
-    fn forget_last_rowids(&self) {
-        self.last_rowids.values().for_each(|last| last.set(None));
+    fn each_row_ids(&self, each: impl Fn(&mut RowIds)) {
+        self.row_ids.values().for_each(|ids| each(&mut ids.borrow_mut()));
+    }
+
+    /// How many savepoints there are.
+    pub(crate) fn savepoint_count(&self) -> usize {
+        self.savepoints.len()
+    }
+
+    /// Whether nobody else may write before the transaction ends.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.is_alone
+    }
+
+    /// Locks a block of row ids of a table until the transaction ends; false if somebody has any of it.
+    pub(crate) fn lock_block(&mut self, root: u32, block: Block) -> Result<bool> {
+        let Some(locker) = &mut self.locker else {
+            return Err(Failure::internal("row ids are given in a transaction that does not write"));
+        };
+        match locker.lock_within(block.path(root), Duration::ZERO) {
+            // Two look for numbers at once, and each has some that the other one tries.
+            Err(error) if error.kind() == ErrorKind::Deadlock => Ok(false),
+            locked => Ok(locked?),
+        }
+    }
+
+    /// What tells whether anything was committed meanwhile.
+    pub(crate) fn newest(&self) -> sablecat::Lsn {
+        self.env().lsn()
     }
 
     /// Whether there is a transaction that only reads, and need not note what.
     pub(crate) fn only_reads(&self) -> bool {
-        self.is_snapshot && self.begin.is_none()
+        self.is_snapshot && !self.writes
     }
 
     /// Begins a transaction, or makes one that reads one that writes.
     ///
     /// `alone`: nobody else may write before it ends. `explicit`: it has more than one statement.
-    pub(crate) fn begin(&mut self, write: bool, alone: bool, explicit: bool) -> Result<()> {
-        if write && self.begin.is_none() {
+    /// `savepoint`: it began with a savepoint.
+    pub(crate) fn begin(&mut self, write: bool, alone: bool, explicit: bool, savepoint: bool) -> Result<()> {
+        if write && !self.writes {
             self.lock(alone)?;
         }
         if self.txn.is_none() {
@@ -152,8 +187,9 @@ impl Connection {
                 }
             }
         }
-        if write && self.begin.is_none() {
-            self.begin = self.txn.as_mut().map(Txn::savepoint);
+        if write && !self.writes {
+            self.writes = true;
+            self.begin = self.txn.as_mut().filter(|_| savepoint).map(Txn::savepoint);
         }
         Ok(())
     }
@@ -166,7 +202,8 @@ impl Connection {
         };
         let alone_next = std::mem::take(&mut self.alone_next);
         let patience = if alone_next { ALONE_WITHIN } else { Duration::ZERO };
-        let locked = if alone || alone_next {
+        self.is_alone = alone || alone_next;
+        let locked = if self.is_alone {
             locker.lock_within([WRITERS], patience)
         } else {
             let own = (std::process::id(), std::ptr::from_ref(locker) as usize);
@@ -192,15 +229,16 @@ impl Connection {
         }
         let txn = self.txn.take().ok_or_else(|| Failure::internal("committing where no transaction is"))?;
         txn.commit_with(durability)?;
-        self.begin = None;
+        (self.writes, self.begin) = (false, None);
         Ok(())
     }
 
     /// Ends the transaction. What was not committed never was.
     pub(crate) fn end(&mut self) {
         self.txn = None;
-        self.forget_last_rowids();
-        if self.begin.take().is_some() {
+        self.each_row_ids(RowIds::forget);
+        self.begin = None;
+        if std::mem::take(&mut self.writes) {
             // What it created is not there, or will be another one of that number.
             self.trees.clear();
         }
@@ -223,18 +261,25 @@ impl Connection {
     /// Lets go of a savepoint and those after it.
     pub(crate) fn release(&mut self, index: usize) {
         self.savepoints.truncate(index);
+        self.each_row_ids(|ids| ids.release(index));
     }
 
     /// Goes back to a savepoint, which stays; without one, to where the transaction began.
     pub(crate) fn roll_back(&mut self, index: Option<usize>) -> Result<()> {
         let to = match index {
+            None if self.writes && self.begin.is_none() => {
+                return Err(Failure::internal("rolling back to a beginning that is no savepoint"));
+            }
             None => self.begin,
             Some(index) => self.savepoints.get(index).copied(),
         };
         let Some(to) = to else { return Ok(()) };
-        self.forget_last_rowids();
         self.writing()?.rollback_to(&to)?;
         self.savepoints.truncate(index.map_or(0, |index| index + 1));
+        match index {
+            None => self.each_row_ids(RowIds::forget),
+            Some(index) => self.each_row_ids(|ids| ids.roll_back(index)),
+        }
         self.trees.clear();
         Ok(())
     }
@@ -268,7 +313,6 @@ impl Connection {
 
     pub(crate) fn drop_tree(&mut self, root: u32) -> Result<()> {
         self.trees.remove(&root);
-        self.forget_last_rowids();
         self.writing()?.remove_database(&name_of(root))?;
         Ok(())
     }
@@ -276,7 +320,7 @@ impl Connection {
     /// Removes all records of a tree; how many there were.
     pub(crate) fn clear(&mut self, root: u32) -> Result<u64> {
         let tree = self.tree(root)?;
-        self.forget_last_rowids();
+        self.row_ids(root).borrow_mut().removed(self.savepoints.len(), i64::MAX);
         Ok(self.writing()?.clear(&tree)?)
     }
 

@@ -58,6 +58,7 @@ mod failure;
 mod key;
 mod place;
 mod record;
+mod row_ids;
 
 pub use engine::{environment, uri};
 

@@ -8,10 +8,10 @@
 use std::ops::Bound;
 use std::ptr::NonNull;
 
-use sablecat::{Cursor, Database};
+use sablecat::{Cursor, Database, ErrorKind};
 
 use crate::ahead::Ahead;
-use crate::connection::{Connection, LastRowid};
+use crate::connection::{Connection, SharedRowIds};
 use crate::failure::Failure;
 use crate::key::{self, Encoding, Order};
 use crate::record::{Value, Values};
@@ -53,8 +53,8 @@ pub(crate) struct Place {
     ahead: Ahead,
     /// Which of the two stands where this does.
     led: Led,
-    /// The last row id of the table, if that is known, for all cursors in it.
-    last: LastRowid,
+    /// What is known of the table's row ids.
+    row_ids: SharedRowIds,
 }
 
 /// What leads a cursor on.
@@ -97,7 +97,7 @@ impl Place {
             walk,
             ahead: Ahead::default(),
             led: Led::Key,
-            last: of.last_rowid(root),
+            row_ids: of.row_ids(root),
         })
     }
 
@@ -116,14 +116,8 @@ impl Place {
             self.ahead.begin(&*of.txn()?, &self.tree, (Bound::Unbounded, state))?;
             return Ok(self.went_ahead());
         }
-        if last && let Some(rowid) = self.last.get() {
-            return self.seek_rowid(of, rowid);
-        }
         let txn = &*of.txn()?;
         let there = if last { self.walk.last(txn)? } else { self.walk.first(txn)? }.is_some();
-        if last && there && !self.is_index() && !of.only_reads() {
-            self.last.set(self.walk.key().and_then(key::rowid));
-        }
         self.walked(of, there)
     }
 
@@ -279,6 +273,75 @@ impl Place {
         }
     }
 
+    /// The row id of a new row, which nobody else is given before the transaction ends; none if the last row
+    /// has the greatest there is. `is_next`: it is to be the one after the last row, whoever else inserts.
+    pub(crate) fn new_rowid(&mut self, of: &mut Connection, is_next: bool) -> Result<Option<i64>> {
+        let known = self.row_ids.borrow().next();
+        match known {
+            Some(rowid) => Ok(Some(rowid)),
+            None if is_next || of.is_alone() => self.look_for_last(of),
+            None => self.take(of),
+        }
+    }
+
+    /// Takes row ids behind the last row, and returns the first.
+    fn take(&mut self, of: &mut Connection) -> Result<Option<i64>> {
+        loop {
+            let newest = of.newest();
+            let after = match self.last_committed() {
+                Ok(last) => self.row_ids.borrow().after(last),
+                // Nobody else has it, or nobody has it any more.
+                Err(error) if matches!(error.kind(), ErrorKind::NotAllowed | ErrorKind::NotFound) => None,
+                Err(error) => return Err(error.into()),
+            };
+            let Some(after) = after else { return self.look_for_last(of) };
+            let Some(from) = after else { return Ok(None) };
+            let mut blocks = self.row_ids.borrow().blocks(from);
+            let block = loop {
+                // There always are some.
+                let Some(block) = blocks.next() else { return self.look_for_last(of) };
+                if of.lock_block(self.root, block)? {
+                    break block;
+                }
+            };
+            let (mut first, last) = (block.first, block.last());
+            if of.newest() != newest
+                && let Some(committed) = self.last_committed()?
+                && committed >= first
+            {
+                // Of who had these numbers until now.
+                if committed >= last {
+                    continue;
+                }
+                first = committed + 1;
+            }
+            let (from, to) = (key::of_rowid(first), key::of_rowid(last));
+            let bounds = (Bound::Included(&from[..]), Bound::Included(&to[..]));
+            let last = match of.txn()?.range(&self.tree, bounds)?.next().transpose()? {
+                None => last,
+                // Others have removed it since: the commit will be a conflict.
+                Some((found, _)) if found == from => return self.look_for_last(of),
+                Some((found, _)) => key::rowid(&found).map_or(first, |found| found - 1),
+            };
+            self.row_ids.borrow_mut().take(of.savepoint_count(), (first, last));
+            return Ok(Some(first));
+        }
+    }
+
+    /// Looks for the last row itself, and returns the number after it.
+    fn look_for_last(&mut self, of: &mut Connection) -> Result<Option<i64>> {
+        let last = of.txn()?.last(&self.tree)?;
+        let last = last.map(|(key, _)| key::rowid(&key).ok_or_else(no_rowid)).transpose()?;
+        let mut row_ids = self.row_ids.borrow_mut();
+        row_ids.looked(of.savepoint_count(), last);
+        Ok(row_ids.next())
+    }
+
+    /// The last row id that is committed.
+    fn last_committed(&self) -> sablecat::Result<Option<i64>> {
+        Ok(self.tree.last()?.and_then(|(key, _)| key::rowid(&key)))
+    }
+
     /// Sets the record of a row id, and stands there.
     pub(crate) fn insert(
         &mut self,
@@ -288,6 +351,10 @@ impl Place {
         zeros: usize,
     ) -> Result<()> {
         let key = key::of_rowid(rowid);
+        // Of each record that is set it is known whether it was there, or it may be another's.
+        if self.key != key && !self.row_ids.borrow().is_free(rowid) {
+            of.txn()?.contains_key(&self.tree, key)?;
+        }
         // A walk stays where it is as its record is changed, and goes on from there.
         if self.led != Led::Walk || self.key != key {
             self.led = Led::Key;
@@ -305,9 +372,7 @@ impl Place {
                 txn.insert(&self.tree, &self.key, &whole)?;
             }
         }
-        if self.last.get().is_some_and(|last| last < rowid) {
-            self.last.set(Some(rowid));
-        }
+        self.row_ids.borrow_mut().set(of.savepoint_count(), rowid);
         Ok(())
     }
 
@@ -331,7 +396,10 @@ impl Place {
 
     /// Removes the record at which it stands, and stays between those around it.
     pub(crate) fn delete(&mut self, of: &mut Connection) -> Result<()> {
-        self.last.set(None);
+        if !self.is_index() {
+            let rowid = key::rowid(&self.key).ok_or_else(no_rowid)?;
+            self.row_ids.borrow_mut().removed(of.savepoint_count(), rowid);
+        }
         of.writing()?.remove(&self.tree, &self.key)?;
         Ok(())
     }
@@ -340,4 +408,9 @@ impl Place {
     pub(crate) fn estimate(&self) -> Result<u64> {
         Ok(self.tree.estimate(..)?.records)
     }
+}
+
+/// What a key of a table is that no row id is.
+pub(crate) fn no_rowid() -> Failure {
+    Failure::corrupt("a key of a table is no row id")
 }

@@ -422,7 +422,7 @@ impl Simulated {
 
 fn fill(env: &Env, generation: u8) {
     let d = env.database("d").unwrap();
-    (0..200u32).for_each(|n| _ = d.insert(n.to_be_bytes(), [generation; 100]).unwrap());
+    (0..200u32).for_each(|n| drop(d.insert(n.to_be_bytes(), [generation; 100]).unwrap()));
 }
 
 /// That there is one generation alone: which.
@@ -562,7 +562,7 @@ fn compressed_pages_are_as_small_in_the_image() {
     let open = || held(&place).compression(sablecat::Compression::Lz4).open(place.env()).unwrap();
     let env = open();
     let d = env.database("d").unwrap();
-    (0..3000u32).for_each(|n| _ = d.insert(n.to_be_bytes(), format!("{n:0300}")).unwrap());
+    (0..3000u32).for_each(|n| drop(d.insert(n.to_be_bytes(), format!("{n:0300}")).unwrap()));
     drop(d);
     let report = env.flush_image().unwrap();
     let stats = env.stats().unwrap();

@@ -1,6 +1,7 @@
 //! Statements at random, over a handful of tables, that mean the same to every database.
 
 use crate::dice::Dice;
+use crate::families;
 
 const TABLES: [&str; 4] = ["a", "b", "c", "d"];
 const COLUMNS: [&str; 4] = ["k", "x", "y", "z"];
@@ -217,7 +218,7 @@ fn query(dice: &mut Dice) -> String {
 
 /// What may come next.
 pub(super) fn statement(dice: &mut Dice) -> String {
-    match dice.below(40) {
+    match dice.below(50) {
         0..=3 => schema(dice),
         4..=15 => insert(dice),
         16..=23 => change(dice),
@@ -228,6 +229,7 @@ pub(super) fn statement(dice: &mut Dice) -> String {
         36 => format!("ROLLBACK TO s{}", dice.below(3)),
         37 => format!("RELEASE s{}", dice.below(3)),
         38 => insert(dice),
+        39..=48 => families::statement(dice),
         _ => dice
             .pick(&["PRAGMA foreign_keys = 1", "PRAGMA recursive_triggers = 1", "PRAGMA user_version"])
             .to_owned(),
@@ -244,18 +246,14 @@ pub(super) fn beginning(dice: &mut Dice) -> Vec<String> {
             format!("CREATE TABLE {name} ({rest}")
         })
         .collect();
-    all.push(
-        "CREATE TABLE child (id INTEGER PRIMARY KEY, up REFERENCES child ON DELETE CASCADE ON UPDATE SET NULL)"
-            .to_owned(),
-    );
-    all.push("INSERT INTO child VALUES (1, NULL), (2, 1), (3, 1), (4, 2)".to_owned());
+    all.extend(families::beginning(dice));
     all
 }
 
 /// What shows all that there is.
 pub(super) fn all_of_it() -> Vec<String> {
     let mut all: Vec<String> = TABLES.iter().map(|table| format!("SELECT * FROM {table}")).collect();
-    all.push("SELECT * FROM child".to_owned());
+    all.extend(families::all_of_it());
     all.push("SELECT type, name, tbl_name, sql FROM sqlite_schema".to_owned());
     all.push("PRAGMA integrity_check".to_owned());
     all

@@ -3,10 +3,14 @@
 
 use sablecat_sql as _;
 
+mod asked;
+mod blobs;
 mod dice;
 mod differential;
 mod directory;
+mod families;
 mod generated;
 mod killed;
+mod row_ids;
 mod side_by_side;
 mod statements;

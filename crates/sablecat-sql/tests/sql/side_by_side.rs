@@ -5,17 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use rusqlite::{Connection, ErrorCode, Result, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 
+use crate::asked::{BUSY_SNAPSHOT, code, number};
 use crate::dice::Dice;
 use crate::directory::Directory;
-
-/// What SQLite calls a transaction that lost.
-const BUSY_SNAPSHOT: i32 = 517;
-
-fn number(db: &Connection, sql: &str) -> i64 {
-    db.query_row(sql, [], |row| row.get(0)).unwrap_or_else(|error| panic!("{sql}: {error}"))
-}
 
 fn with_accounts(directory: &Directory) -> Connection {
     let db = directory.ours();
@@ -27,13 +21,6 @@ fn with_accounts(directory: &Directory) -> Connection {
     )
     .expect("accounts");
     db
-}
-
-fn code(result: &Result<impl Sized>) -> Option<i32> {
-    match result {
-        Err(rusqlite::Error::SqliteFailure(error, _)) => Some(error.extended_code),
-        _ => None,
-    }
 }
 
 #[test]

@@ -1,18 +1,9 @@
 //! Statements on a database of sablecat, as programs make them.
 
-use rusqlite::{Connection, ErrorCode, Result, params};
+use rusqlite::{Connection, ErrorCode, params};
 
+use crate::asked::{number, texts};
 use crate::directory::Directory;
-
-fn number(db: &Connection, sql: &str) -> i64 {
-    db.query_row(sql, [], |row| row.get(0)).unwrap_or_else(|error| panic!("{sql}: {error}"))
-}
-
-fn texts(db: &Connection, sql: &str) -> Vec<String> {
-    let mut statement = db.prepare(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
-    let rows = statement.query_map([], |row| row.get(0)).expect("rows");
-    rows.collect::<Result<_>>().unwrap_or_else(|error| panic!("{sql}: {error}"))
-}
 
 const PEOPLE: &str = "CREATE TABLE people (id INTEGER PRIMARY KEY, name TEXT COLLATE NOCASE, born INTEGER);
     CREATE INDEX people_by_name ON people (name, born DESC);
