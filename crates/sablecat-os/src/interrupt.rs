@@ -66,8 +66,8 @@ extern "C" fn note_power(_: libc::c_int) {
 
 /// What calls a function, which does what is allowed in a handler.
 fn calling(handler: extern "C" fn(libc::c_int), flags: libc::c_int) -> libc::sigaction {
-    // SAFETY: the struct is of integers and nullable pointers, for which zero is a value: no signal masked, no
-    // flag set.
+    // SAFETY: the struct is of integers and nullable pointers, for which zero is a value: no signal masked,
+    // no flag set.
     let mut calling: libc::sigaction = unsafe { std::mem::zeroed() };
     calling.sa_sigaction = handler as libc::sighandler_t;
     calling.sa_flags = flags;

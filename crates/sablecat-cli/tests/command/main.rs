@@ -11,6 +11,7 @@ mod documentation;
 mod encryption;
 mod expiry;
 mod full_disk;
+mod held;
 mod indices;
 mod locks;
 mod log;

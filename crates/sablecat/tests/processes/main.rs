@@ -11,6 +11,7 @@ mod expiring_shared;
 mod fencing;
 mod files_replaced;
 mod hash_remembered;
+mod held;
 mod indices_shared;
 mod large_transactions;
 mod lockers;

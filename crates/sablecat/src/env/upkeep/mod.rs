@@ -1,6 +1,6 @@
 //! Upkeep: what keeps the files fit. Checkpoints and compaction (`checkpoint`), what is kept so that the
-//! environment can go back (`journal`), images of one that is held in memory (`image`), and whether everything
-//! is as it should be (`verify`).
+//! environment can go back (`journal`), images of one that is held in memory (`image`), and whether
+//! everything is as it should be (`verify`).
 
 mod checkpoint;
 mod image;

@@ -195,8 +195,8 @@ impl DataFile {
         self.codec.key_of(&self.path, number, bytes)
     }
 
-    /// Reads blocks as they are in the file, `first` and those after it, with zeros for what does not count of
-    /// them, and verifies their checksums. `buffer` is aligned.
+    /// Reads blocks as they are in the file, `first` and those after it, with zeros for what does not count
+    /// of them, and verifies their checksums. `buffer` is aligned.
     pub(super) fn read_as_they_are(&self, first: BlockId, buffer: &mut [u8]) -> Result<()> {
         self.read_raw(first, buffer)?;
         for (n, bytes) in (first.0..).zip(buffer.chunks_exact_mut(self.codec.block_size())) {

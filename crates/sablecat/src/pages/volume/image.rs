@@ -74,7 +74,8 @@ impl Volume {
             }
             from += (length as u64).max(1);
         }
-        // In the berth of the generation before as well: where nothing can be read something newer may have been.
+        // In the berth of the generation before as well: where nothing can be read something newer may have
+        // been.
         let berths = [0, 1].map(|n| Berth::usual(superblock.generation + n));
         berths.into_iter().try_for_each(|berth| superblock::write(to, path, &superblock, berth))?;
         Ok(Image { superblock, bytes })

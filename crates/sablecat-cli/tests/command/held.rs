@@ -3,15 +3,13 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
-mod support;
-
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
+use crate::support::{Scratch, answer};
 use sablecat_os::check::stepped::{Did, Stepped, is_possible};
-use support::{Scratch, answer};
 
 /// The directory in memory of a test; removed when dropped.
 struct Memory(PathBuf);

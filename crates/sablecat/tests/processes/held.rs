@@ -6,19 +6,17 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
-mod support;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use crate::support::worker::{DIRECTORY, Worker};
+use crate::support::{Place, copy, get, put, put_in_memory};
 use sablecat::{Builder, Durability, Env, ErrorKind, Journal};
 use sablecat_os::disk::Disk;
 use sablecat_os::sim::{Fault, SimDisk, Survival};
-use support::worker::{DIRECTORY, Worker};
-use support::{Place, copy, get, put, put_in_memory};
 
 fn memory(place: &Place) -> PathBuf {
     place.base.join("memory")
@@ -157,7 +155,8 @@ impl Drop for Over<'_> {
     }
 }
 
-/// Writers go on while images are made: each image has whole transactions, and all that were committed before.
+/// Writers go on while images are made: each image has whole transactions, and all that were committed
+/// before.
 #[test]
 fn an_image_is_of_one_state() {
     let place = Place::new("held-state");
@@ -422,7 +421,7 @@ impl Simulated {
 
 fn fill(env: &Env, generation: u8) {
     let d = env.database("d").unwrap();
-    (0..200u32).for_each(|n| drop(d.insert(n.to_be_bytes(), [generation; 100]).unwrap()));
+    (0..200u32).for_each(|n| d.insert(n.to_be_bytes(), [generation; 100]).unwrap());
 }
 
 /// That there is one generation alone: which.
@@ -562,7 +561,7 @@ fn compressed_pages_are_as_small_in_the_image() {
     let open = || held(&place).compression(sablecat::Compression::Lz4).open(place.env()).unwrap();
     let env = open();
     let d = env.database("d").unwrap();
-    (0..3000u32).for_each(|n| drop(d.insert(n.to_be_bytes(), format!("{n:0300}")).unwrap()));
+    (0..3000u32).for_each(|n| d.insert(n.to_be_bytes(), format!("{n:0300}")).unwrap());
     drop(d);
     let report = env.flush_image().unwrap();
     let stats = env.stats().unwrap();
