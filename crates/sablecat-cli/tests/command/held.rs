@@ -127,14 +127,14 @@ fn a_guard_writes_images_when_power_fails_and_when_it_is_told_to_stop() {
     memory.forget();
     assert_eq!(get(&scratch), "3");
 
-    for signal in ["-TERM", "-INT"] {
+    for (signal, value) in [("-TERM", "told"), ("-INT", "interrupted")] {
         let mut guard = Guard::start(&scratch, &[]);
         guard.assert_writes();
-        put(&scratch, signal);
+        put(&scratch, value);
         guard.send(signal);
         assert_eq!(guard.child.wait().unwrap().code(), Some(0));
         memory.forget();
-        assert_eq!(get(&scratch), signal);
+        assert_eq!(get(&scratch), value);
     }
 }
 
