@@ -8,8 +8,9 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
+use crate::support::cut::{calls_of, cut, each_of_some};
 use crate::support::{Scratch, answer};
-use sablecat_os::check::stepped::{Did, Stepped, is_possible};
+use sablecat_os::check::stepped::is_possible;
 
 /// The directory in memory of a test; removed when dropped.
 struct Memory(PathBuf);
@@ -155,31 +156,6 @@ fn a_guard_writes_images_every_so_often() {
     assert!(["2", "3"].contains(&get(&scratch).as_str()));
 }
 
-/// Starts the command, and has its call of that number be its last, or fail. False if it makes fewer.
-fn cut(scratch: &Scratch, arguments: &str, call: usize, fails: Option<usize>) -> bool {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sablecat"));
-    command.args(arguments.split_whitespace()).current_dir(scratch.path());
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut stepped = Stepped::start_unasked(&mut command).unwrap();
-    for n in 0..=call {
-        match stepped.run_to_failing_call().unwrap() {
-            Ok(at) if n == call => match fails {
-                None => stepped.kill().unwrap(),
-                Some(way) => {
-                    stepped.fail_call(&at, way % at.ways()).unwrap();
-                    assert!(matches!(stepped.run().unwrap(), Did::End(_)), "{at}");
-                }
-            },
-            Ok(_) => {}
-            Err(did) => {
-                assert_eq!(did, Did::End(0));
-                return false;
-            }
-        }
-    }
-    true
-}
-
 fn copy(from: &Path, to: &Path) {
     assert!(Command::new("cp").arg("-r").args([from, to]).status().unwrap().success());
 }
@@ -205,39 +181,25 @@ fn a_flush_that_is_cut_short_leaves_the_image_before_and_the_environment() {
             copy(&in_memory, &memory.0);
         }
     };
-    let mut calls = 0;
-    while cut_is_within(&scratch, calls, &env, &begun, &put_back) {
-        calls += 16;
-    }
-    let times = std::env::var("SABLECAT_TEST_KILLS").map_or(12, |times| times.parse().unwrap());
-    let every = (calls / times).max(1);
-    // Not the same each time; the image is written near the end.
-    let from = std::process::id() as usize % every;
+    let begin = || {
+        let _ = fs::remove_dir_all(&env);
+        copy(&begun, &env);
+        put_back(true);
+    };
+    let calls = calls_of(&scratch, "volume flush env");
     let mut found = [0, 0];
-    for (n, call) in (from..calls).step_by(every).enumerate() {
-        for fails in [None, Some(n)] {
-            let _ = fs::remove_dir_all(&env);
-            copy(&begun, &env);
-            put_back(true);
-            cut(&scratch, "volume flush env", call, fails);
-            assert_eq!(get(&scratch), "new", "call {call}, {fails:?}");
-            assert_eq!(scratch.run("verify env").code, 0);
-            put_back(false);
-            let there = get(&scratch);
-            found[usize::from(there == "new")] += 1;
-            assert!(["old", "new"].contains(&there.as_str()), "{there}, call {call}, {fails:?}");
-            assert_eq!(scratch.run("verify env").code, 0);
-        }
-    }
+    each_of_some(12, calls, |call, fails| {
+        begin();
+        let (_, told) = cut(&scratch, "volume flush env", call, fails);
+        assert_eq!(get(&scratch), "new", "{told}");
+        assert_eq!(scratch.run("verify env").code, 0, "{told}");
+        put_back(false);
+        let there = get(&scratch);
+        found[usize::from(there == "new")] += 1;
+        assert!(["old", "new"].contains(&there.as_str()), "{there}, {told}");
+        assert_eq!(scratch.run("verify env").code, 0, "{told}");
+    });
     assert!(found[0] > 0, "{found:?}");
-}
-
-/// Whether a flush makes so many calls; it is as if it had not been begun.
-fn cut_is_within(scratch: &Scratch, calls: usize, env: &Path, begun: &Path, put_back: &dyn Fn(bool)) -> bool {
-    let _ = fs::remove_dir_all(env);
-    copy(begun, env);
-    put_back(true);
-    cut(scratch, "volume flush env", calls, None)
 }
 
 /// It takes the right to mount one; without that there is nothing to test.

@@ -3,6 +3,8 @@
 #![allow(dead_code, reason = "each test program uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot run its program has failed")]
 
+pub(crate) mod cut;
+
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};

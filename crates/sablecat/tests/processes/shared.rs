@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-use crate::support::worker::test_name;
+use crate::support::worker::{patiently, test_name};
 use sablecat::{Durability, Env, ErrorKind};
 
 const DIRECTORY: &str = "SABLECAT_TEST_DIR";
@@ -46,16 +46,6 @@ fn sum(env: &Env) -> sablecat::Result<u64> {
     let accounts = env.database("accounts")?;
     let snapshot = env.snapshot()?;
     snapshot.range(&accounts, ..)?.map(|record| record.map(|(_, value)| number(&value))).sum()
-}
-
-/// Looks again when the cache is too small for so many changes beside a long look.
-fn patiently<T>(look: impl Fn() -> sablecat::Result<T>) -> T {
-    loop {
-        match look() {
-            Err(error) if error.kind() == ErrorKind::SnapshotTooOld => {}
-            seen => return seen.expect("looked"),
-        }
-    }
 }
 
 /// Moves money for ever, counts each move in the same transaction, and says the count once it is committed.

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use crate::support::Place;
 use crate::support::dice::Dice;
-use crate::support::worker::{DIRECTORY, Worker, test_name, unless};
+use crate::support::worker::{DIRECTORY, Worker, patiently, test_name, unless};
 use sablecat::{Database, Durability, Env, ErrorKind, Expiring, Lifetime, Method, ReadTxn, Result, Txn};
 use sablecat_os::check::signal;
 
@@ -224,19 +224,12 @@ impl Work {
 
     /// Looks at a state until one is to be had for long enough.
     fn looked(&self) {
-        while let Err(error) = self.env.snapshot().and_then(|state| self.look(&state)) {
-            assert_eq!(error.kind(), ErrorKind::SnapshotTooOld, "{error}");
-        }
+        patiently(|| self.env.snapshot().and_then(|state| self.look(&state)));
     }
 
-    /// Verifies a state that is to be had for long enough.
+    /// As [`Work::looked`].
     fn verified(&self) {
-        loop {
-            match self.env.verify(&mut |_| {}) {
-                Err(error) if error.kind() == ErrorKind::SnapshotTooOld => {}
-                report => return assert_eq!(report.unwrap().problems, [""; 0]),
-            }
-        }
+        assert_eq!(patiently(|| self.env.verify(&mut |_| {})).problems, [""; 0]);
     }
 }
 

@@ -5,16 +5,14 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::support::worker::test_name;
+use crate::support::worker::{DIRECTORY, Worker};
 use sablecat::{Durability, Env, ErrorKind};
 
-const DIRECTORY: &str = "SABLECAT_TEST_DIR";
 /// Long for anything that is to happen.
 const PATIENCE: Duration = Duration::from_secs(600);
 /// Short, for what is not to happen.
@@ -185,40 +183,20 @@ fn worker() {
     }
 }
 
-struct Worker(Child);
-
-impl Worker {
-    fn start(path: &Path) -> Worker {
-        let mut command = Command::new(std::env::current_exe().expect("a program"));
-        command
-            .args(["--exact", test_name(worker), "--ignored", "--nocapture"])
-            .env(DIRECTORY, path)
-            .stdout(Stdio::null());
-        Worker(command.spawn().expect("started"))
-    }
-}
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        self.0.kill().expect("killed");
-        self.0.wait().expect("ended");
-    }
-}
-
 /// Workers are killed as they wait, or as they commit; the others hear of each job.
 #[test]
 fn jobs_are_heard_of_in_other_processes_whoever_is_killed() {
     let path = directory("processes");
     let env = open(&path);
     let (jobs, done) = (env.database("jobs").unwrap(), env.database("done").unwrap());
-    let mut workers: Vec<_> = (0..3).map(|_| Worker::start(&path)).collect();
+    let mut workers: Vec<_> = (0..3).map(|_| Worker::start(worker, &path)).collect();
     let mut by = BTreeSet::new();
     for n in 0..300u32 {
         jobs.insert(n.to_be_bytes(), "a job").unwrap();
         if n % 50 == 49 {
             let killed = workers.remove(0);
             drop(killed);
-            workers.push(Worker::start(&path));
+            workers.push(Worker::start(worker, &path));
         }
         let said = env.write_when_within(PATIENCE, |txn| txn.get(&done, n.to_be_bytes())).unwrap();
         by.insert(said.unwrap_or_else(|| panic!("nobody has heard of job {n}")));

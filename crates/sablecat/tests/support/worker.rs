@@ -90,3 +90,13 @@ pub(crate) fn unless<T>(kinds: &[ErrorKind], result: Result<T>) {
         done => drop(done.expect("nothing else fails")),
     }
 }
+
+/// Looks again when the cache is too small for so many changes beside a long look.
+pub(crate) fn patiently<T>(look: impl Fn() -> Result<T>) -> T {
+    loop {
+        match look() {
+            Err(error) if error.kind() == ErrorKind::SnapshotTooOld => {}
+            seen => return seen.expect("looked"),
+        }
+    }
+}
