@@ -13,11 +13,13 @@ use super::member::{self, Member, Standing};
 use super::{Membership, Region};
 use crate::error::{Error, Result};
 
-/// A member's incarnation, in the mapping, if this process is one; and what it is while nobody has taken it
-/// for dead.
+/// A member's incarnation, in the mapping, or a word of its own if this process is none; and what that is
+/// while nobody has taken the process for dead.
 pub(super) struct Fence {
-    word: Option<NonNull<AtomicU64>>,
+    word: NonNull<AtomicU64>,
     incarnation: OfParent,
+    /// What the word is if this process is no member.
+    _own: Option<Box<AtomicU64>>,
 }
 
 impl Fence {
@@ -26,7 +28,8 @@ impl Fence {
     /// # Errors
     /// Those of being told of forks.
     pub(super) fn of_nobody() -> Result<Fence> {
-        Ok(Fence { word: None, incarnation: own(0)? })
+        let own_word = Box::new(AtomicU64::new(0));
+        Ok(Fence { word: NonNull::from(&*own_word), incarnation: own(0)?, _own: Some(own_word) })
     }
 
     /// Of this process, which begins to be a member. For who keeps the mapping for as long.
@@ -35,7 +38,7 @@ impl Fence {
     /// As of [`Fence::of_nobody`].
     pub(super) fn of_member(member: &Member) -> Result<Fence> {
         let word = NonNull::from(member.incarnation());
-        Ok(Fence { word: Some(word), incarnation: own(member.begin())? })
+        Ok(Fence { word, incarnation: own(member.begin())?, _own: None })
     }
 }
 
@@ -53,13 +56,10 @@ impl Region {
     /// the reaper may have missed, the process finds itself fenced after.
     #[inline(always)]
     pub(crate) fn is_fenced(&self) -> bool {
-        let Fence { word, incarnation } = &self.fence;
-        match word {
-            // SAFETY: the word is part of a member, which lies in the mapping (`joined_as`), and that lives
-            // as long as `self`.
-            Some(word) => unsafe { word.as_ref() }.load(Ordering::SeqCst) != incarnation.get(),
-            None => incarnation.is_inherited(),
-        }
+        let Fence { word, incarnation, .. } = &self.fence;
+        // SAFETY: the word is part of a member, which lies in the mapping (`joined_as`), and that lives as
+        // long as `self`; or the fence has it.
+        unsafe { word.as_ref() }.load(Ordering::SeqCst) != incarnation.get()
     }
 
     /// An error if this process was taken for dead, or is a child made by fork.
