@@ -6,7 +6,7 @@ use std::ops::Bound;
 use std::slice;
 use std::sync::Arc;
 
-use super::short::Short;
+use super::short::{First, Short};
 use super::write_set::Pending;
 use crate::access::Bounds;
 use crate::access::hash::Hashing;
@@ -125,10 +125,12 @@ impl Recent {
     /// Where a key is among few, or belongs.
     #[inline]
     fn place_of_few(records: &[(Short, Pending)], key: &[u8]) -> std::result::Result<usize, usize> {
+        let first = First::of(key);
         match records.last() {
+            None => Err(0),
             // Keys often come in order.
-            Some((last, _)) if **last < *key => Err(records.len()),
-            _ => records.binary_search_by(|(have, _)| (**have).cmp(key)),
+            Some((last, _)) if last.compare(key, first).is_lt() => Err(records.len()),
+            Some(_) => records.binary_search_by(|(have, _)| have.compare(key, first)),
         }
     }
 
@@ -136,6 +138,14 @@ impl Recent {
     pub(super) fn get(&self, key: &[u8]) -> Option<&Pending> {
         match self {
             Recent::Few(records) => Self::place_of_few(records, key).ok().map(|at| &records[at].1),
+            others => others.get_of_others(key),
+        }
+    }
+
+    #[inline(never)]
+    fn get_of_others(&self, key: &[u8]) -> Option<&Pending> {
+        match self {
+            Recent::Few(_) => None,
             Recent::Bytes(map) => map.get(key),
             Recent::Hashed(of) => of.map.get(&of.key(key)),
             Recent::Custom(of) => {
@@ -145,24 +155,34 @@ impl Recent {
         }
     }
 
+    #[inline]
     pub(super) fn set(&mut self, key: &[u8], value: Pending) -> Option<Pending> {
-        match self {
-            Recent::Few(records) => match Self::place_of_few(records, key) {
-                Ok(at) => Some(std::mem::replace(&mut records[at].1, value)),
+        if let Recent::Few(records) = self {
+            match Self::place_of_few(records, key) {
+                Ok(at) => return Some(std::mem::replace(&mut records[at].1, value)),
                 Err(at) if records.len() < FEW => {
                     if records.capacity() == 0 {
                         *records = Vec::with_capacity(4);
                     }
                     records.insert(at, (key.into(), value));
-                    None
+                    return None;
                 }
-                Err(_) => {
-                    let mut map: BTreeMap<_, _> = std::mem::take(records).into_iter().collect();
-                    map.insert(key.into(), value);
-                    *self = Recent::Bytes(map);
-                    None
-                }
-            },
+                Err(_) => {}
+            }
+        }
+        self.set_of_others(key, value)
+    }
+
+    /// As [`Recent::set`], of more than a few or in another order.
+    #[inline(never)]
+    fn set_of_others(&mut self, key: &[u8], value: Pending) -> Option<Pending> {
+        match self {
+            Recent::Few(records) => {
+                let mut map: BTreeMap<_, _> = std::mem::take(records).into_iter().collect();
+                let before = map.insert(key.into(), value);
+                *self = Recent::Bytes(map);
+                before
+            }
             Recent::Bytes(map) => map.insert(key.into(), value),
             Recent::Hashed(of) => of.map.insert(of.key(key), value),
             Recent::Custom(of) => {
@@ -200,21 +220,30 @@ impl Recent {
         }
     }
 
+    #[inline]
     pub(super) fn len(&self) -> usize {
         match self {
-            Recent::Bytes(map) => map.len(),
-            Recent::Hashed(of) => of.map.len(),
             Recent::Few(records) => records.len(),
-            Recent::Custom(of) => of.records.len(),
+            others => others.iter_of_others().0,
         }
     }
 
+    #[inline]
     pub(super) fn iter(&self) -> Iter<'_> {
         match self {
-            Recent::Bytes(map) => Iter::Bytes(map.range::<[u8], _>(..)),
-            Recent::Hashed(of) => Iter::Hashed(of.map.range(..)),
             Recent::Few(records) => Iter::Listed(records.iter()),
-            Recent::Custom(of) => Iter::Listed(of.records.iter()),
+            others => others.iter_of_others().1,
+        }
+    }
+
+    /// How many there are, and which.
+    #[inline(never)]
+    fn iter_of_others(&self) -> (usize, Iter<'_>) {
+        match self {
+            Recent::Bytes(map) => (map.len(), Iter::Bytes(map.range::<[u8], _>(..))),
+            Recent::Hashed(of) => (of.map.len(), Iter::Hashed(of.map.range(..))),
+            Recent::Few(records) => (records.len(), Iter::Listed(records.iter())),
+            Recent::Custom(of) => (of.records.len(), Iter::Listed(of.records.iter())),
         }
     }
 

@@ -62,27 +62,78 @@ impl PartialOrd for Short {
 impl Ord for Short {
     #[inline]
     fn cmp(&self, other: &Short) -> Ordering {
-        match (self, other) {
-            // Behind the bytes are zeros: as long as those in both differ from each other they decide, and
-            // where one ends it is the smaller.
-            (Short::InPlace(len, place), Short::InPlace(other_len, other_place)) => first(place)
-                .cmp(&first(other_place))
-                .then_with(|| place[8..].cmp(&other_place[8..]))
-                .then(len.cmp(other_len)),
-            _ => (**self).cmp(&**other),
-        }
+        self.first().cmp(&other.first()).then_with(|| (**self).cmp(&**other))
     }
 }
 
-/// The first eight bytes, ordered as they are.
-#[inline]
-fn first(place: &[u8; IN_PLACE]) -> u64 {
-    u64::from_be_bytes(std::array::from_fn(|n| place[n]))
+impl Short {
+    /// What its bytes begin with.
+    #[inline]
+    fn first(&self) -> First {
+        match self {
+            Short::InPlace(_, place) => First::of(place),
+            Short::Allocated(bytes) => First::of(bytes),
+        }
+    }
+
+    /// Compares it with bytes, which begin so.
+    #[inline]
+    pub(super) fn compare(&self, other: &[u8], first: First) -> Ordering {
+        self.first().cmp(&first).then_with(|| (**self).cmp(other))
+    }
+}
+
+/// The first sixteen bytes of some, as a number: where two of them differ, what they are of is in their
+/// order. Behind fewer bytes there are zeros.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct First(u64, u64);
+
+impl First {
+    #[inline]
+    pub(super) fn of(bytes: &[u8]) -> First {
+        match (bytes.first_chunk(), bytes.get(8..).and_then(|rest| rest.first_chunk())) {
+            (Some(&one), Some(&other)) => First(u64::from_be_bytes(one), u64::from_be_bytes(other)),
+            // Those behind the first eight are the last ones of the last eight.
+            (Some(&one), None) => {
+                let last = bytes.last_chunk().map_or(0, |&last| u64::from_be_bytes(last));
+                let more = last.checked_shl(8 * (16 - bytes.len() as u32)).unwrap_or(0);
+                First(u64::from_be_bytes(one), more)
+            }
+            (None, _) => {
+                let add = |word: u64, (n, &byte): (usize, &u8)| word | u64::from(byte) << (56 - 8 * n);
+                First(bytes.iter().enumerate().fold(0, add), 0)
+            }
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Of bytes that differ anywhere, and of any lengths.
+    #[test]
+    fn what_bytes_begin_with_is_in_their_order() {
+        let mut all: Vec<Vec<u8>> = vec![Vec::new()];
+        for len in 1..30 {
+            let counted: Vec<u8> = (1..=len).collect();
+            for at in 0..len as usize {
+                for byte in [0, 1, 255] {
+                    let mut bytes = counted.clone();
+                    bytes[at] = byte;
+                    all.push(bytes);
+                }
+            }
+            all.push(counted);
+        }
+        for one in &all {
+            let short = Short::from(&one[..]);
+            for other in &all {
+                assert_eq!(short.compare(other, First::of(other)), one.cmp(other), "{one:?} {other:?}");
+                assert_eq!(short.cmp(&Short::from(&other[..])), one.cmp(other), "{one:?} {other:?}");
+            }
+        }
+    }
 
     #[test]
     fn bytes_are_kept_and_ordered_whatever_their_number() {
