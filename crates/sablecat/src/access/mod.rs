@@ -35,8 +35,10 @@ pub(crate) use scan::{
 };
 pub(crate) use sought::Sought;
 
+use std::ops::Range;
+
 use crate::error::{Error, Result};
-use crate::pages::{Snapshot, header};
+use crate::pages::{PageKinds, Snapshot, header};
 use crate::types::{PageId, VolumeId};
 
 /// Sees pages.
@@ -61,6 +63,9 @@ impl PageRead for Snapshot<'_> {
     }
 }
 
+/// What the pages know of what is in them.
+pub(crate) const PAGE_KINDS: PageKinds = PageKinds { check: check_page, gap: gap_of };
+
 /// Tells whether bytes read from disk form a page that the access methods can work on: memory-safe and
 /// without panics from then on.
 pub(crate) fn check_page(bytes: &[u8]) -> std::result::Result<(), String> {
@@ -70,6 +75,16 @@ pub(crate) fn check_page(bytes: &[u8]) -> std::result::Result<(), String> {
         #[cfg(feature = "seam")]
         Some(flat::KIND) => flat::check(bytes),
         _ => btree::node::check_bounds(bytes),
+    }
+}
+
+/// The bytes of a page that mean nothing, between what grows from both its ends.
+#[inline]
+fn gap_of(page: &[u8]) -> Range<usize> {
+    match header::kind(page) {
+        Some(kind) if hash::is_kind(kind) => hash::gap_of(page),
+        _ if btree::node::kind(page).is_some() => btree::node::gap_of(page),
+        _ => 0..0,
     }
 }
 

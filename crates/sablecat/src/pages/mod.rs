@@ -36,7 +36,7 @@ pub(crate) use participants::hand::pretend;
 pub(crate) use participants::{InHand, Participant, Seat};
 #[cfg(test)]
 pub(crate) use pool::latch::impatiently;
-pub(crate) use pool::{NewVersions, PageMap};
+pub(crate) use pool::{NewVersions, PageKinds, PageMap};
 pub(crate) use store::lost::Lost;
 pub(crate) use store::relocate::Moving;
 pub(crate) use store::run::Run;
@@ -50,7 +50,7 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::region::Region;
 use generation::Generations;
-use pool::{PageCheck, Pool};
+use pool::Pool;
 use store::Store;
 use visibility::Visibility;
 use volume::Volume;
@@ -62,12 +62,12 @@ pub(crate) struct Pages(Store);
 impl Pages {
     /// Pages over a region: of `volume`, or of memory alone. A volume that may only be read is followed
     /// (store/follow.rs).
-    pub(crate) fn new(region: Arc<Region>, volume: Option<Volume>, check: PageCheck) -> Result<Pages> {
-        Ok(Pages::over(Generations::new(region, volume)?, check))
+    pub(crate) fn new(region: Arc<Region>, volume: Option<Volume>, kinds: PageKinds) -> Result<Pages> {
+        Ok(Pages::over(Generations::new(region, volume)?, kinds))
     }
 
-    fn over(generations: Generations, check: PageCheck) -> Pages {
-        let store = Store::new(Visibility::new(Pool::new(generations, check)));
+    fn over(generations: Generations, kinds: PageKinds) -> Pages {
+        let store = Store::new(Visibility::new(Pool::new(generations, kinds)));
         store.watch_keys();
         Pages(store)
     }

@@ -13,6 +13,7 @@ use sablecat_os::sim::SimDisk;
 use super::generation::Generations;
 use super::participants::PATIENCE;
 use super::participants::hand::pretend;
+use super::pool::PageKinds;
 use super::pool::frames::LIMBO_BATCH;
 use super::pool::writing::{Claim, Writes};
 use super::volume::Volume;
@@ -137,6 +138,9 @@ impl Pages {
     }
 }
 
+/// Pages that hold anything, and have no gap.
+const ANY: PageKinds = PageKinds { check: |_| Ok(()), gap: |_| 0..0 };
+
 fn pool(frames: usize) -> Pages {
     let geometry = Geometry {
         block_size: 512,
@@ -150,7 +154,7 @@ fn pool(frames: usize) -> Pages {
         volumes: 1,
         members: 1,
     };
-    let pages = Pages::new(Arc::new(Region::shareable(geometry).unwrap()), None, |_| Ok(())).unwrap();
+    let pages = Pages::new(Arc::new(Region::shareable(geometry).unwrap()), None, ANY).unwrap();
     pages.page_ids.assume_used_below(1).unwrap();
     pages
 }
@@ -656,7 +660,7 @@ fn nothing_of_a_shared_region_is_touched_before_its_memory_is_certain() {
     let left = last + 1 - numbers.page_ids.high_water();
     pretend(|| numbers.allocate_run(left).unwrap());
     numbers.learn_block(PageId(last as u32)).unwrap();
-    let pages = Pages::over(numbers, |_| Ok(()));
+    let pages = Pages::over(numbers, ANY);
     assert!(!pages.begins_run(PageId(last as u32)));
     check("the map");
     let me = pages.participants.sit().unwrap();

@@ -26,6 +26,8 @@
 //! of the longest take 4 (3P/16 - 34 + 4 + 2) + 48 + 16 bytes, which is 3P/4 - 48, of the page: so a record
 //! has room in a bucket with three others at least.
 
+use std::ops::Range;
+
 use super::tags::{LANE, matching};
 use crate::access::btree::node::{claim, inline_value_bytes_max, key_bytes_max};
 use crate::access::method::Value;
@@ -238,6 +240,12 @@ impl<'p> Bucket<'p> {
             }
         }
         None
+    }
+
+    /// The free bytes between slots and cells.
+    #[inline]
+    pub(super) fn gap(self) -> Range<usize> {
+        front_bytes(self.count())..self.word(CELLS_AT)
     }
 
     /// Bytes that its records take, with their tags and slots.

@@ -60,6 +60,8 @@ pub(super) use whole::{Freeing, Load, free_root, reach};
 
 pub(super) use nesting::{put_reference, remove_reference, subtree_of};
 
+use std::ops::Range;
+
 use self::bucket::{Bucket, BucketMut, Stretch};
 use self::directory::Directory;
 use super::PageRead;
@@ -87,6 +89,12 @@ pub(super) fn is_kind(kind: u8) -> bool {
 /// Tells whether bytes that say they are such a page can be worked on.
 pub(super) fn check(page: &[u8]) -> std::result::Result<(), String> {
     if is_bucket(page) { bucket::check(page) } else { directory::check(page) }
+}
+
+/// The bytes of such a page that mean nothing.
+#[inline]
+pub(super) fn gap_of(page: &[u8]) -> Range<usize> {
+    if is_bucket(page) { Bucket::new(page).gap() } else { 0..0 }
 }
 
 #[inline(always)]

@@ -53,7 +53,7 @@ pub(in crate::env) fn build_kernel(
     let log =
         Log::open(log_disk, &directory.unwrap_or(Path::new("")).join(LOG), log_config, log_memory(region))?;
     let locks = LockTable::new(region).with_policy(config.deadlock_policy);
-    let pages = Pages::new(Arc::clone(region), volume, access::check_page)?;
+    let pages = Pages::new(Arc::clone(region), volume, access::PAGE_KINDS)?;
     Ok(Kernel::new(pages, (log, locks), config.lock_timeout, spill))
 }
 

@@ -29,20 +29,39 @@ pub(in crate::pages) mod sweep;
 pub(in crate::pages) mod writing;
 
 pub(crate) use new_versions::{NewVersions, PageMap};
-pub(crate) use page_in::PageCheck;
 
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use crate::pages::bell::Bell;
 use crate::pages::generation::Generations;
 
+/// What is to be known here of the pages of the access methods.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PageKinds {
+    /// Tells whether bytes read from disk form a page that the access methods can work on without looking
+    /// back.
+    pub(crate) check: fn(&[u8]) -> std::result::Result<(), String>,
+    /// The bytes of a page that passed the check which mean nothing: its *gap*. No version hands them to the
+    /// next one, so in a frame there may be anything, of other pages too; in a block there are zeros.
+    pub(crate) gap: fn(&[u8]) -> Range<usize>,
+}
+
+impl PageKinds {
+    /// The gap of a page; of bytes that are none, whatever is within them.
+    #[inline]
+    pub(in crate::pages) fn gap_in(self, page: &[u8]) -> Range<usize> {
+        let gap = (self.gap)(page);
+        if gap.start <= gap.end && gap.end <= page.len() { gap } else { 0..0 }
+    }
+}
+
 /// The frames of the region, and the versions in them.
 #[derive(Debug)]
 pub(crate) struct Pool {
     generations: Generations,
-    check: PageCheck,
+    kinds: PageKinds,
     freed_runs: rest::FreedRuns,
     last_frames: last_frames::LastFrames,
     /// A block found no space in a file with holes.
@@ -52,11 +71,11 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    pub(in crate::pages) fn new(generations: Generations, check: PageCheck) -> Pool {
+    pub(in crate::pages) fn new(generations: Generations, kinds: PageKinds) -> Pool {
         let last_frames = last_frames::LastFrames::of(&generations.region, generations.volume.is_some());
         Pool {
             generations,
-            check,
+            kinds,
             freed_runs: rest::FreedRuns::default(),
             last_frames,
             is_short: AtomicBool::new(false),

@@ -17,6 +17,8 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use sablecat_os::atomic::Ordering;
 
+use sablecat_os::prefetch;
+
 use super::Pool;
 use crate::error::{Error, Result};
 use crate::pages::participants::Participant;
@@ -24,6 +26,8 @@ use crate::region::{FrameState, ListItem, SLOT_LIST_INLINE};
 use crate::seldom::Seldom;
 use crate::types::{FrameId, Lsn, PageId, VolumeId};
 
+/// So many lines are fetched ahead of being copied: no more than a processor keeps track of.
+const LINES_AHEAD: usize = 4;
 /// Above this many changed pages they are found by hashing.
 const LINEAR_MAX: usize = 12;
 
@@ -103,7 +107,8 @@ impl<'a> NewVersions<'a> {
         (old != FrameId::NONE).then(|| unsafe { self.pool.bytes(old) })
     }
 
-    /// The new version of the n-th page, to be written: copied from the current one at the first call.
+    /// The new version of the n-th page, to be written: copied from the current one at the first call, but
+    /// for its gap, where anything is.
     #[inline]
     pub(crate) fn write(&mut self, n: usize) -> Result<&mut [u8]> {
         let mut item = self.items[n];
@@ -114,7 +119,16 @@ impl<'a> NewVersions<'a> {
             item.new = self.frame()?;
             // SAFETY: the new frame is building and ours, and nobody has it yet; the old one is current and
             // latched by us.
-            unsafe { self.pool.bytes_mut(item.new).copy_from_slice(self.pool.bytes(item.old)) };
+            let (new, old) = unsafe { (self.pool.bytes_mut(item.new), self.pool.bytes(item.old)) };
+            let gap = self.pool.kinds.gap_in(old);
+            // What is behind the gap is on its way while what is before it is copied.
+            let (before, behind) = (&old[..gap.start], &old[gap.end..]);
+            (0..LINES_AHEAD).for_each(|line| prefetch::read(behind.as_ptr().wrapping_add(64 * line)));
+            new[..gap.start].copy_from_slice(before);
+            new[gap.end..].copy_from_slice(behind);
+            if cfg!(debug_assertions) {
+                new[gap].fill(0xee);
+            }
             self.pool.region.frame(item.new).describe(item.page, item.old, home);
             self.items[n] = item;
             self.set(n, item)?;

@@ -16,9 +16,6 @@ use crate::pages::volume::{Found, Volume, compare_block};
 use crate::region::{BlockWord, Counted, EntryWord, FrameState};
 use crate::types::{BlockId, FrameId, Lsn, PageId, SealedBlock};
 
-/// Tells whether bytes read from disk form a page that the access methods can work on without looking back.
-pub(crate) type PageCheck = fn(&[u8]) -> std::result::Result<(), String>;
-
 impl Pool {
     /// The current version's frame, after reading it if nobody else did meanwhile.
     #[cold]
@@ -171,7 +168,7 @@ impl Pool {
                 "block {block} should hold page {page} but holds page {found}"
             )));
         }
-        let checked = compare_block(named, bytes).and_then(|()| (self.check)(bytes));
+        let checked = compare_block(named, bytes).and_then(|()| (self.kinds.check)(bytes));
         checked.map_err(|why| Error::corruption(format!("page {page} in block {block}: {why}")))
     }
 

@@ -92,8 +92,9 @@ impl<'a> Writes<'a> {
             .iter()
             .map(|&(frame, claim)| (claim.block(), unsafe { pages.region.page(frame) }))
             .collect();
-        let sealed =
-            pages.with_room(volume, || volume.write_blocks(&images)).inspect_err(|_| self.give_up())?;
+        let sealed = pages
+            .with_room(volume, || pages.write_blocks(volume, &images))
+            .inspect_err(|_| self.give_up())?;
         let written = self.claims.drain(..).zip(sealed).map(|((frame, claim), block)| {
             let desc = pages.region.frame(frame);
             // Read while the mark keeps the frame.
@@ -162,6 +163,18 @@ impl Pool {
                 return Err(error);
             }
         }
+    }
+
+    /// Writes pages to blocks that nobody names: see [`Volume::write_blocks`].
+    ///
+    /// # Errors
+    /// As there.
+    pub(in crate::pages) fn write_blocks(
+        &self,
+        volume: &Volume,
+        images: &[(BlockId, &[u8])],
+    ) -> Result<Vec<SealedBlock>> {
+        volume.write_blocks(images, |page| self.kinds.gap_in(page))
     }
 
     /// Gives the file system what free blocks have kept of the space of what was in them, so that it does not

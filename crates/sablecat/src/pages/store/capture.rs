@@ -170,7 +170,7 @@ impl Store {
         let home = if home.index() < volume.count() { home } else { VolumeId::MAIN };
         let block = self.allocate_block(home)?;
         changed.copied.push(block);
-        let sealed = self.with_room(volume, || volume.write_blocks(&[(block, &bytes[..page_size])]))?;
+        let sealed = self.with_room(volume, || self.write_blocks(volume, &[(block, &bytes[..page_size])]))?;
         Ok(Found::Block(sealed[0]))
     }
 

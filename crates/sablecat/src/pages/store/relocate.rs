@@ -365,7 +365,7 @@ impl Store {
                 .collect();
             // Of who was taken for dead they may be others' by now.
             self.region.check_fence()?;
-            let write = || volume.write_blocks(&images);
+            let write = || self.write_blocks(volume, &images);
             let written = if moving.is_for_any_gain() { self.with_room(volume, write) } else { write() };
             let (good, bad): (Vec<_>, Vec<_>) =
                 copied.into_iter().partition(|(_, good)| *good && written.is_ok());

@@ -4,6 +4,8 @@
 //! before it in the file, they become one write. Pushed in order of their numbers, freshly allocated blocks
 //! are mostly neighbours. One that was compressed ends such a write, since what follows it is to be a hole.
 
+use std::ops::Range;
+
 use super::file::Volume;
 use super::scratch::{SCRATCH_BYTES, Scratch};
 use crate::error::Result;
@@ -26,9 +28,9 @@ impl<'v> BlockBatch<'v> {
         BlockBatch { volume, scratch: Scratch::take(), first: BlockId::NONE, bytes: 0, counts: Vec::new() }
     }
 
-    /// Adds the image of a block, and says what it is to be named as. The bytes are copied, so they may
-    /// change afterwards.
-    pub(super) fn push(&mut self, number: BlockId, image: &[u8]) -> Result<SealedBlock> {
+    /// Adds the image of a block, with zeros in its gap, and says what it is to be named as. The bytes are
+    /// copied, so they may change afterwards.
+    pub(super) fn push(&mut self, number: BlockId, image: &[u8], gap: Range<usize>) -> Result<SealedBlock> {
         let block_size = self.volume.block_size();
         assert_eq!(image.len(), self.volume.page_size(), "a block is one page");
         let next = BlockId(self.first.0 + (self.bytes / block_size) as u64);
@@ -40,6 +42,7 @@ impl<'v> BlockBatch<'v> {
         }
         let target = &mut self.scratch[self.bytes..self.bytes + block_size];
         target[..image.len()].copy_from_slice(image);
+        target[gap].fill(0);
         let compression = self.volume.compression_of(number);
         let (sealed, counts) = self.volume.codec.seal(self.volume.keys(), compression, number, target);
         note(&mut self.counts, self.bytes / block_size, counts, block_size);

@@ -365,12 +365,17 @@ impl Volume {
         self.of(first)?.read_as_they_are(first, buffer)
     }
 
-    /// Seals copies of pages and writes them to blocks that no durable generation names, in the order of the
-    /// numbers, neighbours in one call. Returns for each what it is to be named as.
+    /// Seals copies of pages, with zeros in their gaps, and writes them to blocks that no durable generation
+    /// names, in the order of the numbers, neighbours in one call. Returns for each what it is to be named
+    /// as.
     ///
     /// # Errors
     /// Full, or another failure of the file; the content of all the blocks means nothing then.
-    pub(crate) fn write_blocks(&self, images: &[(BlockId, &[u8])]) -> Result<Vec<SealedBlock>> {
+    pub(crate) fn write_blocks(
+        &self,
+        images: &[(BlockId, &[u8])],
+        gap_of: impl Fn(&[u8]) -> Range<usize>,
+    ) -> Result<Vec<SealedBlock>> {
         let mut order: Vec<usize> = (0..images.len()).collect();
         order.sort_unstable_by_key(|&n| images[n].0);
         debug_assert!(order.windows(2).all(|w| images[w[0]].0 < images[w[1]].0), "no block is written twice");
@@ -378,7 +383,7 @@ impl Volume {
         let mut sealed = vec![SealedBlock::NONE; images.len()];
         for n in order {
             let (number, page) = images[n];
-            sealed[n] = batch.push(number, page)?;
+            sealed[n] = batch.push(number, page, gap_of(page))?;
         }
         batch.finish()?;
         Ok(sealed)

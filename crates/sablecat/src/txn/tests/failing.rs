@@ -82,7 +82,7 @@ fn a_checkpoint_that_waited_for_one_whose_flush_failed_does_not_go_on() {
             let volume =
                 Volume::open_with(&left, Path::new(PATH), false, &Declared::default(), None).unwrap();
             let pages =
-                Pages::new(Arc::new(Region::private(geometry(300, 8)).unwrap()), None, access::check_page)
+                Pages::new(Arc::new(Region::private(geometry(300, 8)).unwrap()), None, access::PAGE_KINDS)
                     .unwrap();
             let mut buffer = vec![0; 512];
             let mut look = |found| match found {

@@ -9,6 +9,7 @@ mod damaged;
 mod explore;
 mod failing;
 mod full;
+mod gaps;
 mod hashed;
 mod large;
 mod linear;
@@ -95,7 +96,7 @@ fn spilling_kernel(region: Region, volume: Option<Volume>, spill: Option<Place>)
     };
     let log = Log::open(None, Path::new(""), config, memory).expect("a log in memory");
     let locks = LockTable::new(&region);
-    let pages = Pages::new(region, volume, access::check_page).expect("memory");
+    let pages = Pages::new(region, volume, access::PAGE_KINDS).expect("memory");
     Kernel::new(pages, (log, locks), Duration::from_secs(60), spill)
 }
 

@@ -62,7 +62,7 @@ impl Two {
         assert_eq!(volume.complaints(), [""; 0]);
         assert!(!volume.is_in_doubt());
         let pages =
-            Pages::new(Arc::new(Region::private(geometry(300, 8)).unwrap()), None, access::check_page)
+            Pages::new(Arc::new(Region::private(geometry(300, 8)).unwrap()), None, access::PAGE_KINDS)
                 .unwrap();
         let mut buffer = vec![0; 512];
         let look = &mut |found| match found {

@@ -6,6 +6,7 @@
 //! `check_bounds`.
 
 use std::cell::RefCell;
+use std::ops::Range;
 
 use super::bytes::word_of;
 use super::cell::{self, Cell};
@@ -25,6 +26,17 @@ pub(super) fn with_copy<R>(page: &mut [u8], work: impl FnOnce(&mut [u8], &[u8]) 
         scratch.extend_from_slice(page);
         work(page, scratch)
     })
+}
+
+/// The free piece of a page, between slots and heap.
+#[inline]
+pub(crate) fn gap_of(page: &[u8]) -> Range<usize> {
+    let count = header::count(page);
+    let from = match header::level(page) {
+        0 => slots_end::<{ slots::LEAF }>(count),
+        _ => slots_end::<{ slots::INNER }>(count),
+    };
+    from..header::heap_start(page)
 }
 
 /// Free bytes in one piece, between slots and heap.

@@ -180,6 +180,13 @@ pub(crate) struct LeafMut<'a> {
 }
 
 impl<'a> LeafMut<'a> {
+    /// Gives its gap to a test.
+    #[cfg(test)]
+    pub(super) fn change_gap(&mut self, change: impl FnOnce(&mut [u8])) {
+        let gap = super::gap_of(self.page);
+        change(&mut self.page[gap]);
+    }
+
     /// Trusts the page to be a checked leaf.
     #[inline(always)]
     pub(crate) fn new(page: &'a mut [u8]) -> LeafMut<'a> {

@@ -64,6 +64,7 @@ pub(crate) use counts::{COUNT_BYTES, decode_count, encode_count};
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use exercise::exercise;
 pub(crate) use header::{FLAG_COUNTED, FLAG_CUSTOM_ORDER, Kind, flags, is_counted, kind, level};
+pub(crate) use heap::gap_of;
 pub(crate) use inner::{Inner, InnerMut};
 pub(crate) use leaf::{Leaf, LeafMut, Record};
 pub(crate) use limits::{inline_value_bytes_max, key_bytes_max};

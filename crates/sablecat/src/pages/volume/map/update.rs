@@ -161,6 +161,6 @@ impl Update<'_> {
         let block = (self.allocate)()?;
         let page = &mut self.buffer[..self.volume.page_size()];
         node.encode(page, place, self.generation);
-        self.batch.push(block, page)
+        self.batch.push(block, page, 0..0)
     }
 }

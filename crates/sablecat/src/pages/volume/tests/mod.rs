@@ -143,7 +143,7 @@ impl Store {
             }
         }
         let borrowed: Vec<_> = images.iter().map(|(block, bytes)| (*block, &bytes[..])).collect();
-        let mut sealed = self.volume.write_blocks(&borrowed)?.into_iter();
+        let mut sealed = self.volume.write_blocks(&borrowed, |_| 0..0)?.into_iter();
         let mut named = |stamp: Option<u64>| stamp.and_then(|_| sealed.next()).unwrap_or(SealedBlock::NONE);
         let map: Vec<_> = changes.iter().map(|(&page, &stamp)| (PageId(page), named(stamp))).collect();
         let mut next = self.volume.superblock();

@@ -109,6 +109,8 @@ fn run_on_leaf(
             Op::Compact => leaf.compact(),
             _ => {}
         }
+        // What is in the gap means nothing.
+        leaf.change_gap(|gap| gap.fill(0x5a));
         check_full(leaf.as_leaf().page, order).unwrap();
     }
     agree(&page, &model);
