@@ -136,6 +136,7 @@ use std::time::Duration;
 
 use sablecat_os::atomic::{Ordering, fence};
 use sablecat_os::disk::Disk;
+use sablecat_os::prefetch;
 
 use crate::crypt::Keyring;
 use crate::error::{Error, Result};
@@ -398,6 +399,12 @@ impl Log {
         // What was copied out was before this look.
         fence(Ordering::Acquire);
         is_there()
+    }
+
+    /// The tail is about to be moved.
+    #[inline]
+    pub(crate) fn foresee_tail(&self) {
+        prefetch::write((&raw const self.words().tail).cast());
     }
 
     /// Moves the tail: the commit point. The caller holds the commit role and has copied a record to each

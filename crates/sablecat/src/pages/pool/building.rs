@@ -10,6 +10,7 @@
 //! list: whoever finds it stopped or dead ends it by that.
 
 use sablecat_os::atomic::Ordering;
+use sablecat_os::prefetch;
 
 use super::Pool;
 use crate::region::{BlockWord, EntryWord, ListItem, SLOT_LIST_INLINE, Slot};
@@ -76,6 +77,12 @@ impl Pool {
         self.swing(item.page, EntryWord::new(item.old, owner), EntryWord::new(item.new, 0));
         // After the swing and before `visible` moves: see pages/store/checkpoint.rs.
         self.mark_unsaved(item.page);
+    }
+
+    /// The newest commit is about to be another.
+    #[inline(always)]
+    pub(crate) fn foresee_newest(&self) {
+        prefetch::write((&raw const self.region.header().visible).cast());
     }
 
     /// A commit is the newest now, unless a later one is.

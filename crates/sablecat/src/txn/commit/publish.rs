@@ -41,6 +41,10 @@ pub(crate) fn publish(
     let role = loop {
         log.ensure_room(needed, super::caller(pages, me.number()))?;
         let role = acquire(pages, log, me)?;
+        // Both were written by who committed last, and will be by this one: what is looked at on the way, a
+        // few hundred instructions, finds them here.
+        log.foresee_tail();
+        pages.foresee_newest();
         if log.has_room(needed) {
             break role;
         }
