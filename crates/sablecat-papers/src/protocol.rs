@@ -3,8 +3,8 @@
 //! A process serves one system, so that its resident memory is that system's. It reads one request per line
 //! of standard input, as JSON, and writes one answer per line, in order. `sablecat-peers` in bench/peers
 //! speaks the same words for other stores; what only sablecat understands ([`Open::keep_log`],
-//! [`Open::direct`], [`Request::Sync`], [`Request::Fill`], [`Request::Spot`]) is left out of the line when it
-//! is not asked for.
+//! [`Open::direct`], [`Open::image`], [`Request::Sync`], [`Request::Fill`], [`Request::Spot`]) is left out of
+//! the line when it is not asked for.
 //!
 //! ```text
 //! {"op":"open","dir":"/data/x","mode":"DS","cache_bytes":134217728,"log_buffer":8388608,"threads":1}
@@ -155,6 +155,9 @@ pub struct Open {
     /// Operations will be put together to transactions, which a system may have to be opened for.
     #[serde(default, skip_serializing_if = "is_false")]
     pub transactions: bool,
+    /// Where the image is of an environment that is held in `dir`, in memory. Empty: it is no such.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub image: String,
 }
 
 /// What to run.
@@ -328,6 +331,7 @@ mod tests {
             keep_log: false,
             direct: false,
             transactions: false,
+            image: String::new(),
         });
         assert_eq!(
             serde_json::to_string(&open).unwrap(),

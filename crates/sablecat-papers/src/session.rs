@@ -7,7 +7,7 @@
 //! loading.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -47,6 +47,9 @@ pub(crate) struct Session {
     pub(crate) page_size: u32,
     /// Operations are put together to transactions.
     pub(crate) transactions: bool,
+    /// The stores are in memory; those that can be held there, and be found again without it, have their
+    /// images in this directory.
+    pub(crate) images: Option<PathBuf>,
     pub(crate) shape: Shape,
     /// How many keys that follow each other are visited together.
     pub(crate) together: u64,
@@ -250,6 +253,7 @@ impl Session {
             log_buffer: LOG_BUFFER_BYTES,
             page_size: 0,
             transactions: false,
+            images: None,
             shape: Shape::PLAIN,
             together: 1,
             steps: Vec::new(),
@@ -296,7 +300,16 @@ impl Session {
             keep_log: false,
             direct: self.uncached && contestant.has_direct_io(),
             transactions: self.transactions,
+            image: match self.image_of(contestant.name()) {
+                Some(image) => image.to_string_lossy().into_owned(),
+                None => String::new(),
+            },
         })
+    }
+
+    /// Where the image is of a system's store, if that is held in memory and has one.
+    fn image_of(&self, system: &str) -> Option<PathBuf> {
+        self.images.as_ref().filter(|_| is_ours(system)).map(|images| images.join(system))
     }
 
     fn run(&self, kind: Kind, step: Option<&Step>, by_cursor: bool) -> Request {
@@ -332,7 +345,8 @@ fn run_once(
     dir: &Path,
     loaded: &mut bool,
 ) -> Result<Vec<Figures>, Refusal> {
-    if !*loaded && dir.exists() {
+    let image = session.image_of(contestant.name());
+    for dir in [Some(dir), image.as_deref()].into_iter().flatten().filter(|dir| !*loaded && dir.exists()) {
         fs::remove_dir_all(dir)
             .map_err(|error| Refusal::Failed(format!("cannot clear {}: {error}", dir.display())))?;
     }

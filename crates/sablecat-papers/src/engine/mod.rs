@@ -355,5 +355,6 @@ fn own_open(dir: &Path, session: &Session, keep_log: bool) -> Request {
         keep_log,
         direct: false,
         transactions: false,
+        image: String::new(),
     })
 }

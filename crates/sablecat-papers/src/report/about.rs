@@ -23,7 +23,8 @@ pub(super) fn about(suite: &str) -> About {
         "soliddata" => (
             "Berkeley DB on Solid Data storage, 2002",
             "Fifty threads that each read, change and write back small records in a transaction, and a hundred \
-             threads of which one operation in five writes; on a disk and in memory.",
+             threads of which one operation in five writes; on a disk, and in memory that is written to one when \
+             power fails.",
         ),
         "bangdb" => (
             "BangDB, embedded, about 2012",

@@ -408,6 +408,7 @@ mod tests {
             keep_log: false,
             direct: false,
             transactions: false,
+            image: String::new(),
         })
     }
 
