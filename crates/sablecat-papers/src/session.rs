@@ -300,10 +300,9 @@ impl Session {
             keep_log: false,
             direct: self.uncached && contestant.has_direct_io(),
             transactions: self.transactions,
-            image: match self.image_of(contestant.name()) {
-                Some(image) => image.to_string_lossy().into_owned(),
-                None => String::new(),
-            },
+            image: self
+                .image_of(contestant.name())
+                .map_or_else(String::new, |image| image.to_string_lossy().into_owned()),
         })
     }
 

@@ -39,9 +39,10 @@ impl Engine {
     pub(super) fn open(open: &Open, shared: bool, method: Method) -> Result<Engine, String> {
         let builder = configure(open).shared(shared);
         let dir = Path::new(&open.dir);
-        let (builder, dir) = match Path::new(&open.image) {
-            image if image.as_os_str().is_empty() => (builder, dir),
-            image => (builder.held_in(dir), image),
+        let (builder, dir) = if open.image.is_empty() {
+            (builder, dir)
+        } else {
+            (builder.held_in(dir), Path::new(&open.image))
         };
         if open.mode == Mode::Ds {
             let mut store = builder.open_data_store(dir).map_err(say)?;

@@ -3,8 +3,8 @@
 //! A `checkpoint` writes all that has changed, and names it in the next generation of the volume; meanwhile
 //! it may move other pages (`relocate`). Long values go to blocks at once (`run`). A process that only reads
 //! follows the generations (`follow`). The last checkpoint may be copied as a whole (`image`). What the dead
-//! had in hand is found by what nothing names (`lost`),
-//! what no tree reaches among the pages that have not changed since the last checkpoint (`settled`).
+//! had in hand is found by what nothing names (`lost`), what no tree reaches among the pages that have not
+//! changed since the last checkpoint (`settled`).
 
 mod capture;
 mod checkpoint;

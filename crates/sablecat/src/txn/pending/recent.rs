@@ -142,6 +142,7 @@ impl Recent {
         }
     }
 
+    /// As [`Recent::get`], of more than a few or in another order: where there are few, that has looked.
     #[inline(never)]
     fn get_of_others(&self, key: &[u8]) -> Option<&Pending> {
         match self {
@@ -224,7 +225,7 @@ impl Recent {
     pub(super) fn len(&self) -> usize {
         match self {
             Recent::Few(records) => records.len(),
-            others => others.iter_of_others().0,
+            others => others.len_of_others(),
         }
     }
 
@@ -232,18 +233,29 @@ impl Recent {
     pub(super) fn iter(&self) -> Iter<'_> {
         match self {
             Recent::Few(records) => Iter::Listed(records.iter()),
-            others => others.iter_of_others().1,
+            others => others.iter_of_others(),
         }
     }
 
-    /// How many there are, and which.
+    /// As [`Recent::len`], of more than a few or in another order.
     #[inline(never)]
-    fn iter_of_others(&self) -> (usize, Iter<'_>) {
+    fn len_of_others(&self) -> usize {
         match self {
-            Recent::Bytes(map) => (map.len(), Iter::Bytes(map.range::<[u8], _>(..))),
-            Recent::Hashed(of) => (of.map.len(), Iter::Hashed(of.map.range(..))),
-            Recent::Few(records) => (records.len(), Iter::Listed(records.iter())),
-            Recent::Custom(of) => (of.records.len(), Iter::Listed(of.records.iter())),
+            Recent::Few(records) => records.len(),
+            Recent::Bytes(map) => map.len(),
+            Recent::Hashed(of) => of.map.len(),
+            Recent::Custom(of) => of.records.len(),
+        }
+    }
+
+    /// As [`Recent::iter`], of more than a few or in another order.
+    #[inline(never)]
+    fn iter_of_others(&self) -> Iter<'_> {
+        match self {
+            Recent::Few(records) => Iter::Listed(records.iter()),
+            Recent::Bytes(map) => Iter::Bytes(map.range::<[u8], _>(..)),
+            Recent::Hashed(of) => Iter::Hashed(of.map.range(..)),
+            Recent::Custom(of) => Iter::Listed(of.records.iter()),
         }
     }
 

@@ -29,20 +29,21 @@ pub(super) fn with_copy<R>(page: &mut [u8], work: impl FnOnce(&mut [u8], &[u8]) 
 }
 
 /// The free piece of a page, between slots and heap.
+#[inline(always)]
+fn gap<const C: usize>(page: &[u8]) -> Range<usize> {
+    slots_end::<C>(header::count(page))..header::heap_start(page)
+}
+
+/// The free piece of a leaf or an inner page.
 #[inline]
 pub(crate) fn gap_of(page: &[u8]) -> Range<usize> {
-    let count = header::count(page);
-    let from = match header::level(page) {
-        0 => slots_end::<{ slots::LEAF }>(count),
-        _ => slots_end::<{ slots::INNER }>(count),
-    };
-    from..header::heap_start(page)
+    if header::level(page) == 0 { gap::<{ slots::LEAF }>(page) } else { gap::<{ slots::INNER }>(page) }
 }
 
 /// Free bytes in one piece, between slots and heap.
 #[inline(always)]
 pub(super) fn contiguous<const C: usize>(page: &[u8]) -> usize {
-    header::heap_start(page).saturating_sub(slots_end::<C>(header::count(page)))
+    gap::<C>(page).len()
 }
 
 /// All free bytes.
