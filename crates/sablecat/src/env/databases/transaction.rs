@@ -295,9 +295,7 @@ impl<'e> EnvTxn<'e> {
     /// The trees that the transaction removes.
     fn removed(&self) -> Result<Vec<CatalogEntry>> {
         let notes = self.records.changes_of_catalog().filter(|(key, _)| !catalog::is_name(key));
-        notes
-            .filter_map(|(key, value)| value.as_deref().map(|value| CatalogEntry::decode(key, value)))
-            .collect()
+        notes.filter_map(|(key, value)| value.map(|value| CatalogEntry::decode(key, value))).collect()
     }
 
     /// Commits: see [`Transaction::commit`]. Then the pages of what was removed are freed.

@@ -7,7 +7,8 @@ use std::slice;
 use std::sync::Arc;
 
 use super::short::{First, Short};
-use super::write_set::Pending;
+use super::sorted::{self, Sorted};
+use super::write_set::{Becomes, Pending};
 use crate::access::Bounds;
 use crate::access::hash::Hashing;
 use crate::txn::catalog::{Comparator, TreeRef};
@@ -23,7 +24,7 @@ pub(super) enum Recent {
     /// In the order of bytes, at most [`FEW`].
     Few(Vec<(Short, Pending)>),
     /// In the order of bytes.
-    Bytes(BTreeMap<Short, Pending>),
+    Bytes(Box<Sorted>),
     /// In the order of hashes, each kept with its key.
     Hashed(Box<Hashed>),
     /// In a user's order: a sorted vector.
@@ -85,7 +86,7 @@ impl Recent {
 
     pub(super) fn clear(&mut self) {
         match self {
-            Recent::Bytes(map) => map.clear(),
+            Recent::Bytes(sorted) => sorted.clear(),
             Recent::Hashed(of) => of.map.clear(),
             Recent::Few(records) => records.clear(),
             Recent::Custom(of) => of.records.clear(),
@@ -100,9 +101,7 @@ impl Recent {
                 let from = records.partition_point(|(key, _)| **key <= *after);
                 Iter::Listed(records[from..].iter())
             }
-            (Recent::Bytes(map), Some(after)) => {
-                Iter::Bytes(map.range::<[u8], _>((Bound::Excluded(after), Bound::Unbounded)))
-            }
+            (Recent::Bytes(sorted), after) => Iter::Bytes(sorted.after(after)),
             (Recent::Hashed(of), Some(after)) => {
                 Iter::Hashed(of.map.range((Bound::Excluded(of.key(after)), Bound::Unbounded)))
             }
@@ -135,64 +134,70 @@ impl Recent {
     }
 
     #[inline]
-    pub(super) fn get(&self, key: &[u8]) -> Option<&Pending> {
+    pub(super) fn get(&self, key: &[u8]) -> Option<Becomes<'_>> {
         match self {
-            Recent::Few(records) => Self::place_of_few(records, key).ok().map(|at| &records[at].1),
+            Recent::Few(records) => Self::place_of_few(records, key).ok().map(|at| records[at].1.as_deref()),
             others => others.get_of_others(key),
         }
     }
 
     /// As [`Recent::get`], of more than a few or in another order: where there are few, that has looked.
     #[inline(never)]
-    fn get_of_others(&self, key: &[u8]) -> Option<&Pending> {
+    fn get_of_others(&self, key: &[u8]) -> Option<Becomes<'_>> {
         match self {
             Recent::Few(_) => None,
-            Recent::Bytes(map) => map.get(key),
-            Recent::Hashed(of) => of.map.get(&of.key(key)),
+            Recent::Bytes(sorted) => sorted.get(key),
+            Recent::Hashed(of) => of.map.get(&of.key(key)).map(Option::as_deref),
             Recent::Custom(of) => {
                 let Custom { comparator, records } = &**of;
-                Self::place(comparator, records, key).ok().map(|at| &records[at].1)
+                Self::place(comparator, records, key).ok().map(|at| records[at].1.as_deref())
             }
         }
     }
 
+    /// Sets a record. `before` is shown what was pending of it.
     #[inline]
-    pub(super) fn set(&mut self, key: &[u8], value: Pending) -> Option<Pending> {
+    pub(super) fn set(&mut self, key: &[u8], value: Becomes<'_>, before: impl FnOnce(Option<Becomes<'_>>)) {
         if let Recent::Few(records) = self {
             match Self::place_of_few(records, key) {
-                Ok(at) => return Some(std::mem::replace(&mut records[at].1, value)),
+                Ok(at) => return replace(&mut records[at].1, value, before),
                 Err(at) if records.len() < FEW => {
                     if records.capacity() == 0 {
                         *records = Vec::with_capacity(4);
                     }
-                    records.insert(at, (key.into(), value));
-                    return None;
+                    before(None);
+                    return records.insert(at, (key.into(), value.map(Short::from)));
                 }
                 Err(_) => {}
             }
         }
-        self.set_of_others(key, value)
+        self.set_of_others(key, value, before);
     }
 
     /// As [`Recent::set`], of more than a few or in another order.
     #[inline(never)]
-    fn set_of_others(&mut self, key: &[u8], value: Pending) -> Option<Pending> {
+    fn set_of_others(&mut self, key: &[u8], value: Becomes<'_>, before: impl FnOnce(Option<Becomes<'_>>)) {
         match self {
             Recent::Few(records) => {
-                let mut map: BTreeMap<_, _> = std::mem::take(records).into_iter().collect();
-                let before = map.insert(key.into(), value);
-                *self = Recent::Bytes(map);
-                before
+                let mut sorted = Sorted::of(records);
+                sorted.set(key, value, before);
+                *self = Recent::Bytes(Box::new(sorted));
             }
-            Recent::Bytes(map) => map.insert(key.into(), value),
-            Recent::Hashed(of) => of.map.insert(of.key(key), value),
+            Recent::Bytes(sorted) => sorted.set(key, value, before),
+            Recent::Hashed(of) => match of.map.entry(of.key(key)) {
+                btree_map::Entry::Occupied(mut have) => replace(have.get_mut(), value, before),
+                btree_map::Entry::Vacant(place) => {
+                    before(None);
+                    place.insert(value.map(Short::from));
+                }
+            },
             Recent::Custom(of) => {
                 let Custom { comparator, records } = &mut **of;
                 match Self::place(comparator, records, key) {
-                    Ok(at) => Some(std::mem::replace(&mut records[at].1, value)),
+                    Ok(at) => replace(&mut records[at].1, value, before),
                     Err(at) => {
-                        records.insert(at, (key.into(), value));
-                        None
+                        before(None);
+                        records.insert(at, (key.into(), value.map(Short::from)));
                     }
                 }
             }
@@ -206,9 +211,7 @@ impl Recent {
                     records.remove(at);
                 }
             }
-            Recent::Bytes(map) => {
-                map.remove(key);
-            }
+            Recent::Bytes(sorted) => sorted.unset(key),
             Recent::Hashed(of) => {
                 of.map.remove(&of.key(key));
             }
@@ -242,7 +245,7 @@ impl Recent {
     fn len_of_others(&self) -> usize {
         match self {
             Recent::Few(records) => records.len(),
-            Recent::Bytes(map) => map.len(),
+            Recent::Bytes(sorted) => sorted.len(),
             Recent::Hashed(of) => of.map.len(),
             Recent::Custom(of) => of.records.len(),
         }
@@ -253,7 +256,7 @@ impl Recent {
     fn iter_of_others(&self) -> Iter<'_> {
         match self {
             Recent::Few(records) => Iter::Listed(records.iter()),
-            Recent::Bytes(map) => Iter::Bytes(map.range::<[u8], _>(..)),
+            Recent::Bytes(sorted) => Iter::Bytes(sorted.after(None)),
             Recent::Hashed(of) => Iter::Hashed(of.map.range(..)),
             Recent::Custom(of) => Iter::Listed(of.records.iter()),
         }
@@ -265,16 +268,9 @@ impl Recent {
         lower: Bound<&[u8]>,
         upper: Bound<&[u8]>,
         forward: bool,
-    ) -> Option<(&[u8], &Pending)> {
+    ) -> Option<(&[u8], Becomes<'_>)> {
         match self {
-            Recent::Bytes(map) => {
-                if ranges::is_empty((lower, upper), |a, b| a.cmp(b)) {
-                    return None;
-                }
-                let mut range = map.range::<[u8], _>((lower, upper));
-                let found = if forward { range.next() } else { range.next_back() };
-                found.map(|(key, value)| (&**key, value))
-            }
+            Recent::Bytes(sorted) => sorted.edge((lower, upper), forward),
             Recent::Hashed(of) => {
                 if ranges::is_empty((lower, upper), |a, b| of.hashing.compare(a, b)) {
                     return None;
@@ -282,7 +278,7 @@ impl Recent {
                 let place = |bound: Bound<&[u8]>| bound.map(|key| of.key(key));
                 let mut range = of.map.range((place(lower), place(upper)));
                 let found = if forward { range.next() } else { range.next_back() };
-                found.map(|((_, key), value)| (&**key, value))
+                found.map(|((_, key), value)| (&**key, value.as_deref()))
             }
             Recent::Few(records) => edge_of(records, (lower, upper), forward, |a, b| a.cmp(b)),
             Recent::Custom(of) => {
@@ -299,7 +295,7 @@ fn edge_of<'a>(
     (lower, upper): Bounds<'_>,
     forward: bool,
     compare: impl Fn(&[u8], &[u8]) -> Ordering,
-) -> Option<(&'a [u8], &'a Pending)> {
+) -> Option<(&'a [u8], Becomes<'a>)> {
     let from = records.partition_point(|(key, _)| match lower {
         Bound::Unbounded => false,
         Bound::Included(bound) => compare(key, bound).is_lt(),
@@ -311,7 +307,14 @@ fn edge_of<'a>(
         Bound::Excluded(bound) => compare(key, bound).is_lt(),
     });
     let found = if from >= to { None } else { records.get(if forward { from } else { to - 1 }) };
-    found.map(|(key, value)| (&**key, value))
+    found.map(|(key, value)| (&**key, value.as_deref()))
+}
+
+/// Gives a pending record another value; `before` is shown the one that it has.
+#[inline]
+fn replace(pending: &mut Pending, value: Becomes<'_>, before: impl FnOnce(Option<Becomes<'_>>)) {
+    before(Some(pending.as_deref()));
+    *pending = value.map(Short::from);
 }
 
 impl Hashed {
@@ -323,20 +326,20 @@ impl Hashed {
 
 /// Records in memory, in order.
 pub(crate) enum Iter<'a> {
-    Bytes(btree_map::Range<'a, Short, Pending>),
+    Bytes(sorted::Iter<'a>),
     Hashed(btree_map::Range<'a, (u64, Short), Pending>),
     Listed(slice::Iter<'a, (Short, Pending)>),
 }
 
 impl<'a> Iterator for Iter<'a> {
-    type Item = (&'a [u8], &'a Pending);
+    type Item = (&'a [u8], Becomes<'a>);
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         match self {
-            Iter::Listed(records) => records.next().map(|(key, value)| (&**key, value)),
-            Iter::Bytes(records) => records.next().map(|(key, value)| (&**key, value)),
-            Iter::Hashed(records) => records.next().map(|((_, key), value)| (&**key, value)),
+            Iter::Listed(records) => records.next().map(|(key, value)| (&**key, value.as_deref())),
+            Iter::Bytes(records) => records.next(),
+            Iter::Hashed(records) => records.next().map(|((_, key), value)| (&**key, value.as_deref())),
         }
     }
 }
@@ -357,23 +360,23 @@ mod tests {
                 for n in 0..count {
                     let key = (n * step % count) as u16;
                     let value = (!n.is_multiple_of(3)).then(|| vec![n as u8; n]);
-                    let pending = || value.as_deref().map(Short::from);
-                    let before = recent.set(&key.to_be_bytes(), pending());
-                    let had = model.insert(key, value.clone());
-                    assert_eq!(before.map(|before| before.as_deref().map(<[u8]>::to_vec)), had);
+                    let mut before = None;
+                    let see = |was: Option<Becomes<'_>>| before = was.map(|value| value.map(<[u8]>::to_vec));
+                    recent.set(&key.to_be_bytes(), value.as_deref(), see);
+                    assert_eq!(before, model.insert(key, value));
                 }
                 for key in (0..count as u16).filter(|key| key % 5 == 2) {
                     recent.unset(&key.to_be_bytes());
                     model.remove(&key);
                 }
                 assert_eq!(recent.len(), model.len());
-                let alike = |(key, value): (&[u8], &Pending), (have, is): (&u16, &Option<Vec<u8>>)| {
-                    key == have.to_be_bytes() && value.as_deref() == is.as_deref()
+                let alike = |(key, value): (&[u8], Becomes<'_>), (have, is): (&u16, &Option<Vec<u8>>)| {
+                    key == have.to_be_bytes() && value == is.as_deref()
                 };
                 assert!(recent.iter().zip(&model).all(|(one, other)| alike(one, other)));
                 for key in 0..=count as u16 {
                     let bytes = key.to_be_bytes();
-                    let found = recent.get(&bytes).map(|found| found.as_deref().map(<[u8]>::to_vec));
+                    let found = recent.get(&bytes).map(|found| found.map(<[u8]>::to_vec));
                     assert_eq!(found.as_ref(), model.get(&key));
                     assert_eq!(recent.after(Some(&bytes)).count(), model.range(key + 1..).count());
                     let first = recent.edge(Bound::Included(&bytes), Bound::Unbounded, true);

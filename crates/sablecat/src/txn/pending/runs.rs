@@ -31,7 +31,7 @@ use sablecat_os::disk::{Disk, File, How};
 
 use super::run_file::{Extent, RunFile};
 use super::short::Short;
-use super::write_set::{Pending, Slot};
+use super::write_set::{Becomes, Slot};
 use crate::crypt::{self, Cipher, RunKey};
 use crate::error::{Error, Result};
 use crate::txn::catalog::Comparator;
@@ -103,8 +103,8 @@ pub(in crate::txn) fn compare(order: Option<&Comparator>, a: &[u8], b: &[u8]) ->
 }
 
 /// How many bytes an entry takes.
-pub(super) fn entry_bytes(key: &[u8], slot: Option<&Pending>) -> u64 {
-    let value = slot.and_then(Option::as_ref).map_or(0, |value| value.len());
+pub(super) fn entry_bytes(key: &[u8], slot: Option<Becomes<'_>>) -> u64 {
+    let value = slot.flatten().map_or(0, <[u8]>::len);
     (HEADER_BYTES + key.len() + value) as u64
 }
 
@@ -180,7 +180,7 @@ impl Writer {
     }
 
     /// Adds an entry, in key order.
-    pub(in crate::txn) fn add(&mut self, key: &[u8], slot: Option<&Pending>) -> Result<()> {
+    pub(in crate::txn) fn add(&mut self, key: &[u8], slot: Option<Becomes<'_>>) -> Result<()> {
         if self.begun == self.buffer.len() {
             let at = self.written + self.buffer.len() as u64;
             self.run.blocks.push(Block { first: key.into(), at, len: 0 });
@@ -430,7 +430,7 @@ pub(super) fn merge_some(file: &Arc<RunFile>, order: Option<&Comparator>, runs: 
         while let Some((key, slot)) = merge.next()? {
             // What is not pending need not be said where nothing older could say that it is.
             if slot.is_some() || from > 0 {
-                writer.add(&key, slot.as_ref())?;
+                writer.add(&key, slot.as_ref().map(Option::as_deref))?;
             }
         }
         drop(merge);

@@ -76,6 +76,14 @@ impl Short {
         }
     }
 
+    /// The bytes alone.
+    pub(super) fn into_vec(self) -> Vec<u8> {
+        match self {
+            Short::InPlace(..) => self.to_vec(),
+            Short::Allocated(bytes) => bytes.into_vec(),
+        }
+    }
+
     /// Compares it with bytes, which begin so.
     #[inline]
     pub(super) fn compare(&self, other: &[u8], first: First) -> Ordering {
@@ -85,7 +93,7 @@ impl Short {
 
 /// The first sixteen bytes of some, as a number: where two of them differ, what they are of is in their
 /// order. Behind fewer bytes there are zeros.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct First(u64, u64);
 
 impl First {

@@ -34,6 +34,9 @@ use crate::types::TreeId;
 /// What a record is to become: a value, or none (removed).
 pub(crate) type Pending = Option<Short>;
 
+/// The same, where it is.
+pub(crate) type Becomes<'a> = Option<&'a [u8]>;
+
 /// What is said of a key: what is pending, or that nothing is.
 pub(in crate::txn) type Slot = Option<Pending>;
 
@@ -82,18 +85,18 @@ impl Records {
 
     /// What a record is to become, if it is to change: by itself, or with a range that is removed.
     #[inline]
-    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Cow<'_, Pending>>> {
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Found<'_>>> {
         let own = self.get_own(key)?;
-        Ok(if own.is_none() && self.removed_around(key).is_some() { Some(Cow::Owned(None)) } else { own })
+        Ok(if own.is_none() && self.removed_around(key).is_some() { Some(None) } else { own })
     }
 
     /// What a record is to become, if it is to change by itself.
     #[inline]
-    fn get_own(&self, key: &[u8]) -> Result<Option<Cow<'_, Pending>>> {
+    fn get_own(&self, key: &[u8]) -> Result<Option<Found<'_>>> {
         match self.recent.get(key) {
-            Some(pending) => Ok(Some(Cow::Borrowed(pending))),
+            Some(pending) => Ok(Some(pending.map(Cow::Borrowed))),
             None if !self.is_spilled() => Ok(None),
-            None => self.get_spilled(key).map(|slot| slot.map(Cow::Owned)),
+            None => Ok(self.get_spilled(key)?.map(owned)),
         }
     }
 
@@ -111,7 +114,7 @@ impl Records {
     }
 
     /// As [`Records::get`], where nothing has gone to a file.
-    pub(crate) fn get_in_memory(&self, key: &[u8]) -> Option<&Pending> {
+    pub(crate) fn get_in_memory(&self, key: &[u8]) -> Option<Becomes<'_>> {
         debug_assert!(!self.is_spilled());
         self.recent.get(key)
     }
@@ -147,7 +150,7 @@ impl Records {
     ) -> Result<Option<PendingRecord>> {
         if !self.is_spilled() {
             let found = self.recent.edge(lower, upper, forward);
-            return Ok(found.map(|(key, value)| (key.to_vec(), value.as_deref().map(<[u8]>::to_vec))));
+            return Ok(found.map(|(key, value)| (key.to_vec(), value.map(<[u8]>::to_vec))));
         }
         let order = self.recent.order();
         let (mut lower, mut upper) = (lower.map(<[u8]>::to_vec), upper.map(<[u8]>::to_vec));
@@ -172,8 +175,7 @@ impl Records {
             }
             let Some(key) = edge else { return Ok(None) };
             if let Some(pending) = self.get(&key)? {
-                let value = pending.as_deref().map(<[u8]>::to_vec);
-                return Ok(Some((key, value)));
+                return Ok(Some((key, pending.map(Cow::into_owned))));
             }
             if forward {
                 lower = Bound::Excluded(key);
@@ -250,7 +252,7 @@ impl Records {
         if let Some(more) = self.more.get_mut()
             && !more.runs.is_empty()
         {
-            more.void.get_or_insert_with(|| self.recent.like()).set(key, None);
+            more.void.get_or_insert_with(|| self.recent.like()).set(key, None, |_| ());
         }
     }
 
@@ -285,11 +287,19 @@ pub(crate) enum Step<'a> {
     /// All that is committed between two bounds goes.
     Range(Bounds<'a>),
     /// A record is set, or goes.
-    Record(&'a [u8], &'a Pending),
+    Record(&'a [u8], Becomes<'a>),
 }
 
-/// The key of a record and what it is to become, in memory or read from a file.
-pub(crate) type Change<'a> = (Cow<'a, [u8]>, Cow<'a, Pending>);
+/// What a record is to become, in memory or read from a file.
+pub(crate) type Found<'a> = Option<Cow<'a, [u8]>>;
+
+/// As it was read from a file.
+fn owned(pending: Pending) -> Found<'static> {
+    pending.map(|value| Cow::Owned(value.into_vec()))
+}
+
+/// The key of a record and what it is to become.
+pub(crate) type Change<'a> = (Cow<'a, [u8]>, Found<'a>);
 
 /// Records of a tree, in order, from memory and runs.
 pub(crate) struct All<'a> {
@@ -310,7 +320,7 @@ impl<'a> All<'a> {
 
     #[inline]
     fn next_recent(&mut self) -> Option<Change<'a>> {
-        self.recent.next().map(|(key, pending)| (Cow::Borrowed(key), Cow::Borrowed(pending)))
+        self.recent.next().map(|(key, pending)| (Cow::Borrowed(key), pending.map(Cow::Borrowed)))
     }
 
     #[cold]
@@ -325,7 +335,7 @@ impl<'a> All<'a> {
                 let Some((key, slot)) = self.runs.next()? else { continue };
                 match slot {
                     Some(pending) if !self.records.is_void(&key) => {
-                        return Ok(Some((Cow::Owned(key), Cow::Owned(pending))));
+                        return Ok(Some((Cow::Owned(key), owned(pending))));
                     }
                     _ => continue,
                 }
@@ -389,7 +399,7 @@ impl WriteSet {
     /// Whether everything is removed that changes, if nothing has gone to files. Taking a name from a
     /// database leaves a note that it is to be freed.
     pub(crate) fn only_removes(&self) -> bool {
-        let removes = |tree: &TreeRef, key: &[u8], value: &Pending| {
+        let removes = |tree: &TreeRef, key: &[u8], value: Becomes<'_>| {
             value.is_none() || tree.id == CATALOG && !catalog::is_name(key)
         };
         !self.is_spilled()
@@ -470,17 +480,21 @@ impl WriteSet {
     }
 
     /// Sets what a record is to become.
-    pub(crate) fn set(&mut self, tree: &TreeRef, key: &[u8], value: Pending) -> Result<()> {
-        let is_journaled = !self.journal.is_none();
-        let value_len = value.as_deref().map_or(0, <[u8]>::len);
+    pub(crate) fn set(&mut self, tree: &TreeRef, key: &[u8], value: Becomes<'_>) -> Result<()> {
+        let is_journaled = self.is_journaled();
+        let value_len = value.map_or(0, <[u8]>::len);
         let bytes = key.len() + value_len + RECORD_BYTES;
         let records = self.records_mut(tree);
-        let spilled = if is_journaled && records.recent.get(key).is_none() {
-            records.get_own(key)?.map(Cow::into_owned)
-        } else {
-            None
+        let spilled = match is_journaled && records.is_spilled() && records.recent.get(key).is_none() {
+            true => records.get_spilled(key)?,
+            false => None,
         };
-        let before = records.recent.set(key, value).or(spilled);
+        let mut before = None;
+        records.recent.set(key, value, |pending| {
+            if is_journaled {
+                before = pending.map(|value| value.map(Short::from)).or(spilled);
+            }
+        });
         self.bytes += bytes;
         self.longest = self.longest.max(value_len);
         self.note(tree.id, || Undone::Record(key.into(), before));
@@ -498,7 +512,7 @@ impl WriteSet {
     /// Has nothing pending of a record that is in memory.
     pub(crate) fn unset(&mut self, tree: &TreeRef, key: &[u8]) {
         let records = self.records_mut(tree);
-        let before = records.recent.get(key).cloned();
+        let before = records.recent.get(key).map(|value| value.map(Short::from));
         records.unset(key);
         self.note(tree.id, || Undone::Record(key.into(), before));
     }
@@ -535,7 +549,7 @@ impl WriteSet {
             };
             match what {
                 Undone::Record(key, Some(before)) => {
-                    records.recent.set(&key, before);
+                    records.recent.set(&key, before.as_deref(), |_| ());
                 }
                 Undone::Record(key, None) => records.unset(&key),
                 Undone::Range(added) => records.more.needed().removed.undo(added),

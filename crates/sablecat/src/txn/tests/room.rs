@@ -11,7 +11,6 @@ use crate::error::ErrorKind;
 use crate::pages::header;
 use crate::txn::catalog::Comparator;
 use crate::txn::commit::changes::Changes;
-use crate::txn::pending::short::Short;
 use crate::txn::pending::write_set::WriteSet;
 use crate::txn::state::OwnedValue;
 use crate::txn::trees::apply::WriteCheck;
@@ -210,7 +209,7 @@ fn a_write_set_that_does_not_fit_memory_is_one_like_any_other() {
         for n in 0..6000 {
             let key = dice.below(700).to_be_bytes().to_vec();
             let value = (dice.below(4) > 0).then(|| vec![n as u8; dice.below(90) as usize]);
-            set.set(&tree, &key, value.as_deref().map(Short::from)).unwrap();
+            set.set(&tree, &key, value.as_deref()).unwrap();
             set.make_room(tree.id, &place).unwrap();
             model.insert(key, value);
             if n % 500 == 250 {
@@ -268,7 +267,7 @@ fn a_name_that_another_has_or_takes_away_does_no_harm_to_a_large_transaction() {
     for n in 0..300 {
         for (set, value) in [(&mut one, 1), (&mut other, 2)] {
             set.make_room(tree.id, &place).unwrap();
-            set.set(&tree, &key(n), Some(Short::from(&[value; 40][..]))).unwrap();
+            set.set(&tree, &key(n), Some(&[value; 40])).unwrap();
         }
     }
     named.write_at(b"another's", 0).unwrap();
@@ -299,7 +298,7 @@ fn many_that_make_files_for_large_transactions_at_once_have_one_each() {
                 let mut set = WriteSet::default();
                 for n in 0..1000 {
                     set.make_room(tree.id, &place).unwrap();
-                    set.set(tree, &key(n), Some(Short::from(&[thread; 40][..]))).unwrap();
+                    set.set(tree, &key(n), Some(&[thread; 40])).unwrap();
                 }
                 let records = set.records(tree.id).unwrap();
                 for n in 0..1000 {
@@ -433,7 +432,7 @@ fn nobody_takes_a_page_being_built_for_the_leaf_that_had_its_number() {
     let mut writes = WriteSet::default();
     (0..RECORDS)
         .filter(|n| !(900..1200).contains(n))
-        .for_each(|n| writes.set(&store.tree, &key(n), Some(Short::from(&[1; 40][..]))).unwrap());
+        .for_each(|n| writes.set(&store.tree, &key(n), Some(&[1; 40])).unwrap());
     let large = kernel.store_all_large(&seat, &writes).unwrap();
     let mut record = crate::log::RecordBuilder::new();
     let chain = kernel.write_record(&writes, &mut record, &seat).unwrap();

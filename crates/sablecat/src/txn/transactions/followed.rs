@@ -8,7 +8,6 @@ use crate::txn::catalog::follow::{self, Follow, Records, View, With};
 use crate::txn::catalog::{self, CatalogEntry, Presence, TreeRef, note_key};
 use crate::txn::options::Isolation;
 use crate::txn::pending::savepoints::Position;
-use crate::txn::pending::short::Short;
 use crate::txn::ranges::Span;
 use crate::txn::refusals::conflict;
 use crate::types::{Lsn, TreeId};
@@ -173,8 +172,8 @@ impl Records for Transaction<'_> {
         // From here on nothing fails, unless there is something to roll back to.
         self.kernel.spill.as_ref().map_or(Ok(()), |place| self.writes.make_room(tree.id, place))?;
         for (tree, key, value) in all() {
-            self.writes.set(tree, key, value.as_deref().map(Short::from))?;
+            self.writes.set(tree, key, value.as_deref())?;
         }
-        self.writes.set(tree, key, value.map(Short::from))
+        self.writes.set(tree, key, value)
     }
 }

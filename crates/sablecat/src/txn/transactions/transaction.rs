@@ -5,7 +5,6 @@
 //!
 //! What it sees of records is told in seeing.rs.
 
-use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{self, AtomicU64};
 
@@ -25,8 +24,7 @@ use crate::txn::commit::scratch::Record;
 use crate::txn::locks::{Held, Mode, record_hash};
 use crate::txn::options::{Durability, Isolation, Options};
 use crate::txn::pending::savepoints::Position;
-use crate::txn::pending::short::Short;
-use crate::txn::pending::write_set::{Pending, Records, WriteSet};
+use crate::txn::pending::write_set::{Becomes, Found, Records, WriteSet};
 use crate::txn::refusals::{conflict, count_conflict};
 use crate::txn::seen::claims::Claims;
 use crate::txn::seen::reads::ReadSet;
@@ -336,7 +334,7 @@ impl<'k> Transaction<'k> {
         self.used.set(self.used.get() + 1);
         self.sets += 1;
         self.kernel.spill.as_ref().map_or(Ok(()), |place| self.writes.make_room(tree.id, place))?;
-        self.writes.set(tree, key, value.map(Short::from))
+        self.writes.set(tree, key, value)
     }
 
     /// The value of a name's record in the catalog, which may be changed from then on: only if it is the same
@@ -350,12 +348,12 @@ impl<'k> Transaction<'k> {
     }
 
     /// What a record is to become, if it is to change.
-    pub(in crate::txn) fn pending(&self, tree: TreeId, key: &[u8]) -> Result<Option<Cow<'_, Pending>>> {
+    pub(in crate::txn) fn pending(&self, tree: TreeId, key: &[u8]) -> Result<Option<Found<'_>>> {
         self.writes.records(tree).map_or(Ok(None), |records| records.get(key))
     }
 
     /// What a record of the catalog is to become, if it is to change.
-    pub(crate) fn pending_in_catalog(&self, key: &[u8]) -> Option<&Pending> {
+    pub(crate) fn pending_in_catalog(&self, key: &[u8]) -> Option<Becomes<'_>> {
         self.writes.records(CATALOG).and_then(|records| records.get_in_memory(key))
     }
 
@@ -365,7 +363,7 @@ impl<'k> Transaction<'k> {
     }
 
     /// The records of the catalog that are to change, in order.
-    pub(crate) fn changes_of_catalog(&self) -> impl Iterator<Item = (&[u8], &Pending)> {
+    pub(crate) fn changes_of_catalog(&self) -> impl Iterator<Item = (&[u8], Becomes<'_>)> {
         self.writes.records(CATALOG).into_iter().flat_map(Records::iter)
     }
 

@@ -126,7 +126,7 @@ impl Trees {
             let mut last = PageId::NONE;
             for step in records.steps() {
                 let (key, value) = match step {
-                    Step::Record(key, value) => (key, value.as_deref()),
+                    Step::Record(key, value) => (key, value),
                     Step::Range(bounds) => {
                         view.remove_range(changes, bounds)?;
                         last = PageId::NONE;
@@ -181,7 +181,7 @@ impl Trees {
                 last = page;
                 let place = Place { tree: view, stems: &[], rest: key };
                 self.check_write(changes, page, (tree, key), &place, check)?;
-                if view.try_change(changes, page, (sought, value.as_deref()))? == Tried::Structure {
+                if view.try_change(changes, page, (sought, value))? == Tried::Structure {
                     return Ok(Tried::Structure);
                 }
             }

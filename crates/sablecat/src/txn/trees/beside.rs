@@ -322,8 +322,7 @@ impl<'a> Build<'a> {
         (key, value): (&[u8], &[u8]),
     ) -> Result<()> {
         let catalog = catalog_tree();
-        let mut all: Vec<(&[u8], Option<&[u8]>)> =
-            records.iter().map(|(key, value)| (key, value.as_deref())).collect();
+        let mut all: Vec<(&[u8], Option<&[u8]>)> = records.iter().collect();
         all.push((key, Some(value)));
         all.sort_unstable();
         for &(key, _) in all.iter().filter(|(key, _)| catalog::is_name(key)) {

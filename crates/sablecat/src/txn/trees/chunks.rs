@@ -75,8 +75,7 @@ impl Trees {
 #[cold]
 fn fits(writes: &WriteSet, most: usize) -> bool {
     let records = writes.logged_trees().flat_map(|(_, records)| records.iter());
-    let bytes =
-        records.map(|(key, value)| operation_bytes_max(key.len(), value.as_deref().map_or(0, <[u8]>::len)));
+    let bytes = records.map(|(key, value)| operation_bytes_max(key.len(), value.map_or(0, <[u8]>::len)));
     let ranges = writes.logged_trees().flat_map(|(_, records)| records.removed());
     !writes.is_spilled() && bytes.chain(ranges.map(range_bytes_max)).sum::<usize>() <= most
 }
