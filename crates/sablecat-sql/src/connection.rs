@@ -9,7 +9,7 @@
 //! `BEGIN IMMEDIATE`, the common one. So many may write at once, or one alone, without a conflict afterwards.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -29,6 +29,8 @@ const SCHEMA_ROOT: u32 = 1;
 const LAST_ROOT: &[u8] = b"root";
 /// The number by which a program sees whether others have changed something.
 const DATA_VERSION: c_int = 15;
+/// How many numbers SQLite keeps.
+const NUMBERS: usize = 16;
 /// What writers lock.
 const WRITERS: &[u8] = b"sablecat-sql";
 /// How long a statement that lost often waits to be the only one that writes.
@@ -45,9 +47,11 @@ pub(crate) struct Connection {
     txn: Option<Txn<'static>>,
     locker: Option<Locker>,
     numbers: Database,
-    trees: HashMap<u32, Database>,
+    /// SQLite's numbers that the transaction has read or set: each statement asks for some.
+    seen: [Option<u32>; NUMBERS],
+    trees: BTreeMap<u32, Database>,
     /// By root; one for all cursors there have been.
-    row_ids: HashMap<u32, SharedRowIds>,
+    row_ids: BTreeMap<u32, SharedRowIds>,
     /// The transaction may write.
     writes: bool,
     /// Where it may be rolled back to: as a whole, if it began with a savepoint, then each of SQLite's other
@@ -73,6 +77,12 @@ fn name_of(root: u32) -> String {
     format!("{PREFIX}:{root}")
 }
 
+/// Under which one of SQLite's numbers is kept.
+fn number_key(index: c_int) -> Result<u8> {
+    let key = u8::try_from(index).ok().filter(|key| usize::from(*key) < NUMBERS);
+    key.ok_or_else(|| Failure::internal("a number that SQLite has not"))
+}
+
 impl Connection {
     pub(crate) fn open(shared: Arc<Shared>) -> sablecat::Result<Connection> {
         let env = &shared.env;
@@ -88,8 +98,9 @@ impl Connection {
             txn: None,
             locker: None,
             numbers,
-            trees: HashMap::new(),
-            row_ids: HashMap::new(),
+            trees: BTreeMap::new(),
+            row_ids: BTreeMap::new(),
+            seen: [None; NUMBERS],
             writes: false,
             begin: None,
             savepoints: Vec::new(),
@@ -178,6 +189,7 @@ impl Connection {
             match self.env().begin_owned(TxnOptions::new().isolation(isolation)) {
                 Ok(txn) => {
                     self.txn = Some(txn);
+                    self.seen = [None; NUMBERS];
                     self.state += 1;
                     self.is_snapshot = isolation == Isolation::Snapshot;
                 }
@@ -275,6 +287,7 @@ impl Connection {
         };
         let Some(to) = to else { return Ok(()) };
         self.writing()?.rollback_to(&to)?;
+        self.seen = [None; NUMBERS];
         self.savepoints.truncate(index.map_or(0, |index| index + 1));
         match index {
             None => self.each_row_ids(RowIds::forget),
@@ -334,9 +347,16 @@ impl Connection {
         if index == DATA_VERSION {
             return Ok(self.data_version());
         }
-        let key = u8::try_from(index).map_err(|_| Failure::internal("a number that SQLite has not"))?;
+        let key = number_key(index)?;
+        if let (Some(_), Some(number)) = (&self.txn, self.seen[usize::from(key)]) {
+            return Ok(number);
+        }
         match self.number(&[key]) {
-            Ok(number) => Ok(number.unwrap_or(0)),
+            Ok(number) => {
+                let number = number.unwrap_or(0);
+                self.seen[usize::from(key)] = Some(number);
+                Ok(number)
+            }
             Err(failure) => {
                 self.failed = Some(failure.message.clone());
                 Err(failure)
@@ -345,9 +365,11 @@ impl Connection {
     }
 
     pub(crate) fn set_meta(&mut self, index: c_int, number: u32) -> Result<()> {
-        let key = u8::try_from(index).map_err(|_| Failure::internal("a number that SQLite has not"))?;
+        let key = number_key(index)?;
         let numbers = self.numbers.clone();
-        Ok(self.txn()?.insert(&numbers, [key], number.to_be_bytes())?)
+        self.txn()?.insert(&numbers, [key], number.to_be_bytes())?;
+        self.seen[usize::from(key)] = Some(number);
+        Ok(())
     }
 
     fn number(&self, key: &[u8]) -> Result<Option<u32>> {
