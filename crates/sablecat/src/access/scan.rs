@@ -204,7 +204,7 @@ impl Scan {
             };
             if take_pending {
                 let Some((key, value)) = pending else { break };
-                self.pass(key.clone(), forward);
+                self.pass(&key, forward);
                 if let Some(value) = value {
                     return Ok(Some((key, Found::Bytes(value))));
                 }
@@ -216,7 +216,7 @@ impl Scan {
                     Ends::Flat(ends) => ends.value(forward),
                     Ends::Unknown => unreachable!("a record was found"),
                 };
-                self.pass(key.clone(), forward);
+                self.pass(&key, forward);
                 return Ok(Some((key, value)));
             } else {
                 self.done = true;
@@ -226,11 +226,15 @@ impl Scan {
     }
 
     /// Moves the bound past a key.
-    fn pass(&mut self, key: Vec<u8>, forward: bool) {
-        if forward {
-            self.lower = Bound::Excluded(key);
-        } else {
-            self.upper = Bound::Excluded(key);
+    fn pass(&mut self, key: &[u8], forward: bool) {
+        let bound = if forward { &mut self.lower } else { &mut self.upper };
+        match bound {
+            // In the memory of the one before.
+            Bound::Excluded(passed) => {
+                passed.clear();
+                passed.extend_from_slice(key);
+            }
+            _ => *bound = Bound::Excluded(key.to_vec()),
         }
     }
 

@@ -93,23 +93,27 @@ impl Short {
 
 /// The first sixteen bytes of some, as a number: where two of them differ, what they are of is in their
 /// order. Behind fewer bytes there are zeros.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct First(u64, u64);
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct First(u128);
 
 impl First {
+    /// So many there are.
+    pub(super) const BYTES: usize = 16;
+
     #[inline]
     pub(super) fn of(bytes: &[u8]) -> First {
+        let of_both = |one: u64, other: u64| First(u128::from(one) << 64 | u128::from(other));
         match (bytes.first_chunk(), bytes.get(8..).and_then(|rest| rest.first_chunk())) {
-            (Some(&one), Some(&other)) => First(u64::from_be_bytes(one), u64::from_be_bytes(other)),
+            (Some(&one), Some(&other)) => of_both(u64::from_be_bytes(one), u64::from_be_bytes(other)),
             // Those behind the first eight are the last ones of the last eight.
             (Some(&one), None) => {
                 let last = bytes.last_chunk().map_or(0, |&last| u64::from_be_bytes(last));
                 let more = last.checked_shl(8 * (16 - bytes.len() as u32)).unwrap_or(0);
-                First(u64::from_be_bytes(one), more)
+                of_both(u64::from_be_bytes(one), more)
             }
             (None, _) => {
                 let add = |word: u64, (n, &byte): (usize, &u8)| word | u64::from(byte) << (56 - 8 * n);
-                First(bytes.iter().enumerate().fold(0, add), 0)
+                of_both(bytes.iter().enumerate().fold(0, add), 0)
             }
         }
     }

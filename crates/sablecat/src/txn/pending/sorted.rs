@@ -1,52 +1,62 @@
-//! Many pending records in the order of bytes: leaves of some dozens that follow each other.
+//! Many pending records in the order of bytes: leaves of some dozens, in groups of some dozens.
 //!
 //! A leaf has the keys and values of its records in one piece of memory, one behind the other as they came,
-//! and beside it a sorted vector that says where each is and what its key begins with. So a record takes no
-//! allocation of its own, most comparisons look at nothing but the vector, and records that come in order,
-//! which are most, go behind the last one. Long values lie apart: leaves are copied when they are divided.
+//! and beside it, sorted, what keys begin with and where each record is. So a record takes no allocation of
+//! its own, most comparisons look at nothing but those beginnings, and records that come in order, which are
+//! most, go behind the last one. Long values lie apart: leaves are copied when they are divided.
 //!
-//! The more leaves there are the more records each may have, so that a leaf's vector and that of the leaves
-//! grow alike, and neither costs much to move by one place (about the square root of all records each).
+//! It is a B-tree of three levels, of which the topmost is as long as it has to be: a million records are in
+//! some hundred groups, and what an insertion moves by one place is a kilobyte or less.
 
 use std::cmp::Ordering;
-use std::ops::Bound;
+use std::ops::{Bound, Range};
+
+use sablecat_os::prefetch;
 
 use super::short::{First, Short};
 use super::write_set::{Becomes, Pending};
 use crate::access::Bounds;
 
-/// Records in a leaf, at most, while there are few leaves;
-const RECORDS_MAX: usize = 64;
-/// and each time that there are as many leaves as this times so many, twice as many.
-const LEAVES_A_RECORD: usize = 16;
+/// Records in a leaf, and leaves in a group, at most.
+const NODES_MAX: usize = 64;
+/// So many beginnings of keys are in a line of the processor's cache.
+const FIRSTS_IN_LINE: usize = 64 / size_of::<First>();
 /// Bytes of a value that lies in its leaf, at most.
 const IN_LEAF_MAX: usize = 1 << 10;
 
 /// Pending records in the order of bytes.
 #[derive(Debug, Default)]
 pub(super) struct Sorted {
-    /// None is empty.
-    leaves: Vec<Leaf>,
-    /// What the first key of each begins with.
-    firsts: Vec<First>,
+    groups: Row<Row<Box<Leaf>>>,
     /// Values that lie apart. What was replaced leaves an empty one.
     apart: Vec<Box<[u8]>>,
     len: usize,
 }
 
+/// Leaves, or groups of leaves, in order. None is empty.
+#[derive(Debug)]
+struct Row<N> {
+    nodes: Vec<N>,
+    /// What the first key of each begins with.
+    firsts: Vec<First>,
+}
+
 #[derive(Debug)]
 struct Leaf {
-    entries: Vec<Entry>,
+    /// What the key of each record begins with,
+    firsts: [First; NODES_MAX],
+    /// and where it is.
+    entries: [Entry; NODES_MAX],
+    /// So many of both are used.
+    len: usize,
     bytes: Vec<u8>,
     /// How many of these are nobody's any more.
     garbage: usize,
 }
 
-/// A record of a leaf.
+/// Where a record of a leaf is.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    /// What its key begins with.
-    first: First,
     key: Piece,
     value: Value,
 }
@@ -66,8 +76,83 @@ enum Value {
     Apart(u32),
 }
 
-/// A record's place: its leaf, and its number there; behind a leaf's last record it is that leaf's end.
-type At = (usize, usize);
+/// The place of a record: its group, its leaf there, and its number there. Behind a leaf's last record it is
+/// that leaf's end.
+#[derive(Clone, Copy, Debug)]
+struct At {
+    group: usize,
+    leaf: usize,
+    record: usize,
+}
+
+/// What has a first key.
+trait Node {
+    fn first_key(&self) -> &[u8];
+}
+
+impl<N: Node> Node for Row<N> {
+    fn first_key(&self) -> &[u8] {
+        self.nodes[0].first_key()
+    }
+}
+
+impl Node for Box<Leaf> {
+    fn first_key(&self) -> &[u8] {
+        self.key(0)
+    }
+}
+
+/// Those that begin as a key does, of which `firsts` is sorted. What comes before them has lesser keys, and
+/// what comes behind has greater ones.
+fn alike(firsts: &[First], first: First) -> Range<usize> {
+    let from = firsts.partition_point(|have| *have < first);
+    let len = firsts[from..].partition_point(|have| *have == first);
+    from..from + len
+}
+
+/// The first number in a range that does not come before what is looked for.
+fn partition(range: Range<usize>, comes_before: impl Fn(usize) -> bool) -> usize {
+    let Range { mut start, mut end } = range;
+    while start < end {
+        let middle = start.midpoint(end);
+        match comes_before(middle) {
+            true => start = middle + 1,
+            false => end = middle,
+        }
+    }
+    start
+}
+
+impl<N> Default for Row<N> {
+    fn default() -> Row<N> {
+        Row { nodes: Vec::new(), firsts: Vec::new() }
+    }
+}
+
+impl<N> Row<N> {
+    fn insert(&mut self, at: usize, first: First, node: N) {
+        self.nodes.insert(at, node);
+        self.firsts.insert(at, first);
+    }
+
+    fn remove(&mut self, at: usize) {
+        self.nodes.remove(at);
+        self.firsts.remove(at);
+    }
+
+    /// Takes away what is from a place on.
+    fn divide(&mut self, at: usize) -> Row<N> {
+        Row { nodes: self.nodes.split_off(at), firsts: self.firsts.split_off(at) }
+    }
+}
+
+impl<N: Node> Row<N> {
+    /// The node in which a key is or belongs; 0 if there is none.
+    fn node_for(&self, key: &[u8], first: First) -> usize {
+        let begins_by = |node: usize| self.nodes[node].first_key() <= key;
+        partition(alike(&self.firsts, first), begins_by).saturating_sub(1)
+    }
+}
 
 impl Piece {
     fn of(self, bytes: &[u8]) -> &[u8] {
@@ -76,17 +161,62 @@ impl Piece {
 }
 
 impl Leaf {
-    /// A leaf of records whose bytes are in another one: these alone.
-    fn gathered(mut entries: Vec<Entry>, from: &[u8], room: usize) -> Leaf {
-        let mut leaf = Leaf { entries: Vec::new(), bytes: Vec::with_capacity(room), garbage: 0 };
-        for entry in &mut entries {
-            entry.key = leaf.add(entry.key.of(from));
-            if let Value::Here(value) = &mut entry.value {
-                *value = leaf.add(value.of(from));
-            }
+    /// An empty one, with room for so many bytes.
+    fn with_room(bytes: usize) -> Box<Leaf> {
+        let nowhere = Entry { key: Piece { at: 0, len: 0 }, value: Value::Removed };
+        Box::new(Leaf {
+            firsts: [First::default(); NODES_MAX],
+            entries: [nowhere; NODES_MAX],
+            len: 0,
+            bytes: Vec::with_capacity(bytes),
+            garbage: 0,
+        })
+    }
+
+    fn firsts(&self) -> &[First] {
+        &self.firsts[..self.len]
+    }
+
+    fn entries(&self) -> &[Entry] {
+        &self.entries[..self.len]
+    }
+
+    fn key(&self, record: usize) -> &[u8] {
+        self.entries()[record].key.of(&self.bytes)
+    }
+
+    /// Where a key is, or belongs.
+    fn search(&self, key: &[u8], first: First) -> Result<usize, usize> {
+        // Which of them are looked at depends on each other; all are few.
+        self.firsts.chunks(FIRSTS_IN_LINE).for_each(|line| prefetch::read(line.as_ptr().cast()));
+        let alike = alike(self.firsts(), first);
+        let record = partition(alike.clone(), |record| self.compare_alike(record, key).is_lt());
+        if record < alike.end && self.compare_alike(record, key).is_eq() { Ok(record) } else { Err(record) }
+    }
+
+    /// Compares a record's key with one that begins so too.
+    fn compare_alike(&self, record: usize, key: &[u8]) -> Ordering {
+        let have = self.entries()[record].key;
+        if have.len as usize <= First::BYTES && key.len() <= First::BYTES {
+            // The longer one goes on with zeros, and nobody has to look.
+            return (have.len as usize).cmp(&key.len());
         }
-        leaf.entries = entries;
-        leaf
+        have.of(&self.bytes).cmp(key)
+    }
+
+    fn insert(&mut self, record: usize, first: First, entry: Entry) {
+        self.firsts.copy_within(record..self.len, record + 1);
+        self.entries.copy_within(record..self.len, record + 1);
+        (self.firsts[record], self.entries[record]) = (first, entry);
+        self.len += 1;
+    }
+
+    fn remove(&mut self, record: usize) -> Entry {
+        let entry = self.entries[record];
+        self.firsts.copy_within(record + 1..self.len, record);
+        self.entries.copy_within(record + 1..self.len, record);
+        self.len -= 1;
+        entry
     }
 
     fn add(&mut self, bytes: &[u8]) -> Piece {
@@ -96,33 +226,40 @@ impl Leaf {
         Piece { at: at as u32, len: bytes.len() as u32 }
     }
 
-    fn key(&self, at: usize) -> &[u8] {
-        self.entries[at].key.of(&self.bytes)
-    }
-
-    fn compare(&self, at: usize, key: &[u8], first: First) -> Ordering {
-        let entry = &self.entries[at];
-        entry.first.cmp(&first).then_with(|| entry.key.of(&self.bytes).cmp(key))
-    }
-
-    /// Where a key is, or belongs.
-    fn search(&self, key: &[u8], first: First) -> Result<usize, usize> {
-        let last = self.entries.len() - 1;
-        match self.compare(last, key, first) {
-            Ordering::Less => Err(last + 1),
-            Ordering::Equal => Ok(last),
-            Ordering::Greater => self.entries[..last].binary_search_by(|entry| {
-                entry.first.cmp(&first).then_with(|| entry.key.of(&self.bytes).cmp(key))
-            }),
+    /// Takes the bytes of its records together, from where they are.
+    fn gather(&mut self, from: &[u8]) {
+        (self.bytes, self.garbage) = (Vec::with_capacity(from.len()), 0);
+        for record in 0..self.len {
+            let Entry { key, value } = self.entries[record];
+            let key = self.add(key.of(from));
+            let value = match value {
+                Value::Here(value) => Value::Here(self.add(value.of(from))),
+                elsewhere => elsewhere,
+            };
+            self.entries[record] = Entry { key, value };
         }
     }
 
-    /// Takes its bytes together if most of them are nobody's.
+    /// Does that if most bytes are nobody's.
     fn tidy(&mut self) {
         if self.garbage > IN_LEAF_MAX && self.garbage > self.bytes.len() / 2 {
-            let room = self.bytes.len() - self.garbage;
-            *self = Self::gathered(std::mem::take(&mut self.entries), &self.bytes, room);
+            let bytes = std::mem::take(&mut self.bytes);
+            self.gather(&bytes);
         }
+    }
+
+    /// Takes away the second half.
+    fn divide(&mut self) -> Box<Leaf> {
+        let middle = self.len / 2;
+        let bytes = std::mem::take(&mut self.bytes);
+        let mut right = Leaf::with_room(0);
+        right.len = self.len - middle;
+        right.firsts[..right.len].copy_from_slice(&self.firsts[middle..self.len]);
+        right.entries[..right.len].copy_from_slice(&self.entries[middle..self.len]);
+        self.len = middle;
+        right.gather(&bytes);
+        self.gather(&bytes);
+        right
     }
 }
 
@@ -142,59 +279,60 @@ impl Sorted {
         *self = Sorted::default();
     }
 
-    /// The leaf in which a key is or belongs; 0 if there is none.
-    fn leaf_for(&self, key: &[u8], first: First) -> usize {
-        let begins_by = |leaf: usize| {
-            self.firsts[leaf].cmp(&first).then_with(|| self.leaves[leaf].key(0).cmp(key)).is_le()
-        };
-        match self.leaves.len().checked_sub(1) {
-            Some(last) if !begins_by(last) => {
-                let (mut from, mut to) = (0, last);
-                while from < to {
-                    let middle = (from + to) / 2;
-                    match begins_by(middle) {
-                        true => from = middle + 1,
-                        false => to = middle,
-                    }
-                }
-                from.saturating_sub(1)
-            }
-            last => last.unwrap_or(0),
-        }
-    }
-
+    /// Where a key is, or belongs.
     fn find(&self, key: &[u8]) -> Result<At, At> {
         let first = First::of(key);
-        let leaf = self.leaf_for(key, first);
-        match self.leaves.get(leaf) {
-            None => Err((0, 0)),
-            Some(have) => have.search(key, first).map(|at| (leaf, at)).map_err(|at| (leaf, at)),
+        let end = self.end();
+        // Keys often come in order.
+        let is_end = self.leaf(end).is_none_or(|leaf| {
+            let last = end.record - 1;
+            leaf.firsts[last].cmp(&first).then_with(|| leaf.compare_alike(last, key)).is_lt()
+        });
+        if is_end {
+            return Err(end);
         }
+        let group = self.groups.node_for(key, first);
+        let leaves = &self.groups.nodes[group];
+        let leaf = leaves.node_for(key, first);
+        let at = |record| At { group, leaf, record };
+        leaves.nodes[leaf].search(key, first).map(at).map_err(at)
     }
 
-    fn value(&self, (leaf, at): At) -> Becomes<'_> {
-        let leaf = &self.leaves[leaf];
-        match leaf.entries[at].value {
+    /// The end of the last leaf.
+    fn end(&self) -> At {
+        let group = self.groups.nodes.len().saturating_sub(1);
+        let leaves = self.groups.nodes.get(group).map_or(&[][..], |leaves| &leaves.nodes);
+        At { group, leaf: leaves.len().saturating_sub(1), record: leaves.last().map_or(0, |leaf| leaf.len) }
+    }
+
+    fn leaf(&self, at: At) -> Option<&Leaf> {
+        self.groups.nodes.get(at.group)?.nodes.get(at.leaf).map(|leaf| &**leaf)
+    }
+
+    fn leaf_mut(&mut self, at: At) -> &mut Leaf {
+        &mut self.groups.nodes[at.group].nodes[at.leaf]
+    }
+
+    fn record(&self, at: At) -> Option<(&[u8], Becomes<'_>)> {
+        let leaf = self.leaf(at)?;
+        let entry = leaf.entries().get(at.record)?;
+        let value = match entry.value {
             Value::Removed => None,
             Value::Here(value) => Some(value.of(&leaf.bytes)),
-            Value::Apart(number) => Some(&self.apart[number as usize]),
-        }
-    }
-
-    fn record(&self, (leaf, at): At) -> Option<(&[u8], Becomes<'_>)> {
-        let have = self.leaves.get(leaf)?;
-        (at < have.entries.len()).then(|| (have.key(at), self.value((leaf, at))))
+            Value::Apart(number) => Some(&*self.apart[number as usize]),
+        };
+        Some((entry.key.of(&leaf.bytes), value))
     }
 
     pub(super) fn get(&self, key: &[u8]) -> Option<Becomes<'_>> {
-        self.find(key).ok().map(|at| self.value(at))
+        self.record(self.find(key).ok()?).map(|(_, value)| value)
     }
 
     /// Sets a record. `before` is shown what was pending of it.
     pub(super) fn set(&mut self, key: &[u8], value: Becomes<'_>, before: impl FnOnce(Option<Becomes<'_>>)) {
         match self.find(key) {
             Ok(at) => {
-                before(Some(self.value(at)));
+                before(self.record(at).map(|(_, value)| value));
                 self.replace(at, value);
             }
             Err(at) => {
@@ -204,13 +342,13 @@ impl Sorted {
         }
     }
 
-    fn replace(&mut self, (leaf, at): At, value: Becomes<'_>) {
-        let have = &mut self.leaves[leaf];
-        let old = have.entries[at].value;
+    fn replace(&mut self, at: At, value: Becomes<'_>) {
+        let leaf = self.leaf_mut(at);
+        let old = leaf.entries[at.record].value;
         let new = match (old, value) {
             (Value::Here(piece), Some(value)) if value.len() <= piece.len as usize => {
-                have.bytes[piece.at as usize..][..value.len()].copy_from_slice(value);
-                have.garbage += piece.len as usize - value.len();
+                leaf.bytes[piece.at as usize..][..value.len()].copy_from_slice(value);
+                leaf.garbage += piece.len as usize - value.len();
                 Value::Here(Piece { len: value.len() as u32, ..piece })
             }
             (Value::Apart(number), Some(value)) if value.len() > IN_LEAF_MAX => {
@@ -218,19 +356,19 @@ impl Sorted {
                 old
             }
             (_, value) => {
-                self.drop_value(leaf, old);
-                self.add_value(leaf, value)
+                self.drop_value(at, old);
+                self.add_value(at, value)
             }
         };
-        let have = &mut self.leaves[leaf];
-        have.entries[at].value = new;
-        have.tidy();
+        let leaf = self.leaf_mut(at);
+        leaf.entries[at.record].value = new;
+        leaf.tidy();
     }
 
-    fn add_value(&mut self, leaf: usize, value: Becomes<'_>) -> Value {
+    fn add_value(&mut self, at: At, value: Becomes<'_>) -> Value {
         match value {
             None => Value::Removed,
-            Some(value) if value.len() <= IN_LEAF_MAX => Value::Here(self.leaves[leaf].add(value)),
+            Some(value) if value.len() <= IN_LEAF_MAX => Value::Here(self.leaf_mut(at).add(value)),
             Some(value) => {
                 self.apart.push(value.into());
                 Value::Apart(self.apart.len() as u32 - 1)
@@ -238,88 +376,103 @@ impl Sorted {
         }
     }
 
-    fn drop_value(&mut self, leaf: usize, value: Value) {
+    fn drop_value(&mut self, at: At, value: Value) {
         match value {
             Value::Removed => {}
-            Value::Here(piece) => self.leaves[leaf].garbage += piece.len as usize,
+            Value::Here(piece) => self.leaf_mut(at).garbage += piece.len as usize,
             Value::Apart(number) => self.apart[number as usize] = Box::default(),
         }
     }
 
     fn insert(&mut self, at: At, key: &[u8], value: Becomes<'_>) {
-        let (leaf, at) = self.room_at(at, key.len() + value.map_or(0, <[u8]>::len).min(IN_LEAF_MAX));
-        let have = &mut self.leaves[leaf];
-        let (first, key) = (First::of(key), have.add(key));
-        let value = self.add_value(leaf, value);
-        self.leaves[leaf].entries.insert(at, Entry { first, key, value });
-        if at == 0 {
-            self.firsts[leaf] = first;
-        }
+        let first = First::of(key);
+        let at = self.room_at(at, first);
+        let key = self.leaf_mut(at).add(key);
+        let value = self.add_value(at, value);
+        self.leaf_mut(at).insert(at.record, first, Entry { key, value });
+        self.begins(at, first);
         self.len += 1;
     }
 
-    /// Makes room for one more record of so many bytes where that belongs, and says where it belongs then.
-    fn room_at(&mut self, (leaf, at): At, bytes: usize) -> At {
-        let most = RECORDS_MAX.max((self.leaves.len() / LEAVES_A_RECORD).next_power_of_two());
-        let is_last = leaf + 1 == self.leaves.len();
-        match self.leaves.get_mut(leaf) {
-            Some(have) if have.entries.len() < most => (leaf, at),
-            // Behind the last record: the next ones go there too, and are like those before.
-            Some(have) if is_last && at == have.entries.len() => {
-                let room = have.bytes.len().max(bytes);
-                self.add_leaf(leaf + 1, Vec::with_capacity(most), room);
-                (leaf + 1, 0)
-            }
-            None => {
-                self.add_leaf(0, Vec::with_capacity(RECORDS_MAX), bytes);
-                (0, 0)
-            }
-            Some(have) => {
-                let middle = have.entries.len() / 2;
-                let right = have.entries.split_off(middle);
-                let left = std::mem::take(&mut have.entries);
-                let old = std::mem::take(&mut have.bytes);
-                let first = right[0].first;
-                let right = Leaf::gathered(right, &old, old.len());
-                *have = Leaf::gathered(left, &old, old.len());
-                self.leaves.insert(leaf + 1, right);
-                self.firsts.insert(leaf + 1, first);
-                if at < middle { (leaf, at) } else { (leaf + 1, at - middle) }
+    /// A leaf's record begins so: it may be the leaf's first one, and that its group's.
+    fn begins(&mut self, at: At, first: First) {
+        if at.record == 0 {
+            self.groups.nodes[at.group].firsts[at.leaf] = first;
+            if at.leaf == 0 {
+                self.groups.firsts[at.group] = first;
             }
         }
     }
 
-    /// Adds a leaf, which gets its first record at once.
-    fn add_leaf(&mut self, leaf: usize, entries: Vec<Entry>, room: usize) {
-        self.leaves.insert(leaf, Leaf { entries, bytes: Vec::with_capacity(room), garbage: 0 });
-        self.firsts.insert(leaf, First::of(&[]));
+    /// Makes room for one more record, which begins so, where that belongs; says where it belongs then. A
+    /// leaf made for it has no other.
+    fn room_at(&mut self, at: At, first: First) -> At {
+        let At { group, leaf, record } = at;
+        let Some(have) = self.leaf(at) else {
+            // There is none at all.
+            let mut leaves = Row::default();
+            leaves.insert(0, first, Leaf::with_room(0));
+            self.groups.insert(0, first, leaves);
+            return at;
+        };
+        if have.len < NODES_MAX {
+            return at;
+        }
+        let end = self.end();
+        let is_last = (group, leaf) == (end.group, end.leaf);
+        let leaves = &mut self.groups.nodes[group];
+        let have = &mut leaves.nodes[leaf];
+        let middle = if is_last && record == have.len {
+            // The next ones go there too, and are like those before.
+            let next = Leaf::with_room(have.bytes.len());
+            leaves.insert(leaf + 1, first, next);
+            record
+        } else {
+            let right = have.divide();
+            let middle = have.len;
+            leaves.insert(leaf + 1, right.firsts[0], right);
+            middle
+        };
+        let (leaf, record) = if record < middle { (leaf, record) } else { (leaf + 1, record - middle) };
+        let count = leaves.nodes.len();
+        if count <= NODES_MAX {
+            return At { group, leaf, record };
+        }
+        let middle = if is_last { count - 1 } else { count / 2 };
+        let right = leaves.divide(middle);
+        self.groups.insert(group + 1, right.firsts[0], right);
+        if leaf < middle {
+            At { group, leaf, record }
+        } else {
+            At { group: group + 1, leaf: leaf - middle, record }
+        }
     }
 
     /// Has nothing pending of a key.
     pub(super) fn unset(&mut self, key: &[u8]) {
-        let Ok((leaf, at)) = self.find(key) else { return };
-        let have = &mut self.leaves[leaf];
-        let entry = have.entries.remove(at);
-        have.garbage += entry.key.len as usize;
-        self.drop_value(leaf, entry.value);
+        let Ok(at) = self.find(key) else { return };
+        let leaf = self.leaf_mut(at);
+        let entry = leaf.remove(at.record);
+        leaf.garbage += entry.key.len as usize;
+        self.drop_value(at, entry.value);
         self.len -= 1;
-        let have = &mut self.leaves[leaf];
-        match have.entries.first() {
-            None => {
-                self.leaves.remove(leaf);
-                self.firsts.remove(leaf);
-            }
-            Some(first) => {
-                self.firsts[leaf] = first.first;
-                have.tidy();
-            }
+        let leaf = self.leaf_mut(at);
+        leaf.tidy();
+        if let Some(first) = leaf.firsts().first().copied() {
+            return self.begins(At { record: 0, ..at }, first);
+        }
+        let leaves = &mut self.groups.nodes[at.group];
+        leaves.remove(at.leaf);
+        match leaves.firsts.first().copied() {
+            Some(first) => self.groups.firsts[at.group] = first,
+            None => self.groups.remove(at.group),
         }
     }
 
     /// The records after a key; none: all.
     pub(super) fn after(&self, after: Option<&[u8]>) -> Iter<'_> {
-        let at = after.map_or((0, 0), |after| match self.find(after) {
-            Ok((leaf, at)) => (leaf, at + 1),
+        let at = after.map_or(At { group: 0, leaf: 0, record: 0 }, |after| match self.find(after) {
+            Ok(at) => At { record: at.record + 1, ..at },
             Err(at) => at,
         });
         Iter { records: self, at }
@@ -328,13 +481,14 @@ impl Sorted {
     /// The first record within the bounds (`forward`), or the last.
     pub(super) fn edge(&self, (lower, upper): Bounds<'_>, forward: bool) -> Option<(&[u8], Becomes<'_>)> {
         let found = match (forward, if forward { lower } else { upper }) {
-            (true, Bound::Unbounded) => self.record((0, 0)),
-            (true, Bound::Included(key)) => match self.find(key) {
-                Ok(at) => self.record(at),
-                Err(at) => self.record(self.settled(at)),
-            },
+            (true, Bound::Unbounded) => self.after(None).next(),
+            (true, Bound::Included(key)) => {
+                Iter { records: self, at: self.find(key).unwrap_or_else(|at| at) }.next()
+            }
             (true, Bound::Excluded(key)) => self.after(Some(key)).next(),
-            (false, Bound::Unbounded) => self.before((self.leaves.len(), 0)),
+            (false, Bound::Unbounded) => {
+                self.before(At { group: self.groups.nodes.len(), leaf: 0, record: 0 })
+            }
             (false, Bound::Included(key)) => match self.find(key) {
                 Ok(at) => self.record(at),
                 Err(at) => self.before(at),
@@ -350,22 +504,28 @@ impl Sorted {
         })
     }
 
-    /// The place of a record instead of a leaf's end.
-    fn settled(&self, (leaf, at): At) -> At {
-        match self.leaves.get(leaf) {
-            Some(have) if at == have.entries.len() => (leaf + 1, 0),
-            _ => (leaf, at),
+    /// The record before a place.
+    fn before(&self, mut at: At) -> Option<(&[u8], Becomes<'_>)> {
+        if at.record == 0 {
+            if at.leaf == 0 {
+                at.group = at.group.checked_sub(1)?;
+                at.leaf = self.groups.nodes[at.group].nodes.len();
+            }
+            at.leaf -= 1;
+            at.record = self.leaf(at)?.len;
         }
+        self.record(At { record: at.record - 1, ..at })
     }
 
-    /// The record before a place.
-    fn before(&self, (leaf, at): At) -> Option<(&[u8], Becomes<'_>)> {
-        match at.checked_sub(1) {
-            Some(at) => self.record((leaf, at)),
-            None => {
-                let leaf = leaf.checked_sub(1)?;
-                self.record((leaf, self.leaves[leaf].entries.len() - 1))
+    /// Where a leaf ends, the next one begins.
+    fn settled(&self, at: At) -> At {
+        let Some(leaves) = self.groups.nodes.get(at.group) else { return at };
+        match at {
+            At { leaf, record, .. } if record < leaves.nodes[leaf].len => at,
+            At { group, leaf, .. } if leaf + 1 < leaves.nodes.len() => {
+                At { group, leaf: leaf + 1, record: 0 }
             }
+            At { group, .. } => At { group: group + 1, leaf: 0, record: 0 },
         }
     }
 }
@@ -383,7 +543,7 @@ impl<'a> Iterator for Iter<'a> {
     fn next(&mut self) -> Option<Self::Item> {
         self.at = self.records.settled(self.at);
         let found = self.records.record(self.at)?;
-        self.at.1 += 1;
+        self.at.record += 1;
         Some(found)
     }
 }
@@ -459,7 +619,7 @@ mod tests {
     }
 
     #[test]
-    fn many_are_in_order_and_leaves_grow_with_their_number() {
+    fn many_are_in_order_and_can_be_taken_back() {
         let count = 200_000u32;
         for step in [1, count - 1, 104_729] {
             let (mut sorted, mut model) = (Sorted::default(), Model::new());
@@ -470,8 +630,14 @@ mod tests {
             }
             let keys: Vec<_> = (0..300u32).map(|n| (n * 677).to_be_bytes().to_vec()).collect();
             check(&sorted, &model, &keys);
-            let most = sorted.leaves.iter().map(|leaf| leaf.entries.len()).max();
-            assert!(most > Some(RECORDS_MAX) && sorted.leaves.len() < 5_000, "{most:?}");
+            let groups = &sorted.groups.nodes;
+            let leaves = groups.iter().map(|group| group.nodes.len()).sum::<usize>();
+            assert!(groups.len() > 40 && leaves < 7_000, "{} {leaves}", groups.len());
+            // And taken back, group by group.
+            model.keys().for_each(|key| sorted.unset(key));
+            assert!(
+                sorted.len() == 0 && sorted.groups.nodes.is_empty() && sorted.after(None).next().is_none()
+            );
         }
     }
 
@@ -485,7 +651,8 @@ mod tests {
                 sorted.unset(&key);
             }
         }
-        let bytes: usize = sorted.leaves.iter().map(|leaf| leaf.bytes.len()).sum();
+        let leaves = sorted.groups.nodes.iter().flat_map(|group| &group.nodes);
+        let bytes: usize = leaves.map(|leaf| leaf.bytes.len()).sum();
         assert!(bytes < 40 * IN_LEAF_MAX, "{bytes}");
     }
 }
