@@ -306,8 +306,7 @@ exported! {
     ) {
         let order = NonNull::new(order.cast_mut()).map(|order| {
             // SAFETY: there are so many.
-            let columns = unsafe { slice::from_raw_parts(order.as_ptr(), columns as usize) };
-            columns.iter().map(order_of).collect::<Box<[Order]>>()
+            unsafe { slice::from_raw_parts(order.as_ptr(), columns as usize) }.iter().map(order_of)
         });
         let encoding = match encoding {
             2 => Encoding::Utf16Le,
@@ -317,15 +316,24 @@ exported! {
         let pointer = NonNull::new(handle.cast()).ok_or_else(|| Failure::internal("no handle"))?;
         // SAFETY: as the module says.
         let connection = unsafe { connection(handle) };
-        let place = Place::new(pointer, connection, root, order, encoding)?;
+        let place = match connection.spare(|place| place.is_as(root, order.clone(), encoding)) {
+            Some(place) => place,
+            None => {
+                let order = order.map(Iterator::collect);
+                Box::new(Place::new(pointer, connection, root, order, encoding)?)
+            }
+        };
         // SAFETY: it can be written to.
-        unsafe { into.write(Box::into_raw(Box::new(place)).cast()) };
+        unsafe { into.write(Box::into_raw(place).cast()) };
         Ok(())
     }
 
     fn sablecat_sql_cursor_close(handle: *mut c_void) {
         // SAFETY: it was made by `Box::into_raw`, and is not used any more.
-        drop(unsafe { Box::from_raw(handle.cast::<Place>()) });
+        let mut place = unsafe { Box::from_raw(handle.cast::<Place>()) };
+        place.leave();
+        // SAFETY: its connection is closed after it.
+        unsafe { connection(place.connection.as_ptr().cast()) }.keep(place);
         Ok(())
     }
 

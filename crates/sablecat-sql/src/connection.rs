@@ -19,6 +19,7 @@ use sablecat::{Database, Durability, Env, ErrorKind, Isolation, Locker, Savepoin
 
 use crate::engine::{self, Shared};
 use crate::failure::Failure;
+use crate::place::Place;
 use crate::row_ids::{Block, RowIds};
 
 /// What the names of all databases of SQL begin with: no name that a person would choose.
@@ -33,6 +34,8 @@ const DATA_VERSION: c_int = 15;
 const NUMBERS: usize = 16;
 /// What writers lock.
 const WRITERS: &[u8] = b"sablecat-sql";
+/// How many cursors that were closed are kept.
+const SPARE_MAX: usize = 8;
 /// How long a statement that lost often waits to be the only one that writes.
 const ALONE_WITHIN: Duration = Duration::from_secs(10);
 
@@ -50,6 +53,10 @@ pub(crate) struct Connection {
     /// SQLite's numbers that the transaction has read or set: each statement asks for some.
     seen: [Option<u32>; NUMBERS],
     trees: BTreeMap<u32, Database>,
+    /// The transaction has made or dropped trees: what is known of them is of it alone.
+    makes: bool,
+    /// Cursors that were closed, to be used again: each statement opens its own anew.
+    spare: Vec<Box<Place>>,
     /// By root; one for all cursors there have been.
     row_ids: BTreeMap<u32, SharedRowIds>,
     /// The transaction may write.
@@ -99,6 +106,8 @@ impl Connection {
             locker: None,
             numbers,
             trees: BTreeMap::new(),
+            makes: false,
+            spare: Vec::new(),
             row_ids: BTreeMap::new(),
             seen: [None; NUMBERS],
             writes: false,
@@ -249,11 +258,9 @@ impl Connection {
     pub(crate) fn end(&mut self) {
         self.txn = None;
         self.each_row_ids(RowIds::forget);
-        self.begin = None;
-        if std::mem::take(&mut self.writes) {
-            // What it created is not there, or will be another one of that number.
-            self.trees.clear();
-        }
+        (self.begin, self.writes) = (None, false);
+        self.forget_made();
+        self.makes = false;
         self.savepoints.clear();
         self.failed = None;
         if let Some(locker) = &mut self.locker {
@@ -293,8 +300,30 @@ impl Connection {
             None => self.each_row_ids(RowIds::forget),
             Some(index) => self.each_row_ids(|ids| ids.roll_back(index)),
         }
-        self.trees.clear();
+        self.forget_made();
         Ok(())
+    }
+
+    /// What the transaction created may not be there, or will be another one of that number.
+    fn forget_made(&mut self) {
+        if self.makes {
+            self.trees.clear();
+            self.spare.clear();
+        }
+    }
+
+    /// A cursor that was closed, if there is such a one.
+    pub(crate) fn spare(&mut self, is_wanted: impl Fn(&Place) -> bool) -> Option<Box<Place>> {
+        let at = self.spare.iter().rposition(|place| is_wanted(place))?;
+        Some(self.spare.swap_remove(at))
+    }
+
+    /// A cursor was closed.
+    pub(crate) fn keep(&mut self, place: Box<Place>) {
+        if self.spare.len() == SPARE_MAX {
+            self.spare.remove(0);
+        }
+        self.spare.push(place);
     }
 
     /// The tree with a root.
@@ -317,6 +346,7 @@ impl Connection {
             Failure::too_big("there were as many tables and indices here as there are numbers for them")
         })?;
         let numbers = self.numbers.clone();
+        self.makes = true;
         let txn = self.writing()?;
         txn.insert(&numbers, LAST_ROOT, root.to_be_bytes())?;
         let tree = txn.database(&name_of(root))?;
@@ -325,7 +355,8 @@ impl Connection {
     }
 
     pub(crate) fn drop_tree(&mut self, root: u32) -> Result<()> {
-        self.trees.remove(&root);
+        self.makes = true;
+        self.forget_made();
         self.writing()?.remove_database(&name_of(root))?;
         Ok(())
     }
@@ -423,6 +454,7 @@ impl Drop for Connection {
         self.end();
         self.locker = None;
         self.trees.clear();
+        self.spare.clear();
         if let Some(shared) = self.shared.take() {
             engine::give_back(shared);
         }

@@ -21,6 +21,9 @@ type Result<T> = std::result::Result<T, Failure>;
 /// The longest key.
 const KEY_BYTES_MAX: usize = 1 << 16;
 
+/// So much memory for values is kept by a cursor that is not open.
+const VALUE_KEPT: usize = 1 << 16;
+
 /// Where to seek, of the records whose keys begin alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Where {
@@ -99,6 +102,28 @@ impl Place {
             led: Led::Key,
             row_ids: of.row_ids(root),
         })
+    }
+
+    /// Whether it is in this tree, with keys in this order.
+    pub(crate) fn is_as(
+        &self,
+        root: u32,
+        order: Option<impl Iterator<Item = Order>>,
+        encoding: Encoding,
+    ) -> bool {
+        let is_ordered_so = match (self.order.as_deref(), order) {
+            (Some(have), Some(order)) => order.eq(have.iter().copied()),
+            (have, order) => have.is_none() && order.is_none(),
+        };
+        is_ordered_so && self.root == root && self.encoding == encoding
+    }
+
+    /// Stands nowhere, as a new one does.
+    pub(crate) fn leave(&mut self) {
+        self.key.clear();
+        self.value.clear();
+        self.value.shrink_to(VALUE_KEPT);
+        (self.before, self.led) = (false, Led::Key);
     }
 
     pub(crate) fn is_index(&self) -> bool {

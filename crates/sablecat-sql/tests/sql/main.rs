@@ -10,6 +10,7 @@ mod differential;
 mod directory;
 mod families;
 mod generated;
+mod kept;
 mod killed;
 mod row_ids;
 mod side_by_side;
