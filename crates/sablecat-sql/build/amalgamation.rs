@@ -90,12 +90,20 @@ struct Redirected {
     to: &'static str,
 }
 
-const REDIRECTED: &[Redirected] = &[Redirected {
-    file: "vdbe.c",
-    declared: "static int sablecatBeforeNew(BtCursor*, int, int*);\n",
-    what: ["if( !pC->useRandomRowid ){\n      rc = ", "sqlite3BtreeLast(pC->uc.pCursor, &res);"],
-    to: "sablecatBeforeNew(pC->uc.pCursor, pOp->p3, &res);",
-}];
+const REDIRECTED: &[Redirected] = &[
+    Redirected {
+        file: "vdbe.c",
+        declared: "static int sablecatBeforeNew(BtCursor*, int, int*);\n",
+        what: ["if( !pC->useRandomRowid ){\n      rc = ", "sqlite3BtreeLast(pC->uc.pCursor, &res);"],
+        to: "sablecatBeforeNew(pC->uc.pCursor, pOp->p3, &res);",
+    },
+    Redirected {
+        file: "main.c",
+        declared: "static const char *sablecatErrStr(int);\n",
+        what: ["z = ", "sqlite3ErrStr(db->errCode);"],
+        to: "sablecatErrStr(db->errCode);",
+    },
+];
 
 /// The field that two structures get: none in what is SQLite's own. Both are made of zeros at first.
 const FIELD: &str = "  void *pSablecat;\n";

@@ -84,9 +84,14 @@ SQLITE_API sqlite3_backup *sqlite3_backup_init(
   return sablecatStock_sqlite3_backup_init(pDest, zDest, pSource, zSource);
 }
 
-SQLITE_PRIVATE const char *sqlite3ErrStr(int rc){
+/* sqlite3_errmsg() asks for this as well, where a connection could not be opened. */
+static const char *sablecatErrStr(int rc){
   const char *zMessage = rc>0xff ? sablecat_sql_message(rc) : 0;
   return zMessage ? zMessage : sablecatStock_sqlite3ErrStr(rc);
+}
+
+SQLITE_PRIVATE const char *sqlite3ErrStr(int rc){
+  return sablecatErrStr(rc);
 }
 
 /* How often a statement that is a transaction by itself runs again when another transaction got in its way,
