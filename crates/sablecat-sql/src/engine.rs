@@ -57,7 +57,11 @@ pub(crate) fn is_ours(wanted: Wanted<'_>) -> std::result::Result<bool, Failure> 
             )));
         }
     };
-    let Ok(there) = fs::metadata(wanted.path) else { return Ok(by_name && wanted.create) };
+    let Ok(there) = fs::metadata(wanted.path) else {
+        // Programs that only know SQLite want no directories above the database made.
+        let is_placed = || wanted.path.parent().is_none_or(|above| above == Path::new("") || above.is_dir());
+        return Ok(by_name && wanted.create && (wanted.engine.is_some() || is_placed()));
+    };
     if !there.is_dir() {
         return Ok(false);
     }
