@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 /// The versions that all of this was tried with. Between others the functions of `btree.h` may differ.
-const TRIED: &[&str] = &["3.54.1"];
+const TRIED: &[&str] = &["3.54.1", "3.46.1", "3.40.1"];
 
 /// Our dispatcher, in the order in which the compiler is to see it.
 const DISPATCHER: &[&str] = &["c/ours.h", "c/opening.c", "c/transactions.c", "c/cursors.c", "c/around.c"];
