@@ -82,6 +82,9 @@ const RENAMED: &[Renamed] = &[
     Renamed { header: None, from: "backup.c", to: "backup.c", names: &["sqlite3_backup_init"] },
 ];
 
+/// Functions that versions before the newest do not have.
+const LATER: &[&str] = &["sqlite3BtreeIsEmpty"];
+
 /// A call that goes elsewhere: in which file, what is declared before it, what stands there, and what is to.
 struct Redirected {
     file: &'static str,
@@ -90,12 +93,20 @@ struct Redirected {
     to: &'static str,
 }
 
-const REDIRECTED: &[Redirected] = &[Redirected {
-    file: "vdbe.c",
-    declared: "static int sablecatBeforeNew(BtCursor*, int, int*);\n",
-    what: ["if( !pC->useRandomRowid ){\n      rc = ", "sqlite3BtreeLast(pC->uc.pCursor, &res);"],
-    to: "sablecatBeforeNew(pC->uc.pCursor, pOp->p3, &res);",
-}];
+const REDIRECTED: &[Redirected] = &[
+    Redirected {
+        file: "vdbe.c",
+        declared: "static int sablecatBeforeNew(BtCursor*, int, int*);\n",
+        what: ["if( !pC->useRandomRowid ){\n      rc = ", "sqlite3BtreeLast(pC->uc.pCursor, &res);"],
+        to: "sablecatBeforeNew(pC->uc.pCursor, pOp->p3, &res);",
+    },
+    Redirected {
+        file: "main.c",
+        declared: "static const char *sablecatErrStr(int);\n",
+        what: ["z = ", "sqlite3ErrStr(db->errCode);"],
+        to: "sablecatErrStr(db->errCode);",
+    },
+];
 
 /// The field that two structures get: none in what is SQLite's own. Both are made of zeros at first.
 const FIELD: &str = "  void *pSablecat;\n";
@@ -155,11 +166,13 @@ fn rename(text: &str, renamed: &Renamed) -> Result<String, String> {
         None => &text[..from],
     };
     let (mut before, mut after) = (String::new(), String::new());
-    for name in renamed.names {
+    let names =
+        renamed.names.iter().filter(|name| !LATER.contains(name) || prototype(declared, name).is_ok());
+    for name in names.clone() {
         before.push_str(&format!("#define {name} sablecatStock_{name}\n"));
         after.push_str(&format!("#undef {name}\n"));
     }
-    for name in renamed.names {
+    for name in names {
         before.push_str(prototype(declared, name)?);
         before.push('\n');
     }

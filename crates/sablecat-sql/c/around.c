@@ -15,6 +15,19 @@ SQLITE_PRIVATE i64 sqlite3BtreeRowCountEst(BtCursor *pCur){
   return sablecat_sql_estimate(pCur->pSablecat, &nEntry)==SQLITE_OK ? nEntry : -1;
 }
 
+/* What is wrong with the environment, if that is to be looked at; of SQLite's memory. */
+static int sablecatVerify(Btree *p, char **pzOut){
+  char *zFound = 0;
+  int rc = sablecat_sql_verify(sablecatDb(p), &zFound);
+  if( zFound ){
+    *pzOut = sqlite3_mprintf("%s", zFound);
+    sablecat_sql_free(zFound);
+    if( *pzOut==0 ) rc = SQLITE_NOMEM_BKPT;
+  }
+  return rc;
+}
+
+#if SQLITE_VERSION_NUMBER>3040001
 SQLITE_PRIVATE int sqlite3BtreeIntegrityCheck(
   sqlite3 *db,
   Btree *p,
@@ -25,18 +38,11 @@ SQLITE_PRIVATE int sqlite3BtreeIntegrityCheck(
   int *pnErr,
   char **pzOut
 ){
-  char *zFound = 0;
   int rc = SQLITE_OK, i;
   if( p->pSablecat==0 ) return STOCK(IntegrityCheck)(db, p, aRoot, aCnt, nRoot, mxErr, pnErr, pzOut);
-  *pnErr = 0;
   *pzOut = 0;
-  if( aRoot[0]!=0 ) rc = sablecat_sql_verify(sablecatDb(p), &zFound);
-  if( zFound ){
-    *pnErr = 1;
-    *pzOut = sqlite3_mprintf("%s", zFound);
-    sablecat_sql_free(zFound);
-    if( *pzOut==0 ) rc = SQLITE_NOMEM_BKPT;
-  }
+  if( aRoot[0]!=0 ) rc = sablecatVerify(p, pzOut);
+  *pnErr = *pzOut!=0;
   for(i=0; i<nRoot && rc==SQLITE_OK; i++){
     i64 nEntry = 0;
     if( aRoot[i] ) rc = sablecat_sql_check(sablecatDb(p), aRoot[i], &nEntry);
@@ -44,6 +50,29 @@ SQLITE_PRIVATE int sqlite3BtreeIntegrityCheck(
   }
   return rc;
 }
+#else
+/* Here SQLite counts records itself, and an error is something found. */
+SQLITE_PRIVATE char *sqlite3BtreeIntegrityCheck(
+  sqlite3 *db,
+  Btree *p,
+  Pgno *aRoot,
+  int nRoot,
+  int mxErr,
+  int *pnErr
+){
+  char *zFound = 0;
+  int rc = SQLITE_OK, i;
+  if( p->pSablecat==0 ) return STOCK(IntegrityCheck)(db, p, aRoot, nRoot, mxErr, pnErr);
+  if( aRoot[0]!=0 ) rc = sablecatVerify(p, &zFound);
+  for(i=0; i<nRoot && rc==SQLITE_OK; i++){
+    i64 nEntry = 0;
+    if( aRoot[i] ) rc = sablecat_sql_check(sablecatDb(p), aRoot[i], &nEntry);
+  }
+  if( rc!=SQLITE_OK && zFound==0 ) zFound = sqlite3_mprintf("%s", sqlite3ErrStr(rc));
+  *pnErr = zFound!=0 || rc!=SQLITE_OK;
+  return zFound;
+}
+#endif
 
 /* ---- What is not of the b-tree, and has to know ---- */
 
@@ -84,9 +113,14 @@ SQLITE_API sqlite3_backup *sqlite3_backup_init(
   return sablecatStock_sqlite3_backup_init(pDest, zDest, pSource, zSource);
 }
 
-SQLITE_PRIVATE const char *sqlite3ErrStr(int rc){
+/* sqlite3_errmsg() asks for this as well, where a connection could not be opened. */
+static const char *sablecatErrStr(int rc){
   const char *zMessage = rc>0xff ? sablecat_sql_message(rc) : 0;
   return zMessage ? zMessage : sablecatStock_sqlite3ErrStr(rc);
+}
+
+SQLITE_PRIVATE const char *sqlite3ErrStr(int rc){
+  return sablecatErrStr(rc);
 }
 
 /* How often a statement that is a transaction by itself runs again when another transaction got in its way,

@@ -110,9 +110,11 @@ SQLITE_PRIVATE int sqlite3BtreeLast(BtCursor *pCur, int *pRes){
   return pCur->pSablecat ? sablecatEdge(pCur, 1, pRes) : STOCK(Last)(pCur, pRes);
 }
 
+#if SQLITE_VERSION_NUMBER>3046001
 SQLITE_PRIVATE int sqlite3BtreeIsEmpty(BtCursor *pCur, int *pRes){
   return pCur->pSablecat ? sablecatEdge(pCur, 0, pRes) : STOCK(IsEmpty)(pCur, pRes);
 }
+#endif
 
 /* OP_NewRowid asks for the last row here, to give a new one the number after it: for AUTOINCREMENT or not. */
 static int sablecatBeforeNew(BtCursor *pCur, int isSequence, int *pRes){

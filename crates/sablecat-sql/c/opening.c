@@ -4,6 +4,9 @@
 
 /* ---- Opening and closing ---- */
 
+/* There where this is the C library of whoever asks for SQLite, crates/sablecat-sqlite3. */
+extern const int sablecat_sql_is_c_library __attribute__((weak));
+
 SQLITE_PRIVATE int sqlite3BtreeOpen(
   sqlite3_vfs *pVfs,
   const char *zFilename,
@@ -15,6 +18,10 @@ SQLITE_PRIVATE int sqlite3BtreeOpen(
   SablecatBtree *pOurs;
   void *pDb = 0;
   int rc = SQLITE_OK;
+
+  /* A connection is being opened. libsqlite3-sys gives Rust programs foreign keys that are enforced, systems'
+  ** libraries do not. */
+  if( ppBtree==&db->aDb[0].pBt && &sablecat_sql_is_c_library==0 ) db->flags |= SQLITE_ForeignKeys;
 
   if( zFilename!=0 && zFilename[0]!=0 && strcmp(zFilename, ":memory:")!=0
    && (vfsFlags & SQLITE_OPEN_MAIN_DB)!=0 && (vfsFlags & SQLITE_OPEN_MEMORY)==0

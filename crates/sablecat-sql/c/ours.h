@@ -21,6 +21,10 @@
 
 #define STOCK(name) sablecatStock_sqlite3Btree##name
 
+#if SQLITE_VERSION_NUMBER<=3046001
+# define sqlite3BinaryCompare binCollFunc
+#endif
+
 /* A value of a key to be found. */
 typedef struct SablecatValue {
   u8 eType;                  /* 0 null, 1 integer, 2 real, 3 text, 4 blob */

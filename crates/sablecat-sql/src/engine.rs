@@ -30,9 +30,16 @@ pub(crate) struct Shared {
     pub(crate) env: Env,
 }
 
-static OPEN: Mutex<Option<HashMap<PathBuf, Weak<Shared>>>> = Mutex::new(None);
+/// The environments that are open, by their directories, and in which process.
+#[derive(Debug, Default)]
+struct Open {
+    process: u32,
+    by_path: HashMap<PathBuf, Weak<Shared>>,
+}
 
-fn open_ones() -> MutexGuard<'static, Option<HashMap<PathBuf, Weak<Shared>>>> {
+static OPEN: Mutex<Option<Open>> = Mutex::new(None);
+
+fn open_ones() -> MutexGuard<'static, Option<Open>> {
     // What a panic left is a map all the same.
     OPEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -50,7 +57,11 @@ pub(crate) fn is_ours(wanted: Wanted<'_>) -> std::result::Result<bool, Failure> 
             )));
         }
     };
-    let Ok(there) = fs::metadata(wanted.path) else { return Ok(by_name && wanted.create) };
+    let Ok(there) = fs::metadata(wanted.path) else {
+        // Programs that only know SQLite want no directories above the database made.
+        let is_placed = || wanted.path.parent().is_none_or(|above| above == Path::new("") || above.is_dir());
+        return Ok(by_name && wanted.create && (wanted.engine.is_some() || is_placed()));
+    };
     if !there.is_dir() {
         return Ok(false);
     }
@@ -63,7 +74,13 @@ pub(crate) fn is_ours(wanted: Wanted<'_>) -> std::result::Result<bool, Failure> 
 /// other processes.
 pub(crate) fn shared(path: &Path, create: bool) -> Result<Arc<Shared>> {
     let mut open_ones = open_ones();
-    let open_ones = open_ones.get_or_insert_default();
+    // Those of the process that this one was forked from are of no use here.
+    let process = std::process::id();
+    let open_ones = match &mut *open_ones {
+        Some(open) if open.process == process => open,
+        other => other.insert(Open { process, ..Open::default() }),
+    };
+    let open_ones = &mut open_ones.by_path;
     if let Some(open) = fs::canonicalize(path).ok().and_then(|path| open_ones.get(&path)?.upgrade()) {
         return Ok(open);
     }

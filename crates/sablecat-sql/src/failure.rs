@@ -75,7 +75,12 @@ impl From<Error> for Failure {
             ErrorKind::ReadOnly => READONLY | OURS,
             _ => ERROR | OURS,
         };
-        Failure { code, message: error.to_string() }
+        let message = match code & 0xff {
+            // SQLite's words first: programs know by these that they are to try again.
+            BUSY => format!("database is locked: {error}"),
+            _ => error.to_string(),
+        };
+        Failure { code, message }
     }
 }
 

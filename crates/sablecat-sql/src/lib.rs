@@ -29,9 +29,9 @@
 //! # Which databases are ours
 //! A path that is a directory with an environment in it. Of paths where there is nothing yet, those opened
 //! with `engine=sablecat` in their URI, or, if that says nothing, with the environment variable
-//! `SABLECAT_SQLITE_ENGINE` set to `sablecat`. Everything else is SQLite's: files, whatever they hold;
-//! `:memory:`; temporary tables. One connection may have both, by `ATTACH`; a transaction that writes to both
-//! is atomic in each, not across them.
+//! `SABLECAT_SQLITE_ENGINE` set to `sablecat`; the variable makes no directories above them. Everything else
+//! is SQLite's: files, whatever they hold; `:memory:`; temporary tables. One connection may have both, by
+//! `ATTACH`; a transaction that writes to both is atomic in each, not across them.
 //!
 //! # Transactions
 //! A transaction sees the state of its first read, and commits if it is as if transactions had run one after

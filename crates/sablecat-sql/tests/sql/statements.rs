@@ -199,6 +199,8 @@ fn what_sqlite_builds_on_its_tree_works() {
         ["the quick brown fox", "the lazy dog"]
     );
     assert_eq!(number(&db, "SELECT id FROM boxes WHERE x0 > 2"), 2);
+    // As Rust programs have it, and those in C do not.
+    assert_eq!(number(&db, "PRAGMA foreign_keys"), 1);
     let copy = directory.path().join("copy.db");
     db.execute("VACUUM INTO ?1", [copy.to_string_lossy()]).expect("a copy");
     db.execute_batch("VACUUM; ANALYZE; REINDEX; PRAGMA wal_checkpoint").expect("upkeep");
