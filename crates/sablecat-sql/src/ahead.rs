@@ -50,6 +50,13 @@ impl Ahead {
         self.read(txn, tree, lower)
     }
 
+    /// Keeps no more memory than what is read at a time, and no records.
+    pub(crate) fn leave(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+        self.bytes.shrink_to(2 * BYTES_MAX);
+    }
+
     /// Goes to the next record, which is read with more behind it if it was not yet.
     pub(crate) fn next(&mut self, txn: &Txn<'_>, tree: &Database, key: &[u8]) -> Result<()> {
         self.at += 1;

@@ -330,8 +330,7 @@ exported! {
 
     fn sablecat_sql_cursor_close(handle: *mut c_void) {
         // SAFETY: it was made by `Box::into_raw`, and is not used any more.
-        let mut place = unsafe { Box::from_raw(handle.cast::<Place>()) };
-        place.leave();
+        let place = unsafe { Box::from_raw(handle.cast::<Place>()) };
         // SAFETY: its connection is closed after it.
         unsafe { connection(place.connection.as_ptr().cast()) }.keep(place);
         Ok(())

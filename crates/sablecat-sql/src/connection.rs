@@ -34,6 +34,8 @@ const DATA_VERSION: c_int = 15;
 const NUMBERS: usize = 16;
 /// What writers lock.
 const WRITERS: &[u8] = b"sablecat-sql";
+/// How many trees are known at most.
+const TREES_MAX: usize = 1024;
 /// How many cursors that were closed are kept.
 const SPARE_MAX: usize = 8;
 /// How long a statement that lost often waits to be the only one that writes.
@@ -55,6 +57,8 @@ pub(crate) struct Connection {
     trees: BTreeMap<u32, Database>,
     /// The transaction has made or dropped trees: what is known of them is of it alone.
     makes: bool,
+    /// How often what was known of trees was forgotten: cursors from before that are not used again.
+    forgotten: u64,
     /// Cursors that were closed, to be used again: each statement opens its own anew.
     spare: Vec<Box<Place>>,
     /// By root; one for all cursors there have been.
@@ -107,6 +111,7 @@ impl Connection {
             numbers,
             trees: BTreeMap::new(),
             makes: false,
+            forgotten: 0,
             spare: Vec::new(),
             row_ids: BTreeMap::new(),
             seen: [None; NUMBERS],
@@ -307,6 +312,7 @@ impl Connection {
     /// What the transaction created may not be there, or will be another one of that number.
     fn forget_made(&mut self) {
         if self.makes {
+            self.forgotten += 1;
             self.trees.clear();
             self.spare.clear();
         }
@@ -318,8 +324,17 @@ impl Connection {
         Some(self.spare.swap_remove(at))
     }
 
-    /// A cursor was closed.
-    pub(crate) fn keep(&mut self, place: Box<Place>) {
+    /// How often what was known of trees was forgotten.
+    pub(crate) fn forgotten(&self) -> u64 {
+        self.forgotten
+    }
+
+    /// A cursor was closed. One that was open while its tree was unmade, or may have been, is not used again.
+    pub(crate) fn keep(&mut self, mut place: Box<Place>) {
+        if place.forgotten() != self.forgotten {
+            return;
+        }
+        place.leave();
         if self.spare.len() == SPARE_MAX {
             self.spare.remove(0);
         }
@@ -335,6 +350,10 @@ impl Connection {
         let tree = tree.ok_or_else(|| {
             Failure::corrupt(format!("the schema says that there is a tree {root}, and there is none"))
         })?;
+        if self.trees.len() >= TREES_MAX {
+            // Others may have dropped most of them.
+            self.trees.clear();
+        }
         self.trees.insert(root, tree.clone());
         Ok(tree)
     }

@@ -40,6 +40,8 @@ pub(crate) enum Where {
 pub(crate) struct Place {
     pub(crate) connection: NonNull<Connection>,
     root: u32,
+    /// As its connection counted when it was made.
+    forgotten: u64,
     tree: Database,
     /// How the columns of an index are ordered; none in a table.
     order: Option<Box<[Order]>>,
@@ -91,6 +93,7 @@ impl Place {
         Ok(Place {
             connection,
             root,
+            forgotten: of.forgotten(),
             tree,
             order,
             encoding,
@@ -124,6 +127,13 @@ impl Place {
         self.value.clear();
         self.value.shrink_to(VALUE_KEPT);
         (self.before, self.led) = (false, Led::Key);
+        // It keeps what it has read last, however long.
+        self.walk = self.tree.cursor();
+        self.ahead.leave();
+    }
+
+    pub(crate) fn forgotten(&self) -> u64 {
+        self.forgotten
     }
 
     pub(crate) fn is_index(&self) -> bool {

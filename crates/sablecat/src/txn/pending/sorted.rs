@@ -228,7 +228,12 @@ impl Leaf {
 
     /// Takes the bytes of its records together, from where they are.
     fn gather(&mut self, from: &[u8]) {
-        (self.bytes, self.garbage) = (Vec::with_capacity(from.len()), 0);
+        let len = |Entry { key, value }: &Entry| match value {
+            Value::Here(value) => (key.len + value.len) as usize,
+            _ => key.len as usize,
+        };
+        let bytes = self.entries().iter().map(len).sum();
+        (self.bytes, self.garbage) = (Vec::with_capacity(bytes), 0);
         for record in 0..self.len {
             let Entry { key, value } = self.entries[record];
             let key = self.add(key.of(from));
