@@ -13,6 +13,7 @@ mod files_replaced;
 mod hash_remembered;
 mod held;
 mod held_beside;
+mod held_elsewhere;
 mod indices_shared;
 mod large_transactions;
 mod lockers;

@@ -97,6 +97,16 @@ impl Volume {
         read_beside_superblocks(self.file(), buffer).map_err(|e| Error::io("reading", self.path(), e))
     }
 
+    /// That an image with this superblock is as long as it has to be.
+    ///
+    /// # Errors
+    /// Corruption if not; those of the disk.
+    pub(crate) fn check_length_of_image(disk: &dyn Disk, image: &Path, of: &Superblock) -> Result<()> {
+        let io = |e| Error::io("looking at", image, e);
+        let file = disk.open(image, How { read_only: true, ..How::default() }).map_err(io)?;
+        check_length(file.len().map_err(io)?, image, of)
+    }
+
     /// Makes the file of a main volume of an image, which has this superblock. The file is whole and durable,
     /// or not there at all, whatever happens meanwhile.
     ///
@@ -138,14 +148,19 @@ pub(crate) fn begin(disk: &dyn Disk, path: &Path) -> Result<std::sync::Arc<dyn F
     Ok(file)
 }
 
+fn check_length(length: u64, image: &Path, of: &Superblock) -> Result<()> {
+    if length < of.blocks_high * of.codec.block_size() as u64 {
+        return Err(Error::corruption(format!("{}: the image was cut short", image.display())));
+    }
+    Ok(())
+}
+
 fn copy(disk: &dyn Disk, image: &Path, of: &Superblock, path: &Path) -> Result<()> {
     let reading = |e| Error::io("reading", image, e);
     let writing = |e| Error::io("writing", path, e);
     let from = disk.open(image, How { read_only: true, ..How::default() }).map_err(reading)?;
     let length = from.len().map_err(reading)?;
-    if length < of.blocks_high * of.codec.block_size() as u64 {
-        return Err(Error::corruption(format!("{}: the image was cut short", image.display())));
-    }
+    check_length(length, image, of)?;
     let to = begin(disk, path)?;
     to.set_len(length).map_err(writing)?;
     let mut buffer = AlignedBuf::new(PIECE_BYTES);
