@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 
 use crate::support::{Place, copy, get, put};
@@ -166,4 +166,48 @@ fn an_image_that_was_cut_short_is_replaced_though_nothing_was_committed_since() 
     env.close().unwrap();
     fs::remove_dir_all(memory(&place)).unwrap();
     assert_eq!(get(&place.open().unwrap()).unwrap(), b"flushed");
+}
+
+/// What a killed process left of an image is another's, is no file that may be written, or leads elsewhere.
+#[test]
+fn what_is_left_of_an_unfinished_image_is_in_nobodys_way() {
+    let place = Place::new("held-unfinished");
+    let env = held(&place).file_mode(0o600).open(place.env()).unwrap();
+    put(&env, "1");
+    let (unfinished, victim) = (place.env().join("sablecat.db.unfinished"), place.base.join("victim"));
+    fs::write(&unfinished, "left").unwrap();
+    fs::set_permissions(&unfinished, fs::Permissions::from_mode(0o666)).unwrap();
+    env.flush_image().unwrap();
+    assert_eq!(fs::metadata(image(&place)).unwrap().permissions().mode() & 0o777, 0o600);
+    put(&env, "2");
+    fs::write(&victim, "as it was").unwrap();
+    symlink(&victim, &unfinished).unwrap();
+    env.flush_image().unwrap();
+    assert_eq!(fs::read(&victim).unwrap(), b"as it was");
+    env.close().unwrap();
+    fs::remove_dir_all(memory(&place)).unwrap();
+    assert_eq!(get(&place.open().unwrap()).unwrap(), b"2");
+}
+
+/// Who may give files away has made an image of an environment of somebody else, who could not open it any
+/// more. Without that right there is nothing to test.
+#[test]
+fn an_image_stays_its_owners_whoever_makes_it() {
+    let place = Place::new("held-owned");
+    let env = held(&place).file_mode(0o600).open(place.env()).unwrap();
+    put(&env, "1");
+    let owner = Some(65534);
+    if chown(image(&place), owner, owner).is_err() {
+        eprintln!("skipped: files may not be given away here");
+        return;
+    }
+    env.flush_image().unwrap();
+    let found = fs::metadata(image(&place)).unwrap();
+    assert_eq!((found.uid(), found.gid(), found.mode() & 0o777), (65534, 65534, 0o600));
+    env.close().unwrap();
+    // And what is loaded of it.
+    fs::remove_dir_all(memory(&place)).unwrap();
+    drop(place.open().unwrap());
+    let found = fs::metadata(memory(&place).join("sablecat.db")).unwrap();
+    assert_eq!((found.uid(), found.gid(), found.mode() & 0o777), (65534, 65534, 0o600));
 }

@@ -38,8 +38,10 @@ impl Upkeep {
         let seat = self.kernel.pages.participants.sit()?;
         self.checkpoint_as(&seat, false, Moving::Little)?;
         let (path, unfinished) = (held.image(), image::unfinished(&held.image()));
+        // Whoever could read that can read this.
+        let like = if there.is_some() { &*path } else { volume.path() };
         let write = || {
-            let file = image::begin(disk, &unfinished)?;
+            let file = image::begin(disk, &unfinished, like)?;
             let image = self.kernel.pages.write_image(&seat, &*file, &unfinished)?;
             file.sync().map_err(|e| Error::io("flushing", &unfinished, e))?;
             if there.as_ref().is_some_and(|there| there.generation > image.superblock.generation) {

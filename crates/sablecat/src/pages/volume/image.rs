@@ -8,6 +8,7 @@
 //! after it has the same LSN: who follows the log finds that what it has seen is gone.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use sablecat_os::disk::{AlignedBuf, Disk, File, How};
 
@@ -137,14 +138,21 @@ pub(crate) fn put_in_place(disk: &dyn Disk, unfinished: &Path, path: &Path) -> R
     disk.sync_dir(directory).map_err(|e| Error::io("flushing the directory", directory, e))
 }
 
-/// An empty file, for what is to be made.
+/// An empty file, for what is to be made; it belongs to who owns the file `like`, if this process may give it
+/// away. What a killed process has left there is removed: it may be another's, or lead elsewhere.
 ///
 /// # Errors
 /// Those of the disk.
-pub(crate) fn begin(disk: &dyn Disk, path: &Path) -> Result<std::sync::Arc<dyn File>> {
+pub(crate) fn begin(disk: &dyn Disk, path: &Path, like: &Path) -> Result<Arc<dyn File>> {
     let io = |e| Error::io("making", path, e);
-    let file = disk.open(path, How { create: true, ..How::default() }).map_err(io)?;
-    file.set_len(0).map_err(io)?;
+    match disk.remove(path) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(Error::io("removing", path, e)),
+        _ => {}
+    }
+    let file = disk.open(path, How { create_new: true, ..How::default() }).map_err(io)?;
+    if let Some(owner) = disk.owner(like).map_err(|e| Error::io("looking at", like, e))? {
+        file.give_to(owner).map_err(|e| Error::io("giving to its owner", path, e))?;
+    }
     Ok(file)
 }
 
@@ -161,7 +169,7 @@ fn copy(disk: &dyn Disk, image: &Path, of: &Superblock, path: &Path) -> Result<(
     let from = disk.open(image, How { read_only: true, ..How::default() }).map_err(reading)?;
     let length = from.len().map_err(reading)?;
     check_length(length, image, of)?;
-    let to = begin(disk, path)?;
+    let to = begin(disk, path, image)?;
     to.set_len(length).map_err(writing)?;
     let mut buffer = AlignedBuf::new(PIECE_BYTES);
     let mut at = 0;
