@@ -168,6 +168,25 @@ fn an_image_that_was_cut_short_is_replaced_though_nothing_was_committed_since() 
     assert_eq!(get(&place.open().unwrap()).unwrap(), b"flushed");
 }
 
+/// Who has files open that are gone is told so, also if it has committed nothing since its last image: what
+/// others commit to the files that are there is in none that it makes.
+#[test]
+fn an_image_is_not_said_to_have_what_others_have() {
+    let place = Place::new("held-others");
+    let env = held(&place).open(place.env()).unwrap();
+    put(&env, "flushed");
+    env.flush_image().unwrap();
+    env.fail_if_poisoned().unwrap();
+    assert_eq!(env.flush_image().unwrap().bytes, 0);
+    fs::remove_dir_all(memory(&place)).unwrap();
+    let loaded = place.open().unwrap();
+    put(&loaded, "loaded");
+    assert_eq!(env.fail_if_poisoned().unwrap_err().kind(), ErrorKind::Poisoned);
+    assert_eq!(env.flush_image().unwrap_err().kind(), ErrorKind::Poisoned);
+    loaded.fail_if_poisoned().unwrap();
+    assert!(loaded.flush_image().unwrap().bytes > 0);
+}
+
 /// What a killed process left of an image is another's, is no file that may be written, or leads elsewhere.
 #[test]
 fn what_is_left_of_an_unfinished_image_is_in_nobodys_way() {

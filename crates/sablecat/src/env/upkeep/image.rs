@@ -17,6 +17,15 @@ pub struct ImageReport {
 }
 
 impl Upkeep {
+    /// That what is committed from now on can be in a checkpoint, of the files that have the names.
+    pub(crate) fn fail_if_poisoned(&self) -> Result<()> {
+        let pages = &self.kernel.pages;
+        pages.region().check_fence()?;
+        self.kernel.log.fail_if_poisoned()?;
+        pages.fail_if_poisoned()?;
+        pages.volume().map_or(Ok(()), |volume| volume.check_names(&*self.config.disk))
+    }
+
     /// Writes an image of all that is committed, in the place of the one that is there. Durable when it
     /// returns; until then the other one stays.
     pub(crate) fn flush_image(&self) -> Result<ImageReport> {
@@ -26,6 +35,8 @@ impl Upkeep {
         let disk = &*self.config.disk;
         // One at a time.
         let _entrance = held.enter(&self.config)?;
+        // Others may have loaded the image meanwhile, and committed: this one has nothing of that.
+        self.fail_if_poisoned()?;
         // One that is damaged is replaced.
         let there = held.look_at_image(&self.config);
         let there = there.or_else(|error| if error.is_corruption() { Ok(None) } else { Err(error) })?;
