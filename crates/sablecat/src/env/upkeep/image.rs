@@ -20,7 +20,7 @@ impl Upkeep {
     /// That what is committed from now on can be in a checkpoint, of the files that have the names.
     pub(crate) fn fail_if_poisoned(&self) -> Result<()> {
         let pages = &self.kernel.pages;
-        pages.region().check_fence()?;
+        pages.fail_if_fenced()?;
         self.kernel.log.fail_if_poisoned()?;
         pages.fail_if_poisoned()?;
         pages.volume().map_or(Ok(()), |volume| volume.check_names(&*self.config.disk))
