@@ -153,6 +153,41 @@ fn an_image_with_a_journal_or_other_volumes_is_refused() {
     }
 }
 
+/// Another machine, or another container, which has a memory of its own, loads the same image and goes on
+/// from there. What it was told is in its image stays there, also from who has made more checkpoints since.
+#[test]
+fn an_image_that_others_made_is_not_replaced() {
+    let place = Place::new("held-machines");
+    let env = held(&place).open(place.env()).unwrap();
+    put(&env, "both");
+    env.flush_image().unwrap();
+    put(&env, "here");
+    env.close().unwrap();
+    (0..5).for_each(|_| put(&place.open().unwrap(), "here"));
+    let aside = place.base.join("aside");
+    fs::rename(memory(&place), &aside).unwrap();
+    let env = place.open().unwrap();
+    assert_eq!(get(&env).unwrap(), b"both");
+    put(&env, "there");
+    env.flush_image().unwrap();
+    put(&env, "there again");
+    env.flush_image().unwrap();
+    env.close().unwrap();
+    fs::remove_dir_all(memory(&place)).unwrap();
+    fs::rename(&aside, memory(&place)).unwrap();
+    let others = fs::read(image(&place)).unwrap();
+    let env = place.open().unwrap();
+    assert_eq!(get(&env).unwrap(), b"here");
+    let error = env.flush_image().unwrap_err();
+    assert!(error.kind() == ErrorKind::Invalid && error.to_string().contains("move it away"), "{error}");
+    assert_eq!(fs::read(image(&place)).unwrap(), others);
+    fs::rename(image(&place), place.base.join("others")).unwrap();
+    env.flush_image().unwrap();
+    env.flush_image().unwrap();
+    put(&env, "here again");
+    env.flush_image().unwrap();
+}
+
 /// That nothing was committed since does not make it whole.
 #[test]
 fn an_image_that_was_cut_short_is_replaced_though_nothing_was_committed_since() {

@@ -15,6 +15,7 @@
 use std::path::{Path, PathBuf};
 
 use super::entrance::Entrance;
+use super::known;
 use super::{LOCK, LOG, VOLUME, make_directory, none_in, open_volume};
 use crate::env::config::{Config, HELD_NAME, Held, Journaling, Mode};
 use crate::error::{Error, ErrorKind, Result};
@@ -315,5 +316,6 @@ fn load(held: &Held, directory: &Path, config: &Config) -> Result<()> {
             directory.display()
         )));
     }
+    known::know(&*config.disk, directory, &[&superblock], &image)?;
     Volume::load_image(&*config.disk, &image, &superblock, &directory.join(VOLUME))
 }

@@ -1,6 +1,7 @@
 //! Images of an environment that is held in memory.
 
 use super::Upkeep;
+use crate::env::files::known;
 use crate::error::{Error, Result};
 use crate::pages::Moving;
 use crate::pages::volume::image;
@@ -41,6 +42,16 @@ impl Upkeep {
         let there = held.look_at_image(&self.config);
         let there = there.or_else(|error| if error.is_corruption() { Ok(None) } else { Err(error) })?;
         if let Some(there) = &there
+            && !known::is_known(disk, &held.memory, there)?
+        {
+            return Err(Error::invalid(format!(
+                "{} was not made of the environment in {}, but by others who go on from the same image, on another machine or in another copy of \
+                 the directory: move it away to have one made here",
+                held.image().display(),
+                held.memory.display()
+            )));
+        }
+        if let Some(there) = &there
             && there.checkpoint == self.kernel.pages.newest()
             && volume.has_same_keys(disk, &held.image())?
         {
@@ -64,6 +75,8 @@ impl Upkeep {
             }
             // Files that are put into the place of open ones have images of their own.
             volume.check_names(disk)?;
+            let images: Vec<_> = there.iter().chain([&image.superblock]).collect();
+            known::know(disk, &held.memory, &images, volume.path())?;
             image::put_in_place(disk, &unfinished, &path)?;
             Ok(ImageReport { lsn: image.superblock.checkpoint, bytes: image.bytes })
         };
