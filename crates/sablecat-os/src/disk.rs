@@ -48,6 +48,15 @@ pub struct How {
     pub durable: bool,
 }
 
+/// Whose a file is, by the system's numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// Of the user.
+    pub user: u32,
+    /// Of the group.
+    pub group: u32,
+}
+
 /// Which file it is, whatever it is called: no two files have the same at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileId {
@@ -102,6 +111,12 @@ pub trait Disk: Send + Sync + Debug {
     /// Who may read and write a file: the nine bits that `chmod` changes. None on a disk that has no such
     /// thing.
     fn mode(&self, path: &Path) -> io::Result<Option<u32>> {
+        let _ = path;
+        Ok(None)
+    }
+
+    /// Whose a file is. None on a disk that has no such thing.
+    fn owner(&self, path: &Path) -> io::Result<Option<Owner>> {
         let _ = path;
         Ok(None)
     }
@@ -194,6 +209,12 @@ pub trait File: Send + Sync + Debug {
     /// Which file it is. None on a disk that cannot tell.
     fn id(&self) -> io::Result<Option<FileId>> {
         Ok(None)
+    }
+
+    /// Has it be somebody else's from now on. If this process may not give files away, it is as it was.
+    fn give_to(&self, owner: Owner) -> io::Result<()> {
+        let _ = owner;
+        Ok(())
     }
 
     /// Whether transfers bypass the system's cache, and so must be aligned: see [`DIRECT_ALIGNMENT`].

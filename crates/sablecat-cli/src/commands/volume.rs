@@ -1,5 +1,6 @@
 //! `volume`: environments that are held in memory, and their images on a disk.
 
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -14,6 +15,8 @@ use crate::{Failure, Outcome, interrupt, output};
 
 /// How long it waits before it looks whether it was told something.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How long before it tries once more what has failed, and looks whether an image could be written.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// Hold an environment in memory, and keep an image of it on a disk
 ///
@@ -75,27 +78,69 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
-/// Stays until it is told to stop. An image that could not be written is tried again the next time.
+/// Stays until it is told to stop. An image that could not be written is tried again soon; an environment
+/// that must be closed and opened again is, so that others can open it, and the image is of what they have.
 fn guard(place: &Existing, every: Option<Duration>) -> Result<(), Failure> {
     interrupt::listen_for_power()?;
-    let env = place.open()?;
-    let (mut failures, mut last) = (interrupt::power_failures(), None::<Instant>);
+    let mut env = Some(place.open()?);
+    let (mut failures, mut last, mut looked) = (interrupt::power_failures(), None, Instant::now());
+    let mut complaint = String::new();
     loop {
         let (is_last, now) = (interrupt::signal().is_some(), interrupt::power_failures());
-        let is_due = last.is_none_or(|last| every.is_some_and(|every| last.elapsed() >= every));
-        if is_last || is_due || now != failures {
+        let is_due = last.is_none_or(|last: Instant| every.is_some_and(|every| last.elapsed() >= every));
+        let is_asked = is_last || now != failures;
+        let is_again = looked.elapsed() >= AGAIN;
+        let done = if is_asked || (complaint.is_empty() || is_again) && is_due {
             failures = now;
-            match flush(place, &env) {
-                Err(error) if !is_last && !is_poisoned(&*error) => eprintln!("sablecat: {error}"),
-                done => done?,
+            reopened(place, &mut env).and_then(|env| flush(place, env)).map(|()| last = Some(Instant::now()))
+        } else if is_again {
+            env.as_ref().map_or(Ok(()), |env| Ok(env.fail_if_poisoned()?))
+        } else {
+            std::thread::sleep(LOOK_EVERY);
+            continue;
+        };
+        looked = Instant::now();
+        match done {
+            Ok(()) => complaint.clear(),
+            Err(error) => {
+                let is_to_reopen = is_poisoned(&*error) && env.is_some();
+                if !may_pass(&*error) || is_last && !(is_to_reopen && complaint.is_empty()) {
+                    return Err(error);
+                }
+                if is_to_reopen {
+                    // What can be said of closing it has been said.
+                    env = None;
+                }
+                last = None;
+                // Once, and not whenever it is tried again.
+                let said = error.to_string();
+                if complaint != said {
+                    // Who does not want to hear it any more is guarded nevertheless.
+                    let _ = writeln!(io::stderr(), "sablecat: {said}");
+                    complaint = said;
+                }
+                continue;
             }
-            last = Some(Instant::now());
         }
-        if is_last {
+        if let Some(env) = env.take_if(|_| is_last) {
             return Ok(env.close()?);
         }
-        std::thread::sleep(LOOK_EVERY);
     }
+}
+
+/// The environment, opened if it is not.
+fn reopened<'a>(place: &Existing, env: &'a mut Option<Env>) -> Result<&'a Env, Failure> {
+    Ok(match env {
+        Some(env) => env,
+        None => env.insert(place.open()?),
+    })
+}
+
+/// Whether it may be otherwise the next time: not when there is no environment any more, or it has another
+/// key.
+fn may_pass(error: &(dyn std::error::Error + 'static)) -> bool {
+    let kind = error.downcast_ref::<Error>().map(Error::kind);
+    !matches!(kind, Some(ErrorKind::NotFound | ErrorKind::EncryptionKey))
 }
 
 /// Whether no image can be written until the environment is opened again.
@@ -103,10 +148,13 @@ fn is_poisoned(error: &(dyn std::error::Error + 'static)) -> bool {
     error.downcast_ref::<Error>().is_some_and(|error| error.kind() == ErrorKind::Poisoned)
 }
 
-/// Writes an image, and says so if there was anything to write.
+/// Writes an image, and says so if there was anything to write, and anybody listens.
 fn flush(place: &Existing, env: &Env) -> Result<(), Failure> {
     let report = env.flush_image()?;
-    if report.bytes > 0 { tell(place.json, report) } else { Ok(()) }
+    if report.bytes > 0 {
+        let _ = tell(place.json, report);
+    }
+    Ok(())
 }
 
 fn tell(json: bool, report: ImageReport) -> Result<(), Failure> {

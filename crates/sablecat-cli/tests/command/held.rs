@@ -156,6 +156,85 @@ fn a_guard_writes_images_every_so_often() {
     assert!(["2", "3"].contains(&get(&scratch).as_str()));
 }
 
+/// Whoever listened to it is gone: it guards nevertheless.
+#[test]
+fn a_guard_that_nobody_listens_to_goes_on() {
+    let (scratch, memory) = (Scratch::new("deaf"), Memory::new("deaf"));
+    memory.hold(&scratch);
+    put(&scratch, "1");
+    let (out, said) = std::io::pipe().unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_sablecat"))
+        .args(["volume", "guard", "env", "--every", "10ms"])
+        .current_dir(scratch.path())
+        .stderr(said.try_clone().unwrap())
+        .stdout(said)
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(out).read_line(&mut line).unwrap();
+    assert!(line.starts_with("wrote "), "{line:?}");
+    put(&scratch, "2");
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    put(&scratch, "3");
+    assert_eq!(child.try_wait().unwrap(), None, "it has ended");
+    assert!(Command::new("kill").arg(child.id().to_string()).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    memory.forget();
+    assert_eq!(get(&scratch), "3");
+}
+
+/// The memory is removed, and others have the image loaded and go on with that: what they commit is guarded
+/// soon, and nothing that the guard has of what was removed is in their way.
+#[test]
+fn a_guard_goes_on_with_what_others_have_when_the_memory_was_gone() {
+    let (scratch, memory) = (Scratch::new("gone"), Memory::new("gone"));
+    memory.hold(&scratch);
+    put(&scratch, "1");
+    let mut guard = Guard::start(&scratch, &[]);
+    guard.assert_writes();
+    memory.forget();
+    put(&scratch, "2");
+    guard.assert_writes();
+    put(&scratch, "3");
+    guard.send("-PWR");
+    guard.assert_writes();
+    memory.forget();
+    assert_eq!(get(&scratch), "3");
+    // Told to stop at once.
+    put(&scratch, "4");
+    guard.send("-TERM");
+    assert_eq!(guard.child.wait().unwrap().code(), Some(0));
+    memory.forget();
+    assert_eq!(get(&scratch), "4");
+
+    // And if there is none any more, it says so and ends.
+    put(&scratch, "5");
+    let mut guard = Guard::start(&scratch, &[]);
+    guard.assert_writes();
+    fs::remove_dir_all(scratch.path().join("env")).unwrap();
+    memory.forget();
+    assert_eq!(guard.child.wait().unwrap().code(), Some(2));
+}
+
+/// An image that cannot be written when power fails is tried again, until it can.
+#[test]
+fn a_guard_tries_again() {
+    let (scratch, memory) = (Scratch::new("again"), Memory::new("again"));
+    memory.hold(&scratch);
+    put(&scratch, "1");
+    let mut guard = Guard::start(&scratch, &[]);
+    guard.assert_writes();
+    put(&scratch, "2");
+    let unfinished = scratch.path().join("env/sablecat.db.unfinished");
+    fs::create_dir(&unfinished).unwrap();
+    guard.send("-PWR");
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    fs::remove_dir(&unfinished).unwrap();
+    guard.assert_writes();
+    memory.forget();
+    assert_eq!(get(&scratch), "2");
+}
+
 fn copy(from: &Path, to: &Path) {
     assert!(Command::new("cp").arg("-r").args([from, to]).status().unwrap().success());
 }

@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::disk::{Disk, File, FileId, How, Window};
+use crate::disk::{Disk, File, FileId, How, Owner, Window};
 
 /// What a call wants of the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,6 +132,10 @@ impl Disk for Between {
         self.ask(Call::Look)?.mode(path)
     }
 
+    fn owner(&self, path: &Path) -> io::Result<Option<Owner>> {
+        self.ask(Call::Look)?.owner(path)
+    }
+
     fn id(&self, path: &Path) -> io::Result<Option<FileId>> {
         self.ask(Call::Look)?.id(path)
     }
@@ -227,6 +231,10 @@ impl File for FileBetween {
 
     fn id(&self) -> io::Result<Option<FileId>> {
         self.ask(Call::Look)?.id()
+    }
+
+    fn give_to(&self, owner: Owner) -> io::Result<()> {
+        self.ask(Call::Make)?.give_to(owner)
     }
 
     fn is_direct(&self) -> bool {

@@ -6,7 +6,7 @@
 use std::fs;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::ptr::{self, NonNull};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -18,7 +18,9 @@ use rustix::fs::{
 use rustix::io::{Errno, ReadWriteFlags, pread, pwrite, pwritev, pwritev2, retry_on_intr};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-use super::{AlignedBuf, Disk, File, FileId, How, Window, debug_assert_aligned, range_end, window_refused};
+use super::{
+    AlignedBuf, Disk, File, FileId, How, Owner, Window, debug_assert_aligned, range_end, window_refused,
+};
 use crate::fork;
 use crate::machine::page_bytes;
 
@@ -87,6 +89,10 @@ impl Disk for HostDiskOfMode {
         HostDisk.mode(path)
     }
 
+    fn owner(&self, path: &Path) -> io::Result<Option<Owner>> {
+        HostDisk.owner(path)
+    }
+
     fn id(&self, path: &Path) -> io::Result<Option<FileId>> {
         HostDisk.id(path)
     }
@@ -135,6 +141,11 @@ fn open_file(path: &Path, how: How, mode: Option<u32>) -> io::Result<HostFile> {
 impl Disk for HostDisk {
     fn mode(&self, path: &Path) -> io::Result<Option<u32>> {
         Ok(Some(fs::metadata(path)?.permissions().mode() & 0o777))
+    }
+
+    fn owner(&self, path: &Path) -> io::Result<Option<Owner>> {
+        let metadata = fs::metadata(path)?;
+        Ok(Some(Owner { user: metadata.uid(), group: metadata.gid() }))
     }
 
     fn id(&self, path: &Path) -> io::Result<Option<FileId>> {
@@ -391,6 +402,18 @@ impl File for HostFile {
     fn id(&self) -> io::Result<Option<FileId>> {
         let stat = fstat(&self.file)?;
         Ok(Some(FileId { device: stat.st_dev, number: stat.st_ino }))
+    }
+
+    fn give_to(&self, owner: Owner) -> io::Result<()> {
+        let stat = fstat(&self.file)?;
+        if (owner.user, owner.group) == (stat.st_uid, stat.st_gid) {
+            return Ok(());
+        }
+        match fchown(&self.file, Some(owner.user), Some(owner.group)) {
+            // Not by this one; or there is no such user here, for a process that has users of its own.
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EPERM | libc::EINVAL)) => Ok(()),
+            given => given,
+        }
     }
 
     fn try_lock(&self) -> io::Result<bool> {

@@ -14,8 +14,19 @@ impl Env {
     /// # Errors
     /// `Invalid` if it is not held in memory, or if the image there is of another environment, or newer;
     /// `DiskFull` if there is no room for it beside the one there, or none in memory for the checkpoint;
-    /// `Corruption` if a block of the environment is damaged; those of [`Env::checkpoint`]; `Io`.
+    /// `Corruption` if a block of the environment is damaged; `Poisoned` if its files were removed or
+    /// replaced; those of [`Env::checkpoint`]; `Io`.
     pub fn flush_image(&self) -> Result<ImageReport> {
         self.core().to_write()?.flush_image()
+    }
+
+    /// That the environment can be gone on with, and is what who opens it finds: for a program that is there
+    /// to be ready for something, and does nothing until then. Costs a look at the names of the files.
+    ///
+    /// # Errors
+    /// `Poisoned` when a write or flush failed, the files were removed or replaced, or others took this
+    /// process for dead: then it must be closed, and opened again; `Io`.
+    pub fn fail_if_poisoned(&self) -> Result<()> {
+        self.core().to_write()?.fail_if_poisoned()
     }
 }

@@ -112,8 +112,9 @@
 //! disk, and is as good as the memory. Killed processes lose nothing. A crash of the machine loses what was
 //! committed after the last image, which [`Env::flush_image`](crate::Env::flush_image) writes, or `sablecat
 //! volume guard`: every so often, when it is told that power fails (SIGPWR), and when it is told to stop. Let
-//! that be the last to be stopped of all who use the environment, and give it the time that the disk takes
-//! for the whole.
+//! that be the last to be stopped of all who use the environment, give it the time that the disk takes for
+//! the whole, and have it run as the user whose the environment is. It shares the environment, so that all
+//! others have to.
 //!
 //! # In memory alone
 //!

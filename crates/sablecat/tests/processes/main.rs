@@ -12,6 +12,8 @@ mod fencing;
 mod files_replaced;
 mod hash_remembered;
 mod held;
+mod held_beside;
+mod held_elsewhere;
 mod indices_shared;
 mod large_transactions;
 mod lockers;

@@ -15,6 +15,7 @@
 use std::path::{Path, PathBuf};
 
 use super::entrance::Entrance;
+use super::known;
 use super::{LOCK, LOG, VOLUME, make_directory, none_in, open_volume};
 use crate::env::config::{Config, HELD_NAME, Held, Journaling, Mode};
 use crate::error::{Error, ErrorKind, Result};
@@ -41,13 +42,7 @@ impl Held {
             return Ok(None);
         }
         let newest = Volume::look_closely(&*config.disk, &image)?;
-        if newest.superblock.uuid != self.uuid {
-            return Err(Error::invalid(format!(
-                "{} is the image of another environment than {} speaks of; put the right one there",
-                image.display(),
-                self.directory.join(HELD_NAME).display()
-            )));
-        }
+        self.check_image(&newest.superblock)?;
         if newest.in_doubt {
             return Err(Error::corruption(format!(
                 "{}: the image is damaged: {}",
@@ -55,8 +50,70 @@ impl Held {
                 newest.complaints.join("; ")
             )));
         }
+        Volume::check_length_of_image(&*config.disk, &image, &newest.superblock)?;
         Ok(Some(newest.superblock))
     }
+
+    /// That a superblock is that of an image of this environment.
+    fn check_image(&self, superblock: &Superblock) -> Result<()> {
+        let refuse = |why: &str| {
+            Err(Error::invalid(format!(
+                "{} is {why} than {} speaks of; put the right one there",
+                self.image().display(),
+                self.directory.join(HELD_NAME).display()
+            )))
+        };
+        if superblock.uuid != self.uuid {
+            return refuse("the image of another environment");
+        }
+        if has_more_than_an_image(superblock) {
+            return refuse("another kind of volume, which keeps a journal, or has other volumes,");
+        }
+        Ok(())
+    }
+
+    /// That a superblock is that of the files in memory of this environment.
+    fn check_files(&self, superblock: &Superblock) -> Result<()> {
+        let refuse = |why: &str| {
+            Err(Error::invalid(format!(
+                "{} has another environment than the one in {}, which is to be held there{why}: move one of them",
+                self.memory.display(),
+                self.directory.display()
+            )))
+        };
+        if superblock.uuid != self.uuid {
+            return refuse("");
+        }
+        if has_more_than_an_image(superblock) {
+            return refuse(", and which neither keeps a journal, nor has other volumes");
+        }
+        Ok(())
+    }
+
+    /// That the directory in memory is not that by which the environment is named: the image would take the
+    /// place of the volume that it was made of.
+    fn check_directories(&self, config: &Config) -> Result<()> {
+        let looking = |path: &Path, e| Error::io("looking at", path, e);
+        let id = |path: &Path| {
+            let is_there = config.disk.exists(path).map_err(|e| looking(path, e))?;
+            if is_there { config.disk.id(path).map_err(|e| looking(path, e)) } else { Ok(None) }
+        };
+        let are_one = self.memory == self.directory
+            || id(&self.memory)?.zip(id(&self.directory)?).is_some_and(|(one, other)| one == other);
+        if are_one {
+            return Err(Error::invalid(format!(
+                "the environment in {} cannot be held in {}, the directory that is to have its image",
+                self.directory.display(),
+                self.memory.display()
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// Whether there is something of which an image has nothing.
+fn has_more_than_an_image(superblock: &Superblock) -> bool {
+    superblock.journal.is_some() || !superblock.epochs.is_empty() || superblock.volume_count() > 1
 }
 
 /// Where the files are of an environment that was located: as it is held in memory, or is to be from now on.
@@ -85,10 +142,19 @@ pub(in crate::env) fn settle(directory: PathBuf, config: &mut Config, mode: Mode
     }
     let Some(held) = &config.held else { return Ok(files) };
     check_settings(config, mode)?;
+    held.check_directories(config)?;
+    if !config.read_only {
+        // Looked at by who has entered.
+        return Ok(files);
+    }
     let volume = files.join(VOLUME);
-    let is_there = config.disk.exists(&volume).map_err(|e| Error::io("looking for", &volume, e))?;
+    if config.disk.exists(&volume).map_err(|e| Error::io("looking for", &volume, e))? {
+        held.check_files(&Volume::look(&*config.disk, &volume)?)?;
+        return Ok(files);
+    }
     // Who only reads has the image, until somebody loads it.
-    Ok(if config.read_only && !is_there { held.directory.clone() } else { files })
+    held.look_at_image(config)?;
+    Ok(held.directory.clone())
 }
 
 /// Refuses what an environment in memory cannot have: more than one file, and more than one checkpoint.
@@ -108,18 +174,16 @@ fn check_settings(config: &Config, mode: Mode) -> Result<()> {
 }
 
 /// Says that the environment of a directory is held in memory from now on. One that is there becomes the
-/// first image; where there is none, an empty one does.
+/// first image; where there is none, an empty one does. Nothing is changed if there are files in memory
+/// already: they would be gone on with, in the place of what the image has.
 fn put_into_memory(directory: &Path, memory: &Path, config: &Config) -> Result<Held> {
     let image = directory.join(VOLUME);
     let looking = |e| Error::io("looking into", directory, e);
     if !config.create && !config.disk.exists(&image).map_err(looking)? {
         return Err(none_in(directory));
     }
-    if memory == directory {
-        return Err(Error::invalid(
-            "an environment cannot be held in the directory that is to have its image",
-        ));
-    }
+    let mut held = Held { directory: directory.to_owned(), memory: memory.to_owned(), uuid: [0; 16] };
+    held.check_directories(config)?;
     let mut config = config.clone();
     config.take_after(&image)?;
     make_directory(&config, directory)?;
@@ -137,6 +201,17 @@ fn put_into_memory(directory: &Path, memory: &Path, config: &Config) -> Result<H
             ),
         ));
     }
+    // What cannot be made, or is had by another, is not written down as the place of this one.
+    make_directory(&config, memory)?;
+    let volume = memory.join(VOLUME);
+    let has_volume = config.disk.exists(&volume).map_err(|e| Error::io("looking for", &volume, e))?;
+    if has_volume || has_log(&config, &memory.join(LOG))? {
+        return Err(Error::invalid(format!(
+            "{} has files of an environment already; remove them to have the one in {} held there, or choose another directory in memory",
+            memory.display(),
+            directory.display()
+        )));
+    }
     let is_there = config.disk.exists(&image).map_err(looking)?;
     let superblock = if is_there {
         Volume::look(&*config.disk, &image)?
@@ -152,10 +227,10 @@ fn put_into_memory(directory: &Path, memory: &Path, config: &Config) -> Result<H
     if !superblock.clean {
         return refuse("it was not closed; open it once without that, and close it");
     }
-    if superblock.journal.is_some() || !superblock.epochs.is_empty() || superblock.volume_count() > 1 {
+    if has_more_than_an_image(&superblock) {
         return refuse("it keeps a journal, or has other volumes");
     }
-    let held = Held { directory: directory.to_owned(), memory: memory.to_owned(), uuid: superblock.uuid };
+    held.uuid = superblock.uuid;
     held.write(&*config.disk)?;
     Ok(held)
 }
@@ -189,13 +264,7 @@ pub(in crate::env) fn make_ready(directory: &Path, config: &Config, nobody_lives
         return if nobody_lives { load(held, directory, config) } else { Ok(()) };
     }
     let there = Volume::look(&*config.disk, &volume)?;
-    if there.uuid != held.uuid {
-        return Err(Error::invalid(format!(
-            "{} has another environment than the one in {}, which is to be held there: move one of them",
-            directory.display(),
-            held.directory.display()
-        )));
-    }
+    held.check_files(&there)?;
     // A damaged image is replaced by the next.
     let image = held
         .look_at_image(config)
@@ -211,6 +280,12 @@ pub(in crate::env) fn make_ready(directory: &Path, config: &Config, nobody_lives
         )));
     }
     Ok(())
+}
+
+/// Whether there is anything of a log in its directory.
+fn has_log(config: &Config, log: &Path) -> Result<bool> {
+    let looking = |e| Error::io("looking into", log, e);
+    Ok(config.disk.exists(log).map_err(looking)? && !config.disk.list(log).map_err(looking)?.is_empty())
 }
 
 /// Puts the files of the image into memory.
@@ -234,13 +309,13 @@ fn load(held: &Held, directory: &Path, config: &Config) -> Result<()> {
             held.directory.join(HELD_NAME).display()
         )));
     }
-    let io = |e| Error::io("looking into", &log, e);
-    if config.disk.exists(&log).map_err(io)? && !config.disk.list(&log).map_err(io)?.is_empty() {
+    if has_log(config, &log)? {
         return Err(Error::corruption(format!(
             "{} has a log, and the volume it belongs to is gone; what was committed since the last image may be in it. Put the volume back, or \
              remove the log to go on from the image",
             directory.display()
         )));
     }
+    known::know(&*config.disk, directory, &[&superblock], &image)?;
     Volume::load_image(&*config.disk, &image, &superblock, &directory.join(VOLUME))
 }

@@ -9,11 +9,13 @@
 //!
 //! Here these are found, made and locked. Of processes that share it one at a time enters or leaves
 //! (`entrance`); what they left that were all killed is ended (`left`); there may be older states to go back
-//! to (`history`); and the directory may be one in memory, with an image elsewhere (`held`).
+//! to (`history`); and the directory may be one in memory, with an image elsewhere (`held`),
+//! which it knows (`known`).
 
 pub(in crate::env) mod entrance;
 pub(in crate::env) mod held;
 pub(in crate::env) mod history;
+pub(in crate::env) mod known;
 pub(in crate::env) mod left;
 
 use std::path::{Path, PathBuf};

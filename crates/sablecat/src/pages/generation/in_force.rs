@@ -33,6 +33,11 @@ impl Generations {
         }
     }
 
+    /// An error once others took this process for dead.
+    pub(crate) fn fail_if_fenced(&self) -> Result<()> {
+        self.region.check_fence()
+    }
+
     /// An error once a write to the volume has failed in a way that leaves unknown what is on it.
     pub(crate) fn fail_if_poisoned(&self) -> Result<()> {
         if self.region.header().volume_poisoned.load(Ordering::Acquire) != 0 {

@@ -8,6 +8,7 @@
 //! after it has the same LSN: who follows the log finds that what it has seen is gone.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use sablecat_os::disk::{AlignedBuf, Disk, File, How};
 
@@ -97,6 +98,16 @@ impl Volume {
         read_beside_superblocks(self.file(), buffer).map_err(|e| Error::io("reading", self.path(), e))
     }
 
+    /// That an image with this superblock is as long as it has to be.
+    ///
+    /// # Errors
+    /// Corruption if not; those of the disk.
+    pub(crate) fn check_length_of_image(disk: &dyn Disk, image: &Path, of: &Superblock) -> Result<()> {
+        let io = |e| Error::io("looking at", image, e);
+        let file = disk.open(image, How { read_only: true, ..How::default() }).map_err(io)?;
+        check_length(file.len().map_err(io)?, image, of)
+    }
+
     /// Makes the file of a main volume of an image, which has this superblock. The file is whole and durable,
     /// or not there at all, whatever happens meanwhile.
     ///
@@ -127,15 +138,29 @@ pub(crate) fn put_in_place(disk: &dyn Disk, unfinished: &Path, path: &Path) -> R
     disk.sync_dir(directory).map_err(|e| Error::io("flushing the directory", directory, e))
 }
 
-/// An empty file, for what is to be made.
+/// An empty file, for what is to be made; it belongs to who owns the file `like`, if this process may give it
+/// away. What a killed process has left there is removed: it may be another's, or lead elsewhere.
 ///
 /// # Errors
 /// Those of the disk.
-pub(crate) fn begin(disk: &dyn Disk, path: &Path) -> Result<std::sync::Arc<dyn File>> {
+pub(crate) fn begin(disk: &dyn Disk, path: &Path, like: &Path) -> Result<Arc<dyn File>> {
     let io = |e| Error::io("making", path, e);
-    let file = disk.open(path, How { create: true, ..How::default() }).map_err(io)?;
-    file.set_len(0).map_err(io)?;
+    match disk.remove(path) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(Error::io("removing", path, e)),
+        _ => {}
+    }
+    let file = disk.open(path, How { create_new: true, ..How::default() }).map_err(io)?;
+    if let Some(owner) = disk.owner(like).map_err(|e| Error::io("looking at", like, e))? {
+        file.give_to(owner).map_err(|e| Error::io("giving to its owner", path, e))?;
+    }
     Ok(file)
+}
+
+fn check_length(length: u64, image: &Path, of: &Superblock) -> Result<()> {
+    if length < of.blocks_high * of.codec.block_size() as u64 {
+        return Err(Error::corruption(format!("{}: the image was cut short", image.display())));
+    }
+    Ok(())
 }
 
 fn copy(disk: &dyn Disk, image: &Path, of: &Superblock, path: &Path) -> Result<()> {
@@ -143,10 +168,8 @@ fn copy(disk: &dyn Disk, image: &Path, of: &Superblock, path: &Path) -> Result<(
     let writing = |e| Error::io("writing", path, e);
     let from = disk.open(image, How { read_only: true, ..How::default() }).map_err(reading)?;
     let length = from.len().map_err(reading)?;
-    if length < of.blocks_high * of.codec.block_size() as u64 {
-        return Err(Error::corruption(format!("{}: the image was cut short", image.display())));
-    }
-    let to = begin(disk, path)?;
+    check_length(length, image, of)?;
+    let to = begin(disk, path, image)?;
     to.set_len(length).map_err(writing)?;
     let mut buffer = AlignedBuf::new(PIECE_BYTES);
     let mut at = 0;
