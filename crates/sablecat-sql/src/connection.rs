@@ -60,6 +60,7 @@ pub(crate) struct Connection {
     /// How often what was known of trees was forgotten: cursors from before that are not used again.
     forgotten: u64,
     /// Cursors that were closed, to be used again: each statement opens its own anew.
+    #[expect(clippy::vec_box, reason = "they come and go as boxes, which are their handles")]
     spare: Vec<Box<Place>>,
     /// By root; one for all cursors there have been.
     row_ids: BTreeMap<u32, SharedRowIds>,
