@@ -7,7 +7,7 @@
 use std::panic::resume_unwind;
 
 pub(crate) use sablecat_os::interrupt::{
-    power_failures, signal, watch as listen, watch_power as listen_for_power,
+    forget_interrupt, power_failures, signal, watch as listen, watch_power as listen_for_power,
 };
 
 /// What a command is cut short with. Nobody reads it: the signal says why.

@@ -136,7 +136,8 @@ pub(crate) fn table(grid: &Grid) -> Result<(), Failure> {
     Ok(io::stdout().lock().write_all(rendered(grid).as_bytes())?)
 }
 
-fn rendered(grid: &Grid) -> String {
+/// A table as it is printed.
+pub(crate) fn rendered(grid: &Grid) -> String {
     let headed = grid.heads.iter().any(|head| !head.is_empty());
     let width = |column: usize| {
         grid.rows.iter().chain([&grid.heads]).map(|cells| cells[column].chars().count()).max().unwrap_or(0)

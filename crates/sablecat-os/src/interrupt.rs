@@ -55,6 +55,20 @@ pub fn signal() -> Option<u8> {
     u8::try_from(ASKED.load(Ordering::Relaxed)).ok().filter(|&signal| signal != 0)
 }
 
+/// Forgets that this process was asked to end, if by the signal INT, and watches for that anew: for who ends
+/// only what it was about. Whether it did.
+///
+/// # Errors
+/// As of [`watch`].
+pub fn forget_interrupt() -> io::Result<bool> {
+    // Relaxed: as in `signal`.
+    if ASKED.compare_exchange(libc::SIGINT, 0, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+        return Ok(false);
+    }
+    action(libc::SIGINT, Some(&calling(note, libc::SA_RESETHAND | libc::SA_RESTART)))?;
+    Ok(true)
+}
+
 extern "C" fn note(signal: libc::c_int) {
     // The first one counts.
     let _ = ASKED.compare_exchange(0, signal, Ordering::Relaxed, Ordering::Relaxed);
@@ -94,9 +108,16 @@ mod tests {
     fn a_signal_asks_and_the_next_one_does_what_it_did_before() {
         watch().unwrap();
         assert!(!is_asked());
+        for _ in 0..3 {
+            // SAFETY: raising a signal that has a handler runs the handler.
+            assert_eq!(unsafe { libc::raise(libc::SIGINT) }, 0);
+            assert_eq!(signal(), Some(libc::SIGINT as u8));
+            assert!(forget_interrupt().unwrap() && !is_asked() && !forget_interrupt().unwrap());
+        }
         // SAFETY: raising a signal that has a handler runs the handler.
         assert_eq!(unsafe { libc::raise(libc::SIGTERM) }, 0);
         assert_eq!(signal(), Some(libc::SIGTERM as u8));
+        assert!(!forget_interrupt().unwrap());
         assert_eq!(action(libc::SIGTERM, None).unwrap().sa_sigaction, libc::SIG_DFL);
         assert_ne!(action(libc::SIGINT, None).unwrap().sa_sigaction, libc::SIG_DFL);
     }

@@ -1,6 +1,7 @@
 //! Whose a database is, and the environments that connections of this process have open.
 
 use std::collections::HashMap;
+use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -97,6 +98,21 @@ pub(crate) fn shared(path: &Path, create: bool) -> Result<Arc<Shared>> {
 pub(crate) fn give_back(shared: Arc<Shared>) {
     let _open_ones = open_ones();
     drop(shared);
+}
+
+/// Whether a text ends with the end of a statement: a semicolon that is in no string, name, comment or
+/// trigger's body. For who reads lines and is to know whether another one belongs to the statement.
+///
+/// ```
+/// assert!(sablecat_sql::is_complete("SELECT 1; -- all of it\n"));
+/// assert!(!sablecat_sql::is_complete("SELECT ';"));
+/// ```
+pub fn is_complete(sql: &str) -> bool {
+    // What is behind a zero nobody would see.
+    CString::new(sql).is_ok_and(|sql| {
+        // SAFETY: a string that ends; it is only looked at.
+        unsafe { libsqlite3_sys::sqlite3_complete(sql.as_ptr()) != 0 }
+    })
 }
 
 /// What SQLite is to be given to open the environment in a directory, or to make one there: a URI.

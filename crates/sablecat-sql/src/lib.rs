@@ -60,10 +60,7 @@ mod place;
 mod record;
 mod row_ids;
 
-pub use engine::{environment, uri};
+pub use engine::{environment, is_complete, uri};
 
 /// The version of SQLite that this library is.
 pub const SQLITE_VERSION: &str = env!("SABLECAT_SQLITE_VERSION");
-
-// The declarations of SQLite's functions, whose definitions this crate is linked with.
-use libsqlite3_sys as _;

@@ -29,3 +29,86 @@ fn a_statement_that_fails_ends_the_script_and_undoes_its_transaction() {
     assert!(answer.err.contains("UNIQUE constraint failed: t.a"), "{}", answer.err);
     assert_eq!(scratch.run("sql shop -c SELECT/**/a/**/FROM/**/t").out, "1\n");
 }
+
+/// Of everything a database may have.
+const OF_ALL_KINDS: &str =
+    "CREATE TABLE people (id INTEGER PRIMARY KEY AUTOINCREMENT, \"full name\" TEXT, photo BLOB,
+    height REAL, tall AS (height > 1.7));
+CREATE INDEX people_by_name ON people (\"full name\");
+CREATE TABLE seen (at TEXT PRIMARY KEY, what) WITHOUT ROWID;
+CREATE VIEW tall AS SELECT * FROM people WHERE tall;
+CREATE TRIGGER note AFTER DELETE ON people BEGIN INSERT INTO seen VALUES (old.id, 'gone; '); END;
+CREATE VIRTUAL TABLE notes USING fts5 (body);
+INSERT INTO people VALUES (7, 'it''s |Ada', x'0061', 1.8), (8, NULL, NULL, 1e300);
+INSERT INTO seen VALUES ('a', ''), ('b', 9007199254740993);
+INSERT INTO notes VALUES ('a cat of sable'), ('a dog');
+";
+
+#[test]
+fn a_dump_makes_the_same_database_anew_here_and_in_a_file_of_sqlites() {
+    let scratch = Scratch::new("sql-dump");
+    assert_eq!(scratch.run_with("sql shop", OF_ALL_KINDS.as_bytes(), &[]).code, 0);
+    let dump = scratch.run_with("sql shop", b".dump", &[]);
+    assert_eq!((dump.code, dump.err.as_str()), (0, ""));
+    std::fs::write(scratch.path().join("stock.db"), "").expect("a file is SQLite's");
+    let ask = "SELECT * FROM people; SELECT * FROM seen; SELECT * FROM tall; INSERT INTO people (height) VALUES (1);
+        SELECT max(id) FROM people; SELECT body FROM notes WHERE notes MATCH 'sable';
+        DELETE FROM people WHERE id = 7; SELECT count(*) FROM seen; PRAGMA integrity_check;";
+    let expected = scratch.run_with("sql shop", ask.as_bytes(), &[]).out;
+    assert!(expected.ends_with("\n9\na cat of sable\n3\nok\n"), "{expected}");
+    for other in ["again", "stock.db"] {
+        let loaded = scratch.run_with(&format!("sql {other}"), dump.out.as_bytes(), &[]);
+        assert_eq!((loaded.code, loaded.err.as_str()), (0, ""), "{}", dump.out);
+        let again = scratch.run_with(&format!("sql {other}"), b".dump", &[]);
+        assert_eq!(again.out, dump.out);
+        assert_eq!(scratch.run_with(&format!("sql {other}"), ask.as_bytes(), &[]).out, expected);
+    }
+}
+
+#[test]
+fn commands_of_the_shell_are_part_of_a_script() {
+    let scratch = Scratch::new("sql-dots");
+    assert_eq!(scratch.run_with("sql shop", OF_ALL_KINDS.as_bytes(), &[]).code, 0);
+    let script = ".tables\n.indexes people\n.schema seen\n.headers on\n.mode csv\n.nullvalue -\n\
+        SELECT id,\n  height,\n  \"full name\" FROM people;\n.mode line\nSELECT 1 AS a, ';' AS long;\n\
+        .mode list\n.sep ' & '\n.once answer.txt\nSELECT 1, 2;\nSELECT 3;\n.mode table\nSELECT 10 AS n, 'x' AS of_it;\n\
+        .changes on\nDELETE FROM seen;\n.quit\nSELECT 'never';";
+    let answer = scratch.run_with("sql shop", script.as_bytes(), &[]);
+    let expected = "notes\nnotes_config\nnotes_content\nnotes_data\nnotes_docsize\nnotes_idx\npeople\nseen\ntall\n\
+        people_by_name\nCREATE TABLE seen (at TEXT PRIMARY KEY, what) WITHOUT ROWID;\n\
+        id,height,full name\r\n7,1.8,it's |Ada\r\n8,1e300,-\r\n   a = 1\nlong = ;\n3\n3\n\
+        n   of_it\n──  ─────\n10  x\n2 rows changed\n";
+    assert_eq!((answer.code, answer.err.as_str(), answer.out.as_str()), (0, "", expected));
+    let once = std::fs::read_to_string(scratch.path().join("answer.txt")).expect("the next answer");
+    assert_eq!(once, "1 & 2\n1 & 2\n");
+    let refused = [
+        (".mode tree", "the modes are list, csv, json, table, line"),
+        (".d", "there is no command .d, or more than one"),
+        (".headers maybe", "neither on nor off"),
+        (".read no-such-file", "reading no-such-file: No such file"),
+        ("SELECT 1;\n\nSELECT *\nFROM nowhere;", "line 3: no such table: nowhere"),
+    ];
+    for (line, why) in refused {
+        let answer = scratch.run_with("sql shop", line.as_bytes(), &[]);
+        assert!(answer.code == 2 && answer.err.contains(why), "{line}: {}", answer.err);
+    }
+}
+
+#[test]
+fn a_file_of_values_is_inserted_whole_or_not_at_all() {
+    let scratch = Scratch::new("sql-import");
+    std::fs::write(scratch.path().join("a.csv"), "name,of\n\"a, b\",1\n\"c\nd\",2\n").expect("a file");
+    std::fs::write(scratch.path().join("b.tsv"), "x\t3\ny\t4\ttoo much\n").expect("a file");
+    let import =
+        b".import a.csv things\n.import --skip 1 a.csv things\nSELECT count(*), max(name) FROM things;";
+    let answer = scratch.run_with("sql shop", import, &[]);
+    assert_eq!((answer.err.as_str(), answer.out.as_str()), ("", "4|c\nd\n"));
+    let answer = scratch.run_with("sql shop", b".import --separator \\t b.tsv things", &[]);
+    assert_eq!(answer.code, 2);
+    assert!(
+        answer.err.contains("line 2 of b.tsv has 3 values, and the table things 2 columns"),
+        "{}",
+        answer.err
+    );
+    assert_eq!(scratch.run("sql shop -c SELECT/**/count(*)/**/FROM/**/things").out, "4\n");
+}
