@@ -1,8 +1,6 @@
 //! The commands of the shell, which begin with a dot.
 
-use rusqlite::types::Value;
-
-use super::rows::{self, MODES};
+use super::rows::{self, Look, MODES, Mode};
 use super::shell::{Shell, Then};
 use super::{dump, import};
 use crate::Failure;
@@ -29,7 +27,9 @@ const COMMANDS: &[Command] = &[
         does: "List the databases that are attached, with where they are",
         run: |shell, given| {
             at_most(given, 0)?;
-            answer(shell, "SELECT name, file FROM pragma_database_list", &[])
+            let (db, look, out) = shell.answering();
+            rows::print(&mut db.prepare("SELECT name, file FROM pragma_database_list")?, look, out)?;
+            Ok(Then::GoOn)
         },
     },
     Command {
@@ -65,12 +65,9 @@ const COMMANDS: &[Command] = &[
         arguments: "[TABLE]",
         does: "List the indices, or those of a table",
         run: |shell, given| {
-            at_most(given, 1)?;
-            answer(
-                shell,
-                "SELECT name FROM sqlite_schema WHERE type = 'index' AND tbl_name LIKE ?1 ORDER BY 1",
-                &[given.first().map_or("%", String::as_str)],
-            )
+            let indices = "SELECT name FROM sqlite_schema
+                WHERE type = 'index' AND tbl_name LIKE ?1 ORDER BY 1";
+            list(shell, given, indices)
         },
     },
     Command {
@@ -127,17 +124,10 @@ const COMMANDS: &[Command] = &[
         arguments: "[NAME]",
         does: "Print the statements that make tables, indices, views and triggers; NAME may have % and _",
         run: |shell, given| {
-            at_most(given, 1)?;
-            let of = given.first().map_or("%", String::as_str);
-            for line in texts(
-                shell,
-                "SELECT sql || ';' FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'
-                 AND (name LIKE ?1 OR tbl_name LIKE ?1) ORDER BY tbl_name, type DESC, name",
-                of,
-            )? {
-                writeln!(shell.out(), "{line}")?;
-            }
-            Ok(Then::GoOn)
+            let made_by = "SELECT sql || ';' FROM sqlite_schema
+                WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'
+                AND (name LIKE ?1 OR tbl_name LIKE ?1) ORDER BY tbl_name, type DESC, name";
+            list(shell, given, made_by)
         },
     },
     Command {
@@ -154,17 +144,9 @@ const COMMANDS: &[Command] = &[
         arguments: "[NAME]",
         does: "List tables and views; NAME may have % and _",
         run: |shell, given| {
-            at_most(given, 1)?;
-            let of = given.first().map_or("%", String::as_str);
-            for line in texts(
-                shell,
-                "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view')
-                 AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' AND name LIKE ?1 ORDER BY 1",
-                of,
-            )? {
-                writeln!(shell.out(), "{line}")?;
-            }
-            Ok(Then::GoOn)
+            let tables = "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view')
+                AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' AND name LIKE ?1 ORDER BY 1";
+            list(shell, given, tables)
         },
     },
     Command {
@@ -260,22 +242,14 @@ fn switch(given: &[String], what: &mut bool) -> Result<Then, Failure> {
     Ok(Then::GoOn)
 }
 
-/// Prints what a statement returns, as rows are printed at present.
-fn answer(shell: &mut Shell, sql: &str, with: &[&str]) -> Result<Then, Failure> {
-    let (db, look, out) = shell.answering();
+/// Prints a line for each row of what a statement returns for a name, or for all.
+fn list(shell: &mut Shell, given: &[String], sql: &str) -> Result<Then, Failure> {
+    at_most(given, 1)?;
+    let (db, _, out) = shell.answering();
     let mut statement = db.prepare(sql)?;
-    for (number, value) in with.iter().enumerate() {
-        statement.raw_bind_parameter(number + 1, Value::Text((*value).to_owned()))?;
-    }
-    rows::print(&mut statement, look, out)?;
+    statement.raw_bind_parameter(1, given.first().map_or("%", String::as_str))?;
+    rows::print(&mut statement, &Look::new(Mode::List), out)?;
     Ok(Then::GoOn)
-}
-
-/// The first column of what a statement returns for one parameter.
-fn texts(shell: &Shell, sql: &str, of: &str) -> Result<Vec<String>, Failure> {
-    let mut statement = shell.db.prepare(sql)?;
-    let rows = statement.query_map([of], |row| row.get(0))?;
-    Ok(rows.collect::<Result<_, _>>()?)
 }
 
 #[cfg(test)]
