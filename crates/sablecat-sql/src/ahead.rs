@@ -50,7 +50,7 @@ impl Ahead {
         self.read(txn, tree, lower)
     }
 
-    /// Keeps no more memory than what is read at a time, and no records.
+    /// Has no records any more. What one long record has taken is not kept for short ones.
     pub(crate) fn leave(&mut self) {
         self.bytes.clear();
         self.ends.clear();
@@ -75,12 +75,9 @@ impl Ahead {
     }
 
     fn read(&mut self, txn: &Txn<'_>, tree: &Database, lower: Bound<&[u8]>) -> Result<()> {
-        let Ahead { bytes, ends, at, most, .. } = self;
-        bytes.clear();
-        ends.clear();
-        *at = 0;
-        // What one long record has taken is not kept for short ones.
-        bytes.shrink_to(2 * BYTES_MAX);
+        self.leave();
+        self.at = 0;
+        let Ahead { bytes, ends, most, .. } = self;
         txn.visit(tree, (lower, Bound::<&[u8]>::Unbounded), |key, value| {
             bytes.extend_from_slice(key);
             let key_end = bytes.len();
