@@ -1,5 +1,7 @@
 //! SQL from the command line, on an environment that other commands look at as well.
 
+use std::process::{Command, Stdio};
+
 use crate::support::Scratch;
 
 #[test]
@@ -111,4 +113,30 @@ fn a_file_of_values_is_inserted_whole_or_not_at_all() {
         answer.err
     );
     assert_eq!(scratch.run("sql shop -c SELECT/**/count(*)/**/FROM/**/things").out, "4\n");
+}
+
+#[test]
+fn nothing_comes_after_the_end_and_a_reader_of_a_dump_may_leave() {
+    let scratch = Scratch::new("sql-ends");
+    assert_eq!(scratch.run("sql shop -c SELECT/**/1 -c .quit -c SELECT/**/2").out, "1\n");
+    std::fs::write(scratch.path().join("a.sql"), "SELECT 3;\n.quit\nSELECT 4;\n").expect("a file");
+    assert_eq!(scratch.run_with("sql shop", b".read a.sql\nSELECT 5;", &[]).out, "3\n");
+
+    let many =
+        "CREATE TABLE t (a); WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9999)
+        INSERT INTO t SELECT printf('%50d', i) FROM n;";
+    assert_eq!(scratch.run_with("sql shop", many.as_bytes(), &[]).code, 0);
+    std::fs::write(scratch.path().join("dump.sql"), ".dump\n").expect("a file");
+    for command in [".dump", ".read dump.sql", "SELECT 1;\nSELECT * FROM t;", ".mode csv\nSELECT * FROM t;"] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_sablecat"))
+            .args(["sql", "shop", "-c", command])
+            .current_dir(scratch.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the command");
+        drop(child.stdout.take());
+        let output = child.wait_with_output().expect("its end");
+        assert_eq!((output.status.code(), &output.stderr[..]), (Some(0), &b""[..]), "{command}");
+    }
 }

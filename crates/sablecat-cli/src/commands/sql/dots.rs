@@ -1,7 +1,7 @@
 //! The commands of the shell, which begin with a dot.
 
 use super::rows::{self, Look, MODES, Mode};
-use super::shell::{Shell, Then};
+use super::shell::{Shell, came_up};
 use super::{dump, import};
 use crate::Failure;
 
@@ -10,7 +10,7 @@ struct Command {
     name: &'static str,
     arguments: &'static str,
     does: &'static str,
-    run: fn(&mut Shell, &[String]) -> Result<Then, Failure>,
+    run: fn(&mut Shell, &[String]) -> Result<(), Failure>,
 }
 
 /// All of them. The first letters of a name are enough where no other one begins so.
@@ -28,8 +28,7 @@ const COMMANDS: &[Command] = &[
         run: |shell, given| {
             at_most(given, 0)?;
             let (db, look, out) = shell.answering();
-            rows::print(&mut db.prepare("SELECT name, file FROM pragma_database_list")?, look, out)?;
-            Ok(Then::GoOn)
+            rows::print(&mut db.prepare("SELECT name, file FROM pragma_database_list")?, look, out)
         },
     },
     Command {
@@ -39,8 +38,7 @@ const COMMANDS: &[Command] = &[
         run: |shell, given| {
             at_most(given, 1)?;
             let (db, _, out) = shell.answering();
-            dump::dump(db, given.first().map_or("%", String::as_str), out)?;
-            Ok(Then::GoOn)
+            dump::dump(db, given.first().map_or("%", String::as_str), out)
         },
     },
     Command { name: "exit", arguments: "", does: "End", run: end },
@@ -55,10 +53,7 @@ const COMMANDS: &[Command] = &[
         name: "import",
         arguments: "[--skip N] [--separator C] FILE TABLE",
         does: "Insert a file of comma-separated values; its first line names the columns of a new table",
-        run: |shell, given| {
-            import::import(&mut shell.db, given)?;
-            Ok(Then::GoOn)
-        },
+        run: |shell, given| import::import(&mut shell.db, given),
     },
     Command {
         name: "indexes",
@@ -81,7 +76,7 @@ const COMMANDS: &[Command] = &[
             let names: Vec<&str> = MODES.iter().map(|(name, _)| *name).collect();
             let (_, mode) = mode.ok_or_else(|| format!("the modes are {}", names.join(", ")))?;
             shell.look.mode = *mode;
-            Ok(Then::GoOn)
+            Ok(())
         },
     },
     Command {
@@ -90,17 +85,14 @@ const COMMANDS: &[Command] = &[
         does: "What is printed where there is no value",
         run: |shell, given| {
             shell.look.null = only(given)?.to_owned();
-            Ok(Then::GoOn)
+            Ok(())
         },
     },
     Command {
         name: "once",
         arguments: "FILE",
         does: "Write the next answer to a file",
-        run: |shell, given| {
-            shell.send_to(Some(only(given)?), true)?;
-            Ok(Then::GoOn)
-        },
+        run: |shell, given| shell.send_to(Some(only(given)?), true),
     },
     Command {
         name: "output",
@@ -108,8 +100,7 @@ const COMMANDS: &[Command] = &[
         does: "Write answers to a file, or to standard output again",
         run: |shell, given| {
             at_most(given, 1)?;
-            shell.send_to(given.first().map(String::as_str), false)?;
-            Ok(Then::GoOn)
+            shell.send_to(given.first().map(String::as_str), false)
         },
     },
     Command { name: "quit", arguments: "", does: "End", run: end },
@@ -136,7 +127,7 @@ const COMMANDS: &[Command] = &[
         does: "What parts values in lists; \\t is a tabulator",
         run: |shell, given| {
             shell.look.separator = only(given)?.replace("\\t", "\t");
-            Ok(Then::GoOn)
+            Ok(())
         },
     },
     Command {
@@ -163,7 +154,7 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// Carries out a line that begins with a dot.
-pub(super) fn carry_out(shell: &mut Shell, line: &str) -> Result<Then, Failure> {
+pub(super) fn carry_out(shell: &mut Shell, line: &str) -> Result<(), Failure> {
     let words = words(line.strip_prefix('.').unwrap_or(line))?;
     let (name, given) = words.split_first().map_or(("", &[][..]), |(name, given)| (&**name, given));
     let mut begin_so = COMMANDS.iter().filter(|command| !name.is_empty() && command.name.starts_with(name));
@@ -173,23 +164,24 @@ pub(super) fn carry_out(shell: &mut Shell, line: &str) -> Result<Then, Failure> 
         _ => return Err(format!("there is no command .{name}, or more than one; .help lists them").into()),
     };
     (command.run)(shell, given)
-        .map_err(|error| format!(".{} {}: {error}", command.name, command.arguments).into())
+        .map_err(|error| came_up(format_args!(".{} {}", command.name, command.arguments), error))
 }
 
-fn end(_: &mut Shell, given: &[String]) -> Result<Then, Failure> {
+fn end(shell: &mut Shell, given: &[String]) -> Result<(), Failure> {
     at_most(given, 0)?;
-    Ok(Then::End)
+    shell.ended = true;
+    Ok(())
 }
 
-fn help(shell: &mut Shell, _: &[String]) -> Result<Then, Failure> {
+fn help(shell: &mut Shell, _: &[String]) -> Result<(), Failure> {
     let width = COMMANDS.iter().map(|command| command.name.len() + command.arguments.len() + 1).max();
     let width = width.unwrap_or(0);
+    let (_, _, out) = shell.answering();
     for Command { name, arguments, does, .. } in COMMANDS {
         let usage = format!("{name} {arguments}");
-        writeln!(shell.out(), ".{usage:<width$}  {does}")?;
+        writeln!(out, ".{usage:<width$}  {does}")?;
     }
-    writeln!(shell.out(), "All else is SQL, up to a semicolon. The end of the input, Ctrl-D, ends as well.")?;
-    Ok(Then::GoOn)
+    Ok(writeln!(out, "All else is SQL, up to a semicolon. The end of the input, Ctrl-D, ends as well.")?)
 }
 
 /// The words of a line; what is between quotes is one.
@@ -233,23 +225,22 @@ fn only(given: &[String]) -> Result<&str, Failure> {
     Ok(given.first().ok_or("an argument is missing")?)
 }
 
-fn switch(given: &[String], what: &mut bool) -> Result<Then, Failure> {
+fn switch(given: &[String], what: &mut bool) -> Result<(), Failure> {
     *what = match only(given)? {
         "on" => true,
         "off" => false,
         other => return Err(format!("{other:?} is neither on nor off").into()),
     };
-    Ok(Then::GoOn)
+    Ok(())
 }
 
 /// Prints a line for each row of what a statement returns for a name, or for all.
-fn list(shell: &mut Shell, given: &[String], sql: &str) -> Result<Then, Failure> {
+fn list(shell: &mut Shell, given: &[String], sql: &str) -> Result<(), Failure> {
     at_most(given, 1)?;
     let (db, _, out) = shell.answering();
     let mut statement = db.prepare(sql)?;
     statement.raw_bind_parameter(1, given.first().map_or("%", String::as_str))?;
-    rows::print(&mut statement, &Look::new(Mode::List), out)?;
-    Ok(Then::GoOn)
+    rows::print(&mut statement, &Look::new(Mode::List), out)
 }
 
 #[cfg(test)]

@@ -56,7 +56,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         shell.script(io::stdin().lock().lines())?;
     } else {
         for command in &arguments.command {
-            shell.script(command.lines().map(|line| Ok(line.to_owned())))?;
+            shell.text(command)?;
+            if shell.ended {
+                break;
+            }
         }
     }
     shell.close()?;

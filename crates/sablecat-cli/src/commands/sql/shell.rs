@@ -1,5 +1,6 @@
 //! Lines, put together to statements and commands of the shell, and carried out.
 
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::Path;
@@ -32,6 +33,8 @@ pub(super) struct Shell {
     begun: usize,
     /// How many files are being read, one because another one says so.
     within: usize,
+    /// A command has said that it is the end: nothing more is carried out.
+    pub(super) ended: bool,
 }
 
 /// Which answers go where they go.
@@ -44,11 +47,10 @@ enum Sent {
     This,
 }
 
-/// Whether there is to be a next line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Then {
-    GoOn,
-    End,
+/// Says where an error came up, but of an answer that nobody reads any more, which is none: see
+/// [`output::is_broken_pipe`].
+pub(super) fn came_up(place: impl Display, error: Failure) -> Failure {
+    if output::is_broken_pipe(&*error) { error } else { format!("{place}: {error}").into() }
 }
 
 impl Shell {
@@ -65,12 +67,8 @@ impl Shell {
             pending: String::new(),
             begun: 0,
             within: 0,
+            ended: false,
         })
-    }
-
-    /// Where answers go.
-    pub(super) fn out(&mut self) -> &mut dyn Write {
-        &mut *self.out
     }
 
     /// Where answers go, and how they look.
@@ -92,21 +90,23 @@ impl Shell {
     }
 
     /// Carries out a script. The first line that fails ends it.
-    pub(super) fn script(
-        &mut self,
-        lines: impl Iterator<Item = io::Result<String>>,
-    ) -> Result<Then, Failure> {
+    pub(super) fn script(&mut self, lines: impl Iterator<Item = io::Result<String>>) -> Result<(), Failure> {
         for (number, line) in lines.enumerate() {
-            if self.line(&line?, number + 1)? == Then::End {
-                return Ok(Then::End);
+            if self.ended {
+                return Ok(());
             }
+            self.line(&line?, number + 1)?;
         }
-        self.rest()?;
-        Ok(Then::GoOn)
+        self.rest()
+    }
+
+    /// Carries out a text as a script.
+    pub(super) fn text(&mut self, text: &str) -> Result<(), Failure> {
+        self.script(text.lines().map(|line| Ok(line.to_owned())))
     }
 
     /// Carries out the statements and commands of a file.
-    pub(super) fn read(&mut self, path: &str) -> Result<Then, Failure> {
+    pub(super) fn read(&mut self, path: &str) -> Result<(), Failure> {
         if self.within == READ_WITHIN_MAX {
             return Err(format!("reading {path}: files read each other, {READ_WITHIN_MAX} deep").into());
         }
@@ -114,11 +114,11 @@ impl Shell {
         self.within += 1;
         let done = self.script(BufReader::new(file).lines());
         self.within -= 1;
-        done.map_err(|error| format!("{path}: {error}").into())
+        done.map_err(|error| came_up(path, error))
     }
 
     /// Takes one more line, of this number, and carries out what is whole by it.
-    pub(super) fn line(&mut self, line: &str, number: usize) -> Result<Then, Failure> {
+    fn line(&mut self, line: &str, number: usize) -> Result<(), Failure> {
         if self.pending.trim().is_empty() {
             self.pending.clear();
             self.begun = number;
@@ -135,18 +135,7 @@ impl Shell {
         if line.contains(';') && sablecat_sql::is_complete(&self.pending) {
             self.rest()?;
         }
-        Ok(Then::GoOn)
-    }
-
-    /// Carries out what was typed: whole statements, or one command.
-    pub(super) fn typed(&mut self, typed: &str) -> Result<Then, Failure> {
-        for line in typed.lines() {
-            if self.line(line, 0)? == Then::End {
-                return Ok(Then::End);
-            }
-        }
-        self.rest()?;
-        Ok(Then::GoOn)
+        Ok(())
     }
 
     /// Carries out what there is of a statement.
@@ -160,8 +149,8 @@ impl Shell {
         let done = self.statements(&sql);
         self.answered()?;
         done.map_err(|error| match begun {
-            line if line > 1 && !output::is_broken_pipe(&*error) => format!("line {line}: {error}").into(),
-            _ => error,
+            1 => error,
+            line => came_up(format_args!("line {line}"), error),
         })
     }
 

@@ -13,7 +13,7 @@ use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Config, Context, Editor, Helper};
 
 use super::dots;
-use super::shell::{Shell, Then};
+use super::shell::Shell;
 use crate::{Failure, NAME, interrupt};
 
 const PROMPT: &str = "sql> ";
@@ -174,11 +174,11 @@ pub(super) fn run(shell: &mut Shell) -> Result<(), Failure> {
         editor.set_helper(Some(Help { names, files: FilenameCompleter::new() }));
         match editor.readline(PROMPT) {
             Ok(typed) => {
-                let done = shell.typed(&typed);
+                let done = shell.text(&typed);
                 // Ctrl-C ends what is being done; other signals end the shell.
                 let is_told = interrupt::signal().is_some() && !interrupt::forget_interrupt()?;
                 match done {
-                    Ok(Then::GoOn) if !is_told => {}
+                    Ok(()) if !is_told && !shell.ended => {}
                     Err(error) if !is_told => eprintln!("{error}"),
                     _ => break,
                 }
