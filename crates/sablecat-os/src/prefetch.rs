@@ -86,7 +86,8 @@ impl Steps {
     }
 }
 
-const LINE_BYTES: usize = 64;
+/// Bytes of a cache line, as all processors at hand have it.
+pub const LINE_BYTES: usize = 64;
 
 #[cfg(test)]
 mod tests {

@@ -57,11 +57,11 @@ impl Log {
         self.until(caller, SPINS_HAND_OVER, || self.written() >= lsn, || false, write)
     }
 
-    /// Whether enough stands in the ring that somebody should [drain](Log::drain) it.
+    /// Whether enough stands in the ring that somebody should [drain](Log::drain) it, where the tail was not
+    /// long ago.
     #[inline]
-    pub(crate) fn wants_drain(&self) -> bool {
-        self.files.is_some()
-            && self.tail().0.saturating_sub(self.written().0) >= (self.memory.ring.len() / 2) as u64
+    pub(crate) fn wants_drain_behind(&self, tail: Lsn) -> bool {
+        self.files.is_some() && tail.0.saturating_sub(self.written().0) >= (self.memory.ring.len() / 2) as u64
     }
 
     /// Hands everything appended to the operating system, unless somebody is writing already.
@@ -87,21 +87,15 @@ impl Log {
         }
     }
 
-    /// Returns once a record of `len` bytes fits: into the ring, and into segments that exist. To be called
-    /// before the commit role is taken; others may use the room up before it is, so ask [`Log::has_room`]
-    /// under it and come back if it says no.
+    /// Returns once a record of `len` bytes fits: into the ring, and into segments that exist. For who has
+    /// asked [`Log::has_room`] in the commit role, and has left that since; others may use the room up before
+    /// it is taken again.
     ///
     /// # Errors
     /// `DiskFull` (or `Io`) when no further segment can be made, or the ring not be written out: nothing has
     /// happened then, and it may be tried again later. `Poisoned`, as for [`Log::make_durable`].
-    #[inline]
-    pub(crate) fn ensure_room(&self, len: usize, caller: Caller<'_>) -> Result<()> {
-        self.words().check()?;
-        if self.has_room(len) { Ok(()) } else { self.make_room(len, caller) }
-    }
-
     #[cold]
-    fn make_room(&self, len: usize, caller: Caller<'_>) -> Result<()> {
+    pub(crate) fn make_room(&self, len: usize, caller: Caller<'_>) -> Result<()> {
         let files = self.files()?;
         assert!(len <= self.record_bytes_max() + self.stamp_bytes(), "long write sets are logged in chunks");
         while !self.has_room(len) {

@@ -48,7 +48,7 @@
 //! A write or flush that fails poisons the log for good: the page cache may have dropped what it could not
 //! write, so trying again would lie. What was durable stays acknowledged, nothing else will be. A full disk
 //! seldom comes to that: segments are prewritten before a record may get an LSN inside them
-//! ([`Log::ensure_room`]), so it is an error before the commit point.
+//! ([`Log::make_room`]), so it is an error before the commit point.
 //!
 //! A call that is refused loses nothing: a file that cannot be opened because there are too many, a write for
 //! which there is no room after all (a snapshot of the file system shares the segment's blocks), a limit of
@@ -405,6 +405,12 @@ impl Log {
     #[inline]
     pub(crate) fn foresee_tail(&self) {
         prefetch::write((&raw const self.words().tail).cast());
+    }
+
+    /// Starts to bring the place of the next record: its beginning is with who copied the last one in.
+    #[inline]
+    pub(crate) fn foresee_record(&self) {
+        self.memory.ring.foresee(self.tail());
     }
 
     /// Moves the tail: the commit point. The caller holds the commit role and has copied a record to each

@@ -6,6 +6,8 @@
 
 use std::ptr::NonNull;
 
+use sablecat_os::prefetch;
+
 use crate::types::Lsn;
 
 /// The ring's memory.
@@ -37,6 +39,14 @@ impl Ring {
     fn place(&self, lsn: Lsn) -> usize {
         // The cast keeps the low bits, which are all the mask looks at.
         lsn.0 as usize & (self.len - 1)
+    }
+
+    /// Starts to bring the lines of what will be copied to the place of `start`, if that is short.
+    #[inline]
+    pub(crate) fn foresee(&self, start: Lsn) {
+        let at = self.base.as_ptr().wrapping_add(self.place(start));
+        prefetch::write(at);
+        prefetch::write(at.wrapping_add(prefetch::LINE_BYTES));
     }
 
     /// Copies `bytes` to the place of `start`, around the end if need be.

@@ -70,18 +70,23 @@ pub(crate) struct Kept {
 
 impl Log {
     /// Whether more should be made ready: less is left than [is wanted ahead](Log::ahead).
-    #[inline]
     pub(crate) fn wants_segment(&self) -> bool {
+        self.wants_segment_behind(self.tail())
+    }
+
+    /// The same where the tail was not long ago.
+    #[inline]
+    pub(crate) fn wants_segment_behind(&self, tail: Lsn) -> bool {
         self.files.as_ref().is_some_and(|files| {
-            let left = self.words().prepared.0.load(Ordering::Acquire).saturating_sub(self.tail().0);
-            left < self.ahead(files)
+            let left = self.words().prepared.0.load(Ordering::Acquire).saturating_sub(tail.0);
+            left < self.ahead(files, tail)
         })
     }
 
     /// How many bytes beyond the tail should be ready: as many as this life has used, within bounds.
     #[inline]
-    fn ahead(&self, files: &Files) -> u64 {
-        let used = self.tail().0.saturating_sub(self.words().life.0.load(Ordering::Acquire));
+    fn ahead(&self, files: &Files, tail: Lsn) -> u64 {
+        let used = tail.0.saturating_sub(self.words().life.0.load(Ordering::Acquire));
         used.max(AHEAD_MIN).min(files.segments.bytes() / 2)
     }
 
@@ -172,7 +177,7 @@ impl Log {
         let from = Lsn(words.prepared.0.load(Ordering::Acquire));
         let number = segments.number_of(from);
         let left = segments.first_lsn(number + 1).0 - from.0;
-        let piece = left.min((2 * self.ahead(files)).next_multiple_of(BLOCK));
+        let piece = left.min((2 * self.ahead(files, self.tail())).next_multiple_of(BLOCK));
         let ready = if left < segments.bytes() {
             // Whoever may still be filling it.
             if held.owes() {

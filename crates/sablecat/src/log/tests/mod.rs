@@ -99,8 +99,8 @@ impl TestLog {
     pub(super) fn append(&self, record: &mut RecordBuilder, caller: Caller<'_>) -> Result<Lsn> {
         loop {
             let needed = record.len() + self.log.stamp_bytes();
-            self.log.ensure_room(needed, caller)?;
-            let _commit = self.commit.lock().expect("the commit role");
+            self.log.fail_if_poisoned()?;
+            let role = self.commit.lock().expect("the commit role");
             if self.log.has_room(needed) {
                 let start = self.log.stamp();
                 let bytes = record.seal(start, self.log.durable());
@@ -109,6 +109,8 @@ impl TestLog {
                 self.log.advance_tail(end);
                 return Ok(end);
             }
+            drop(role);
+            self.log.make_room(needed, caller)?;
         }
     }
 

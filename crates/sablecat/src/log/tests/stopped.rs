@@ -507,7 +507,7 @@ fn append(log: &TestLog, body: &[u8], model: &Mutex<Vec<(Lsn, Vec<u8>)>>, caller
     record.raw(body);
     record.finish_body();
     loop {
-        log.log.ensure_room(record.len(), caller).unwrap();
+        log.log.make_room(record.len(), caller).unwrap();
         if let Ok(_commit) = log.commit.try_lock()
             && log.log.has_room(record.len())
         {

@@ -86,7 +86,8 @@ impl Committer {
     /// Makes the commit at `lsn` as durable as asked.
     #[inline]
     pub(crate) fn settle(&self, lsn: Lsn, durability: Durability, me: u16) -> Result<()> {
-        if self.log.wants_drain() || self.log.wants_segment() {
+        // Looking at the tail would take it from who commits.
+        if self.log.wants_drain_behind(lsn) || self.log.wants_segment_behind(lsn) {
             self.call_keeper();
         }
         match durability {

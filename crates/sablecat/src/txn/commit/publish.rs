@@ -39,16 +39,19 @@ pub(crate) fn publish(
     log.encipher(record);
     let needed = record.len() + log.stamp_bytes();
     let role = loop {
-        log.ensure_room(needed, super::caller(pages, me.number()))?;
-        let role = acquire(pages, log, me)?;
-        // Both were written by who committed last, and will be by this one: what is looked at on the way, a
-        // few hundred instructions, finds them here.
-        log.foresee_tail();
+        log.fail_if_poisoned()?;
+        // All three were written by who committed last, and will be by this one. They come at once, as its
+        // own; nothing looks at the tail before, which would bring it twice.
         pages.foresee_newest();
+        log.foresee_tail();
+        let role = acquire(pages, log, me)?;
         if log.has_room(needed) {
+            log.foresee_record();
             break role;
         }
-        // Others have filled what was free a moment ago.
+        drop(role);
+        log.make_room(needed, super::caller(pages, me.number()))?;
+        // Others may have filled it by the time that the role is had again.
     };
 
     // The pin that holds every old frame: the participant's own, if it covers them all.
