@@ -38,7 +38,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use commands::{
     backup, checkpoint, compact, completions, del, dump, get, journal, keygen, keys, load, locks, log, man,
-    papers, processes, put, recover, restore, scan, serve, sql, stat, verify, volume, work,
+    papers, processes, put, recover, restore, scan, serve, sql, stat, statements, verify, volume, work,
 };
 
 /// What the command is called.
@@ -87,6 +87,8 @@ enum Command {
     Man(man::Arguments),
     #[command(name = serve::NAME, hide = true)]
     Serve(serve::Arguments),
+    #[command(name = statements::NAME, hide = true)]
+    Statements(statements::Arguments),
     #[command(name = work::NAME, hide = true)]
     Work(work::Arguments),
 }
@@ -105,7 +107,10 @@ type Failure = Box<dyn std::error::Error>;
 fn main() -> ExitCode {
     let command = Arguments::parse().command;
     // Those that start processes of their own leave signals to these.
-    let listens = !matches!(command, Command::Papers(_) | Command::Serve(_) | Command::Work(_));
+    let listens = !matches!(
+        command,
+        Command::Papers(_) | Command::Serve(_) | Command::Statements(_) | Command::Work(_)
+    );
     if let Err(error) = if listens { interrupt::listen() } else { Ok(()) } {
         eprintln!("sablecat: listening for signals: {error}");
         return ExitCode::from(2);
@@ -169,6 +174,7 @@ fn carry_out(command: Command) -> Result<Outcome, Failure> {
         Command::Completions(arguments) => completions::run(&arguments),
         Command::Man(arguments) => man::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
+        Command::Statements(arguments) => statements::run(&arguments),
         Command::Work(arguments) => work::run(&arguments),
     }
 }

@@ -279,6 +279,7 @@ pub(crate) mod tests {
             disk_mb: 2.5,
             attached: None,
             latency: None,
+            sql: None,
         }
     }
 

@@ -14,6 +14,11 @@ use std::fmt;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::Took;
 use crate::protocol::{Answer, Figures, List, Mode, Request};
@@ -69,6 +74,9 @@ pub(crate) fn keeps(system: &str) -> Keeps {
         _ => Keeps::Records,
     }
 }
+
+/// How often a process that is to end is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 /// The disk's rows.
 pub(crate) const DEVICE: &str = "device";
@@ -214,24 +222,15 @@ impl Contestant for Program {
     }
 
     fn start(&self) -> Result<Box<dyn Served>, Refusal> {
-        let spawned = Command::new(&self.command[0])
-            .args(&self.command[1..])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn();
-        let mut child = spawned.map_err(|error| {
-            Refusal::Failed(format!("cannot start {}: {error}", self.command[0].display()))
-        })?;
-        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
-            unreachable!("both were asked for");
-        };
-        Ok(Box::new(Process { child, input, output: BufReader::new(output) }))
+        Ok(Box::new(Process::start(&self.command)?))
     }
 }
 
-struct Process {
+/// A process that answers requests, a line each.
+pub(crate) struct Process {
     child: Child,
-    input: ChildStdin,
+    /// None: no more requests will come.
+    input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
 }
 
@@ -241,21 +240,43 @@ impl Served for Process {
     }
 
     fn ask(&mut self, request: &Request) -> Result<Figures, Refusal> {
-        let mut exchange = || {
-            let mut line = serde_json::to_string(request)?;
-            line.push('\n');
-            self.input.write_all(line.as_bytes())?;
-            line.clear();
-            self.output.read_line(&mut line)?;
-            Ok::<_, std::io::Error>(line)
+        self.tell(request)?;
+        self.hear()
+    }
+}
+
+impl Process {
+    /// A new one, by its command line.
+    pub(crate) fn start(command: &[OsString]) -> Result<Process, Refusal> {
+        let (name, arguments) =
+            command.split_first().ok_or_else(|| Refusal::Failed("no program to start".to_owned()))?;
+        let spawned = Command::new(name).args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut child =
+            spawned.map_err(|error| Refusal::Failed(format!("cannot start {}: {error}", name.display())))?;
+        let (input, Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+            unreachable!("both were asked for");
         };
-        let line = match exchange() {
-            Ok(line) if !line.is_empty() => line,
-            // A broken pipe says less than the process's end does.
-            Ok(_) | Err(_) => return Err(Refusal::Failed(self.how_it_ended())),
-        };
+        Ok(Process { child, input, output: BufReader::new(output) })
+    }
+
+    /// Sends a request.
+    pub(crate) fn tell(&mut self, request: &impl Serialize) -> Result<(), Refusal> {
+        let mut line = serde_json::to_string(request)
+            .map_err(|error| Refusal::Failed(format!("a request that cannot be written: {error}")))?;
+        line.push('\n');
+        let sent = self.input.as_mut().map(|input| input.write_all(line.as_bytes()));
+        // A broken pipe says less than the process's end does.
+        if matches!(sent, Some(Ok(()))) { Ok(()) } else { Err(Refusal::Failed(self.how_it_ended())) }
+    }
+
+    /// Waits for the answer to the first request that has none yet.
+    pub(crate) fn hear<T: DeserializeOwned>(&mut self) -> Result<T, Refusal> {
+        let mut line = String::new();
+        if !self.output.read_line(&mut line).is_ok_and(|bytes| bytes > 0) {
+            return Err(Refusal::Failed(self.how_it_ended()));
+        }
         match serde_json::from_str(&line) {
-            Ok(Answer::Done(figures)) => Ok(figures),
+            Ok(Answer::Done(done)) => Ok(done),
             Ok(Answer::Error { error }) => Err(Refusal::Failed(error)),
             Ok(Answer::Skipped { skipped }) => Err(Refusal::Skipped(skipped)),
             Err(error) => {
@@ -263,9 +284,21 @@ impl Served for Process {
             }
         }
     }
-}
 
-impl Process {
+    /// Tells it that no more requests will come, and gives it some time to put things in order. Whether it
+    /// has.
+    pub(crate) fn leave(&mut self, patience: Duration) -> bool {
+        self.input = None;
+        let told = Instant::now();
+        loop {
+            match self.child.try_wait() {
+                Ok(Some(_)) => return true,
+                Ok(None) if told.elapsed() < patience => thread::sleep(LOOK_EVERY),
+                _ => return false,
+            }
+        }
+    }
+
     fn how_it_ended(&mut self) -> String {
         match self.child.wait() {
             Ok(status) => format!("its process ended in the middle: {status}"),

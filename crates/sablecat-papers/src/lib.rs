@@ -8,6 +8,8 @@
 //! |---|---|
 //! | [`Suite::Wp43`] | the white paper on Berkeley DB 4.3: single operations on small records, all in cache |
 //! | [`Suite::Wp11g`] | the white paper on Berkeley DB 11g Release 2: runs of ten neighbouring records, by 1 to 16 threads |
+//! | [`Suite::Tpcb`] | the same paper's transfers in a bank, through SQL, by threads and by processes |
+//! | [`Suite::Wisconsin`] | and its queries, those of the Wisconsin benchmark |
 //! | [`Suite::Soliddata`] | Berkeley DB on a solid-state device: 50 and 100 threads, on a disk and in memory |
 //! | [`Suite::Bangdb`] | BangDB's figures: four threads, ordered and hashed, in the pool and larger than it |
 //! | [`Suite::Ycsb`] | YCSB's workloads A to F: mixes of operations on records some of which are wanted more |
@@ -15,11 +17,12 @@
 //! | [`Suite::Engine`] | what it only names: recovery, opening, attaching, more records, caches too small for the data |
 //! | [`Suite::Threen1`] | the 3n+1 problem of the paper on GT.M: processes that share one environment, and may be killed |
 //!
-//! Each but the last is a list of sessions (`session.rs`), each run by every contestant (`contestant.rs`) in
-//! turn, in processes that speak a line protocol ([`protocol`]); [`serve()`] is our end of it. The records
-//! and their order are [`workload`]'s, and every value that is read is checked against it. What comes out is
-//! a [`Report`], and of several of them a file of [`Results`], from which [`mod@report`] makes pages to look
-//! at.
+//! Those of SQL have processes of their own kind, which work through SQLite's C interface ([`mod@sql`]).
+//! Each of the others but the last is a list of sessions (`session.rs`), each run by every contestant
+//! (`contestant.rs`) in turn, in processes that speak a line protocol ([`protocol`]); [`serve()`] is our end
+//! of it. The records and their order are [`workload`]'s, and every value that is read is checked against
+//! it. What comes out is a [`Report`], and of several of them a file of [`Results`], from which
+//! [`mod@report`] makes pages to look at.
 //!
 //! Nothing here prints, and nothing decides what is fast enough.
 
@@ -42,6 +45,7 @@ mod session;
 pub mod shape;
 pub mod size;
 mod soliddata;
+pub mod sql;
 pub mod threen1;
 pub mod workload;
 mod wp11g;
@@ -77,6 +81,10 @@ pub enum Suite {
     Wp43,
     /// Berkeley DB 11g Release 2 white paper, 2011.
     Wp11g,
+    /// TPC-B's transfers through SQL, in the same paper.
+    Tpcb,
+    /// The Wisconsin benchmark's queries, in the same paper.
+    Wisconsin,
     /// Berkeley DB on Solid Data storage, 2002.
     Soliddata,
     /// BangDB, embedded, about 2012.
@@ -93,9 +101,11 @@ pub enum Suite {
 
 impl Suite {
     /// Every suite, in the order in which they run.
-    pub const ALL: [Suite; 8] = [
+    pub const ALL: [Suite; 10] = [
         Suite::Wp43,
         Suite::Wp11g,
+        Suite::Tpcb,
+        Suite::Wisconsin,
         Suite::Soliddata,
         Suite::Bangdb,
         Suite::Ycsb,
@@ -109,6 +119,8 @@ impl Suite {
         match self {
             Suite::Wp43 => "wp43",
             Suite::Wp11g => "wp11g",
+            Suite::Tpcb => "tpcb",
+            Suite::Wisconsin => "wisconsin",
             Suite::Soliddata => "soliddata",
             Suite::Bangdb => "bangdb",
             Suite::Ycsb => "ycsb",
@@ -173,6 +185,8 @@ pub struct Options {
     pub serve: Vec<OsString>,
     /// What concerns [`Suite::Threen1`] alone.
     pub threen1: threen1::Options,
+    /// What concerns [`Suite::Tpcb`] and [`Suite::Wisconsin`] alone.
+    pub sql: sql::Options,
 }
 
 /// Told how a suite goes on.
@@ -200,8 +214,8 @@ impl Progress for () {
 /// ```
 ///
 /// `median_of` says of how many rounds, and `runs` has the figure of each. The row of [`Case::Attach`] has
-/// `attached` besides, an [`Attached`], and those of [`Suite::Latency`] have `latency`. The rows of
-/// [`Suite::Threen1`] are [`threen1::Row`]s.
+/// `attached` besides, an [`Attached`], those of [`Suite::Latency`] have `latency`, and those of the suites
+/// of SQL `sql`, a [`sql::Spent`]. The rows of [`Suite::Threen1`] are [`threen1::Row`]s.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
     /// The suite's name.
@@ -295,7 +309,7 @@ pub fn run(suite: Suite, options: &Options, progress: &mut dyn Progress) -> Resu
         .map_err(|error| format!("cannot create a directory in {}: {error}", options.dir.display()))?;
     let peers = match suite {
         Suite::Engine if !engine::has_peers(options) => Peers::default(),
-        Suite::Threen1 => Peers::default(),
+        Suite::Threen1 | Suite::Tpcb | Suite::Wisconsin => Peers::default(),
         _ => Peers::find(options.vs.as_deref(), options.quick)?,
     };
     let mut notes = peers.notes.clone();
@@ -329,6 +343,8 @@ pub fn run(suite: Suite, options: &Options, progress: &mut dyn Progress) -> Resu
     let mut report = match suite {
         Suite::Wp43 => wp43::run(options, field),
         Suite::Wp11g => wp11g::run(options, field),
+        Suite::Tpcb => sql::tpcb::run(options, rounds, place.path(), field.progress)?,
+        Suite::Wisconsin => sql::wisconsin::run(options, rounds, place.path(), field.progress)?,
         Suite::Soliddata => soliddata::run(options, field),
         Suite::Bangdb => bangdb::run(options, field),
         Suite::Ycsb => ycsb::run(options, field),
@@ -338,10 +354,40 @@ pub fn run(suite: Suite, options: &Options, progress: &mut dyn Progress) -> Resu
     };
     notes.append(&mut report.notes);
     report.notes = notes;
-    report.systems = peers.systems;
+    report.systems.extend(peers.systems);
     if interrupt::is_asked() {
         // What has been measured by then is worth seeing.
         report.problems.push("interrupted".to_owned());
     }
     Ok(report)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A suite's own numbers, of everything.
+    pub(crate) fn options() -> Options {
+        Options {
+            quick: false,
+            keys: None,
+            records: None,
+            cache: None,
+            vs: None,
+            dir: std::env::temp_dir(),
+            rounds: None,
+            shared: false,
+            cases: None,
+            size: None,
+            serve: Vec::new(),
+            threen1: threen1::Options::default(),
+            sql: sql::Options::default(),
+        }
+    }
+
+    #[test]
+    fn suites_have_names_of_their_own() {
+        let names: std::collections::BTreeSet<_> = Suite::ALL.iter().map(|suite| suite.name()).collect();
+        assert_eq!(names.len(), Suite::ALL.len());
+    }
 }

@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use rustix::fs::{Advice, FsWord, fadvise, statfs};
+use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 const MB: f64 = (1 << 20) as f64;
@@ -86,6 +87,12 @@ fn line_mb(lines: &str, name: &str) -> Option<f64> {
     let line = lines.lines().find_map(|line| line.strip_prefix(name))?;
     let kb: f64 = line.split_whitespace().next()?.parse().ok()?;
     Some(kb * 1024.0 / MB)
+}
+
+/// Processor time of this process, of all its threads, in seconds.
+pub(crate) fn own_cpu_seconds() -> f64 {
+    let spent = clock_gettime(ClockId::ProcessCPUTime);
+    spent.tv_sec as f64 + spent.tv_nsec as f64 * 1e-9
 }
 
 /// Processor time of the children that this process has waited for, in seconds, to the hundredth.

@@ -225,9 +225,9 @@ enum KeysWord {
 /// A line of output.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Answer {
+pub enum Answer<T = Figures> {
     /// It was done.
-    Done(Figures),
+    Done(T),
     /// It could not be carried out.
     Error {
         /// Why.
@@ -375,9 +375,15 @@ mod tests {
     fn answers_are_told_apart_by_their_members() {
         let done =
             r#"{"ops":3,"seconds":0.5,"errors":0,"rss_mb":1.0,"rss_peak_mb":2.0,"disk_mb":0.0,"note":"n"}"#;
-        assert!(matches!(serde_json::from_str(done).unwrap(), Answer::Done(Figures { ops: 3, .. })));
-        assert!(matches!(serde_json::from_str(r#"{"error":"e"}"#).unwrap(), Answer::Error { .. }));
-        assert!(matches!(serde_json::from_str(r#"{"skipped":"s"}"#).unwrap(), Answer::Skipped { .. }));
+        assert!(matches!(
+            serde_json::from_str::<Answer>(done).unwrap(),
+            Answer::Done(Figures { ops: 3, .. })
+        ));
+        assert!(matches!(serde_json::from_str::<Answer>(r#"{"error":"e"}"#).unwrap(), Answer::Error { .. }));
+        assert!(matches!(
+            serde_json::from_str::<Answer>(r#"{"skipped":"s"}"#).unwrap(),
+            Answer::Skipped { .. }
+        ));
         assert!(serde_json::from_str::<Answer>(r#"{"ops":3}"#).is_err());
     }
 }

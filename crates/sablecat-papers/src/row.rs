@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::latency::Latency;
 use crate::protocol::{Figures, Mode};
 use crate::session::{Session, Step};
+use crate::sql::Spent;
 
 /// One system at one operation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -45,6 +46,9 @@ pub struct Row {
     /// How long single operations took, where that was measured; the rate is of all kinds together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<Latency>,
+    /// What transactions and queries of SQL cost beside time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sql: Option<Spent>,
 }
 
 /// What processes that attach to a shared environment cost: medians over the rounds.
@@ -97,6 +101,7 @@ impl Row {
             disk_mb: tenths(of(|sample| sample.disk_mb)?),
             attached: None,
             latency: None,
+            sql: None,
         })
     }
 

@@ -24,6 +24,7 @@ pub(crate) mod scan;
 pub(crate) mod serve;
 pub(crate) mod sql;
 pub(crate) mod stat;
+pub(crate) mod statements;
 pub(crate) mod verify;
 pub(crate) mod volume;
 pub(crate) mod work;

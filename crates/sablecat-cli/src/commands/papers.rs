@@ -9,9 +9,9 @@ use clap::builder::RangedU64ValueParser;
 use sablecat_os::interrupt;
 use sablecat_papers::threen1::FileSystem;
 use sablecat_papers::workload::Keys;
-use sablecat_papers::{Case, Options, Report, Results, Suite, size, threen1};
+use sablecat_papers::{Case, Options, Report, Results, Suite, size, sql, threen1};
 
-use super::{report, serve, work};
+use super::{report, serve, statements, work};
 use crate::progress::Bar;
 use crate::{Failure, Outcome, output};
 
@@ -41,7 +41,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "SIZE", value_parser = size::bytes)]
     cache: Option<u64>,
     /// The peers to compare with, or `none`; without it, all that bench/peers was built for (with --quick,
-    /// one of each library); threen1: `gtm`, and without it none
+    /// one of each library); tpcb, wisconsin: `sqlite`, `bdb-sql`, and `sqlite-system`, which is left out
+    /// without it; threen1: `gtm`, and without it none
     #[arg(long, value_name = "PEERS", value_delimiter = ',')]
     vs: Option<Vec<String>>,
     /// Write the results as JSON, to a file, which has each suite as soon as that is done, or, with `-`, to
@@ -56,6 +57,15 @@ pub(crate) struct Arguments {
     /// wp11g, or once for threen1
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u32>::new().range(3..=99))]
     repeat: Option<u32>,
+    /// tpcb: how many threads or processes at once, instead of 1, 2, 3, 4, 5 and 10
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = RangedU64ValueParser::<u32>::new().range(1..=64))]
+    threads: Vec<u32>,
+    /// tpcb: processes with a connection each, and no threads
+    #[arg(long)]
+    processes: bool,
+    /// wisconsin: how many rows are inserted into the table with two indices, instead of ten million
+    #[arg(long, value_name = "N", value_parser = size::count)]
+    fill: Option<u64>,
     /// engine: only these parts of it
     #[arg(long, value_name = "CASES", value_delimiter = ',')]
     cases: Option<Vec<CaseName>>,
@@ -97,6 +107,10 @@ enum SuiteName {
     Wp43,
     /// Berkeley DB 11g Release 2 white paper, 2011: runs of ten records, by 1 to 16 threads
     Wp11g,
+    /// The same paper's TPC-B in SQL, by threads and by processes
+    Tpcb,
+    /// The same paper's Wisconsin benchmark in SQL: 32 queries
+    Wisconsin,
     /// Berkeley DB on Solid Data storage, 2002: 50 and 100 threads, on a disk and in memory
     Soliddata,
     /// BangDB, about 2012: four threads, with the data in the pool and larger than it
@@ -139,6 +153,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let suites = match arguments.suite {
         Some(SuiteName::Wp43) => vec![Suite::Wp43],
         Some(SuiteName::Wp11g) => vec![Suite::Wp11g],
+        Some(SuiteName::Tpcb) => vec![Suite::Tpcb],
+        Some(SuiteName::Wisconsin) => vec![Suite::Wisconsin],
         Some(SuiteName::Soliddata) => vec![Suite::Soliddata],
         Some(SuiteName::Bangdb) => vec![Suite::Bangdb],
         Some(SuiteName::Ycsb) => vec![Suite::Ycsb],
@@ -213,7 +229,13 @@ impl Arguments {
                     every: self.kill_every.map(Duration::from_millis),
                     all_at_percent: self.kill_all_at,
                 },
-                worker: vec![program.into(), work::NAME.into()],
+                worker: vec![program.clone().into(), work::NAME.into()],
+            },
+            sql: sql::Options {
+                at_once: self.threads.clone(),
+                processes_only: self.processes,
+                fill: self.fill,
+                worker: vec![program.into(), statements::NAME.into()],
             },
         })
     }

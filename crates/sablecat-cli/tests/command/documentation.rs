@@ -33,7 +33,7 @@ fn shells_complete_every_command() {
             let name = name.trim_start_matches("--");
             assert!(names(&script.out, name), "{shell}: {name}");
         }
-        for hidden in ["papers-serve", "papers-work"] {
+        for hidden in ["papers-serve", "papers-sql", "papers-work"] {
             assert!(!script.out.contains(hidden), "{shell}: {hidden} is hidden");
         }
         assert!(names(&script.out, "report"), "{shell}: papers report");

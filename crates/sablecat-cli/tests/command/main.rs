@@ -20,4 +20,5 @@ mod portable;
 mod read_only;
 mod reading;
 mod sql;
+mod sql_papers;
 mod temporary;

@@ -20,6 +20,17 @@ pub(super) fn about(suite: &str) -> About {
             "Batches of ten neighbouring records of 64 + 64 bytes, fetched, updated, deleted and inserted, one \
              transaction a record, in six configurations and by 1 to 16 threads.",
         ),
+        "tpcb" => (
+            "Berkeley DB 11g Release 2 white paper, 2011: TPC-B in SQL",
+            "Transfers in a bank of accounts, tellers and branches, with a row of history each, by 1 to 10 threads with \
+             a connection each and by as many processes, without waiting for the disk and with it. The sums of all \
+             tables are compared after each run.",
+        ),
+        "wisconsin" => (
+            "Berkeley DB 11g Release 2 white paper, 2011: the Wisconsin benchmark in SQL",
+            "Its 32 queries, selections, joins, projections, aggregates and changes, on the standard relations, by one \
+             user; and a table with two indices that is filled. Every result is compared with what it must be.",
+        ),
         "soliddata" => (
             "Berkeley DB on Solid Data storage, 2002",
             "Fifty threads that each read, change and write back small records in a transaction, and a hundred \

@@ -1,0 +1,98 @@
+//! The driving end: processes that work on one database.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use sablecat::Env;
+
+use super::protocol::{Done, Open, Request};
+use super::systems::{System, UseBy};
+use crate::contestant::{Process, Refusal};
+use crate::protocol::Mode;
+
+/// How long a process may take to close its database.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How a database is opened.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Opening<'a> {
+    /// A command line that calls [`work`](super::work()), to which the system's name is appended.
+    pub(super) worker: &'a [OsString],
+    pub(super) mode: Mode,
+    pub(super) cache_bytes: u64,
+    pub(super) use_by: UseBy,
+}
+
+/// Processes that have a database open; the first one has made it.
+pub(super) struct Crew<'a> {
+    system: &'static System,
+    opening: Opening<'a>,
+    dir: PathBuf,
+    processes: Vec<Process>,
+}
+
+impl<'a> Crew<'a> {
+    /// One process, which makes a database in a new directory. Both are gone when this is.
+    pub(super) fn new(system: &'static System, opening: Opening<'a>, dir: &Path) -> Result<Crew<'a>, String> {
+        std::fs::create_dir(dir).map_err(|error| format!("cannot create {}: {error}", dir.display()))?;
+        let mut crew = Crew { system, opening, dir: dir.to_owned(), processes: Vec::new() };
+        crew.join()?;
+        Ok(crew)
+    }
+
+    /// Another process that opens the database.
+    pub(super) fn join(&mut self) -> Result<(), String> {
+        let Opening { worker, mode, cache_bytes, use_by } = self.opening;
+        let command: Vec<OsString> = worker.iter().cloned().chain([self.system.name.into()]).collect();
+        let mut process = Process::start(&command).map_err(why)?;
+        let open = Open { dir: self.dir.to_string_lossy().into_owned(), mode, cache_bytes, use_by };
+        process.tell(&Request::Open(open)).map_err(why)?;
+        process.hear::<Done>().map_err(why)?;
+        self.processes.push(process);
+        Ok(())
+    }
+
+    /// Asks the first process.
+    pub(super) fn ask(&mut self, request: &Request) -> Result<Done, String> {
+        self.processes[0].tell(request).and_then(|()| self.processes[0].hear()).map_err(why)
+    }
+
+    /// Asks all of them at once, each by its number; what they have done in that order.
+    pub(super) fn ask_all(&mut self, request: impl Fn(usize) -> Request) -> Result<Vec<Done>, String> {
+        for (number, process) in self.processes.iter_mut().enumerate() {
+            process.tell(&request(number)).map_err(why)?;
+        }
+        // All are heard, so that none is in the middle of something when the first failure is told.
+        let heard: Vec<Result<Done, Refusal>> = self.processes.iter_mut().map(Process::hear).collect();
+        heard.into_iter().map(|done| done.map_err(why)).collect()
+    }
+
+    /// Closes the database in all processes; blocks that its files have, in MB.
+    pub(super) fn close(mut self) -> Result<f64, String> {
+        self.ask_all(|_| Request::Close)?.last().map(|done| done.disk_mb).ok_or_else(|| "nobody".to_owned())
+    }
+}
+
+fn why(refusal: Refusal) -> String {
+    match refusal {
+        Refusal::Skipped(why) | Refusal::Failed(why) => why,
+    }
+}
+
+impl Drop for Crew<'_> {
+    fn drop(&mut self) {
+        let mut all_have_left = true;
+        for process in &mut self.processes {
+            all_have_left &= process.leave(PATIENCE);
+        }
+        self.processes.clear();
+        if !all_have_left && self.system.is_ours() {
+            // Whoever opens and closes it removes the shared memory that those who were killed have left;
+            // more than trying cannot be done.
+            let _ = Env::builder().shared(true).create(false).open(self.dir.join("store")).map(Env::close);
+        }
+        // What could not be cleared away is in a directory that will be removed as a whole.
+        let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
