@@ -1,10 +1,14 @@
 //! Records read ahead of a cursor that goes forward.
 //!
-//! A statement that only reads sees one state, and nobody minds what else of it was read: so records are
-//! copied some at a time, shown in place by the tree, into memory that is used again for the next ones. Few
-//! at first, as most seeks want a record and a look at the one behind it, then more each time. A transaction
-//! that is to be serialisable notes what it reads, and conflicts by that: there nothing is read that was not
-//! asked for, and a cursor goes from record to record.
+//! Records are copied some at a time, shown in place by the tree, into memory that is used again for the next
+//! ones. Few at first, as most seeks want a record and a look at the one behind it, then more each time.
+//!
+//! Nobody minds what else a statement reads that only reads, and sees one state. A transaction that is to be
+//! serialisable notes what it reads, and conflicts by that; a leaf of which it wants a record counts as read
+//! from there on in any case. So it reads no more at a time than lies in a few leaves.
+//!
+//! What is read ahead is of the tree as it was then. A change by the cursor itself of the record that it is
+//! at leaves what comes behind as it is; after any other change of the tree it is read anew.
 
 use std::ops::{Bound, ControlFlow};
 
@@ -14,8 +18,10 @@ use sablecat::{Database, Result, Txn};
 const RECORDS_MIN: usize = 2;
 /// up to this.
 const RECORDS_MAX: usize = 256;
-/// No more are read once they have so many bytes.
+/// No more are read once they have so many bytes,
 const BYTES_MAX: usize = 1 << 16;
+/// or so many, where it is noted what is read.
+const BYTES_NOTED_MAX: usize = 1 << 14;
 
 /// Some records that follow each other.
 #[derive(Debug, Default)]
@@ -28,14 +34,30 @@ pub(crate) struct Ahead {
     at: usize,
     /// How many are to be read at a time.
     most: usize,
-    /// The state that they are of, by the connection's count.
-    state: u64,
+    /// The state that they are of.
+    of: StateOf,
+}
+
+/// A state of a tree, as told from others by its connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct StateOf {
+    /// What the transaction saw as a whole.
+    pub(crate) transaction: u64,
+    /// How often the transaction has changed the tree.
+    pub(crate) changes: u64,
+    /// It is noted what is read.
+    pub(crate) is_noted: bool,
 }
 
 impl Ahead {
     /// Whether they are of this state.
-    pub(crate) fn is_of(&self, state: u64) -> bool {
-        self.state == state
+    pub(crate) fn is_of(&self, state: StateOf) -> bool {
+        self.of == state
+    }
+
+    /// The record that the cursor is at was changed, and the tree is in this state since.
+    pub(crate) fn stays(&mut self, state: StateOf) {
+        self.of = state;
     }
 
     /// Reads the first records from a key on, in this state.
@@ -43,9 +65,9 @@ impl Ahead {
         &mut self,
         txn: &Txn<'_>,
         tree: &Database,
-        (lower, state): (Bound<&[u8]>, u64),
+        (lower, state): (Bound<&[u8]>, StateOf),
     ) -> Result<()> {
-        self.state = state;
+        self.of = state;
         self.most = RECORDS_MIN;
         self.read(txn, tree, lower)
     }
@@ -77,13 +99,14 @@ impl Ahead {
     fn read(&mut self, txn: &Txn<'_>, tree: &Database, lower: Bound<&[u8]>) -> Result<()> {
         self.leave();
         self.at = 0;
-        let Ahead { bytes, ends, most, .. } = self;
+        let Ahead { bytes, ends, most, of, .. } = self;
+        let bytes_max = if of.is_noted { BYTES_NOTED_MAX } else { BYTES_MAX };
         txn.visit(tree, (lower, Bound::<&[u8]>::Unbounded), |key, value| {
             bytes.extend_from_slice(key);
             let key_end = bytes.len();
             bytes.extend_from_slice(value);
             ends.push((key_end, bytes.len()));
-            match ends.len() < *most && bytes.len() < BYTES_MAX {
+            match ends.len() < *most && bytes.len() < bytes_max {
                 true => ControlFlow::Continue(()),
                 false => ControlFlow::Break(()),
             }

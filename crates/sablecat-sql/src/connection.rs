@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use sablecat::{Database, Durability, Env, ErrorKind, Isolation, Locker, Savepoint, Txn, TxnOptions};
 
+use crate::ahead::StateOf;
 use crate::engine::{self, Shared};
 use crate::failure::Failure;
 use crate::place::Place;
@@ -79,6 +80,8 @@ pub(crate) struct Connection {
     data_version: (sablecat::Lsn, u32),
     /// How often what the transaction sees has become another state: what was read before is not to be used.
     state: u64,
+    /// How often it has changed a record of which trees since. Few.
+    changes: Vec<(u32, u64)>,
     /// The transaction sees one state and does not note what it reads.
     is_snapshot: bool,
     /// Goes last: what is above is of it.
@@ -124,6 +127,7 @@ impl Connection {
             is_alone: false,
             data_version: (env.lsn(), 1),
             state: 0,
+            changes: Vec::new(),
             is_snapshot: false,
             shared: Some(shared),
         })
@@ -138,15 +142,29 @@ impl Connection {
         self.txn.as_mut().ok_or_else(|| Failure::internal("a table was used outside any transaction"))
     }
 
-    /// The transaction in progress, to change something in it.
-    pub(crate) fn writing(&mut self) -> Result<&mut Txn<'static>> {
+    /// The transaction in progress, to change what it sees as a whole.
+    fn writing(&mut self) -> Result<&mut Txn<'static>> {
         self.state += 1;
         self.txn()
     }
 
-    /// Which state the transaction sees, told from all before it.
-    pub(crate) fn state(&self) -> u64 {
-        self.state
+    /// The transaction in progress, to change a record of a tree.
+    pub(crate) fn writing_to(&mut self, root: u32) -> Result<&mut Txn<'static>> {
+        match self.changes.iter_mut().find(|(changed, _)| *changed == root) {
+            Some((_, count)) => *count += 1,
+            None => self.changes.push((root, 1)),
+        }
+        self.txn()
+    }
+
+    /// In which state the transaction sees a tree, told from all before it.
+    pub(crate) fn state_of(&self, root: u32) -> StateOf {
+        let changes = self.changes.iter().find(|(changed, _)| *changed == root);
+        StateOf {
+            transaction: self.state,
+            changes: changes.map_or(0, |(_, count)| *count),
+            is_noted: !self.is_snapshot,
+        }
     }
 
     /// Where it is kept what is known of the row ids of a table.
@@ -185,9 +203,9 @@ impl Connection {
         self.env().lsn()
     }
 
-    /// Whether there is a transaction that only reads, and need not note what.
-    pub(crate) fn only_reads(&self) -> bool {
-        self.is_snapshot && !self.writes
+    /// Whether the transaction notes what it reads.
+    pub(crate) fn notes(&self) -> bool {
+        !self.is_snapshot
     }
 
     /// Begins a transaction, or makes one that reads one that writes.
@@ -206,6 +224,7 @@ impl Connection {
                     self.txn = Some(txn);
                     self.seen = [None; NUMBERS];
                     self.state += 1;
+                    self.changes.clear();
                     self.is_snapshot = isolation == Isolation::Snapshot;
                 }
                 Err(error) => {

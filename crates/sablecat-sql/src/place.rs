@@ -146,41 +146,32 @@ impl Place {
 
     /// Goes to the first record, or the last.
     pub(crate) fn edge(&mut self, of: &mut Connection, last: bool) -> Result<Option<Row<'_>>> {
-        if !last && of.only_reads() {
-            let state = of.state();
+        if !last {
+            let state = of.state_of(self.root);
             self.ahead.begin(&*of.txn()?, &self.tree, (Bound::Unbounded, state))?;
             return Ok(self.went_ahead());
         }
         let txn = &*of.txn()?;
-        let there = if last { self.walk.last(txn)? } else { self.walk.first(txn)? }.is_some();
+        let there = self.walk.last(txn)?.is_some();
         self.walked(of, there)
     }
 
     /// Goes to the next record from where it stands.
     pub(crate) fn step(&mut self, of: &mut Connection, forward: bool) -> Result<Option<Row<'_>>> {
-        if forward && of.only_reads() {
-            if self.led == Led::Ahead && self.ahead.is_of(of.state()) {
+        if forward {
+            let state = of.state_of(self.root);
+            if self.led == Led::Ahead && self.ahead.is_of(state) {
                 self.ahead.next(&*of.txn()?, &self.tree, &self.key)?;
                 return Ok(self.went_ahead());
             }
             let from = if self.before { Bound::Included(&*self.key) } else { Bound::Excluded(&*self.key) };
-            let state = of.state();
             self.ahead.begin(&*of.txn()?, &self.tree, (from, state))?;
             return Ok(self.went_ahead());
         }
         let txn = &*of.txn()?;
-        let there = match (self.led == Led::Walk, forward) {
-            (true, true) => self.walk.next(txn)?.is_some(),
-            (true, false) => self.walk.prev(txn)?.is_some(),
-            (false, true) if self.before => self.walk.at_or_after(txn, &self.key)?.is_some(),
-            (false, true) => {
-                // The next key there can be.
-                self.key.push(0);
-                let there = self.walk.at_or_after(txn, &self.key)?.is_some();
-                self.key.pop();
-                there
-            }
-            (false, false) => match self.walk.at_or_before(txn, &self.key)? {
+        let there = match self.led {
+            Led::Walk => self.walk.prev(txn)?.is_some(),
+            Led::Key | Led::Ahead => match self.walk.at_or_before(txn, &self.key)? {
                 Some(key) if key == self.key => self.walk.prev(txn)?.is_some(),
                 found => found.is_some(),
             },
@@ -256,23 +247,16 @@ impl Place {
         }
         match to {
             Where::Any if is_whole => self.exactly(of),
-            Where::Any | Where::First if of.only_reads() => {
-                let state = of.state();
+            Where::Any if of.notes() => self.within(of, true),
+            Where::Any | Where::First => {
+                let state = of.state_of(self.root);
                 self.ahead.begin(&*of.txn()?, &self.tree, (Bound::Included(&self.key), state))?;
                 match self.ahead.record().is_some_and(|(found, _)| found.starts_with(&self.key)) {
                     true => Ok(self.went_ahead()),
                     false => self.between(),
                 }
             }
-            Where::Any => self.within(of, true),
             Where::Last => self.within(of, false),
-            Where::First => {
-                let there = self.walk.at_or_after(&*of.txn()?, &self.key)?;
-                match there.is_some_and(|found| found.starts_with(&self.key)) {
-                    true => self.walked(of, true),
-                    false => self.between(),
-                }
-            }
             Where::Before => self.between(),
             Where::After => {
                 self.key.push(key::ABOVE);
@@ -390,14 +374,12 @@ impl Place {
         if self.key != key && !self.row_ids.borrow().is_free(rowid) {
             of.txn()?.contains_key(&self.tree, key)?;
         }
-        // A walk stays where it is as its record is changed, and goes on from there.
-        if self.led != Led::Walk || self.key != key {
-            self.led = Led::Key;
-        }
+        // What leads it on does so still, if its own record is changed.
+        let stays = self.stays(of) && self.key == key;
         self.before = false;
         self.key.clear();
         self.key.extend(key);
-        let txn = of.writing()?;
+        let txn = of.writing_to(self.root)?;
         match zeros {
             0 => txn.insert(&self.tree, &self.key, data)?,
             _ => {
@@ -407,8 +389,23 @@ impl Place {
                 txn.insert(&self.tree, &self.key, &whole)?;
             }
         }
+        self.changed(of, stays);
         self.row_ids.borrow_mut().set(of.savepoint_count(), rowid);
         Ok(())
+    }
+
+    /// Whether what leads it on is as the tree is.
+    fn stays(&self, of: &Connection) -> bool {
+        self.led == Led::Walk || self.led == Led::Ahead && self.ahead.is_of(of.state_of(self.root))
+    }
+
+    /// A record was changed, and what leads it on stays as it was, or does not.
+    fn changed(&mut self, of: &Connection, stays: bool) {
+        if !stays {
+            self.led = Led::Key;
+        } else if self.led == Led::Ahead {
+            self.ahead.stays(of.state_of(self.root));
+        }
     }
 
     /// Sets the record of an index, and stands there.
@@ -426,7 +423,7 @@ impl Place {
                 self.key.len()
             )));
         }
-        Ok(of.writing()?.insert(&self.tree, &self.key, record)?)
+        Ok(of.writing_to(self.root)?.insert(&self.tree, &self.key, record)?)
     }
 
     /// Removes the record at which it stands, and stays between those around it.
@@ -435,7 +432,9 @@ impl Place {
             let rowid = key::rowid(&self.key).ok_or_else(no_rowid)?;
             self.row_ids.borrow_mut().removed(of.savepoint_count(), rowid);
         }
-        of.writing()?.remove(&self.tree, &self.key)?;
+        let stays = self.stays(of);
+        of.writing_to(self.root)?.remove(&self.tree, &self.key)?;
+        self.changed(of, stays);
         Ok(())
     }
 

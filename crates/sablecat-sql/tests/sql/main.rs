@@ -5,6 +5,7 @@ use sablecat_sql as _;
 
 mod asked;
 mod blobs;
+mod cursors;
 mod dice;
 mod differential;
 mod directory;

@@ -24,7 +24,7 @@ use std::ops::{Bound, ControlFlow};
 use super::flat;
 use super::one_by_one;
 use super::scan::{self, Bounds, MayGo, Part, ReadBound, Source, State, Wanted};
-use super::{CopyWrite, Estimate, Home, PageCopy, PageRead, PageWrite, Records, Sought, btree, hash};
+use super::{CopyWrite, Estimate, Home, PageRead, PageWrite, Records, Sought, btree, hash};
 use crate::error::Result;
 #[cfg(feature = "fuzzing")]
 use crate::pages::header;
@@ -405,10 +405,8 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// What of the keys that a scan looks at are covered by a page that it has copied, as it is kept of what
-    /// was read.
-    pub(crate) fn covered<'p>(&self, copy: &'p PageCopy, part: &Part<'p>) -> (ReadBound<'p>, ReadBound<'p>) {
-        let bytes = copy.bytes();
+    /// What of the keys that a scan looks at are covered by a page, as it is kept of what was read.
+    pub(crate) fn covered<'p>(&self, bytes: &'p [u8], part: &Part<'p>) -> (ReadBound<'p>, ReadBound<'p>) {
         if self.method == Method::Hash {
             return hash::covered(bytes, part);
         }

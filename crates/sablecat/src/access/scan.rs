@@ -28,7 +28,7 @@ pub(crate) struct PageCopy {
 impl PageCopy {
     /// The page; only after it was filled.
     #[inline]
-    pub(super) fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
@@ -96,6 +96,10 @@ pub(crate) trait State: Source + PageRead {
 
     /// A value, whole.
     fn load(&self, found: Found) -> Result<Vec<u8>>;
+
+    /// What of a page lies in a part is being shown.
+    #[inline]
+    fn shows(&self, _part: &Part<'_>, _page: PageId, _bytes: &[u8]) {}
 }
 
 /// What of a tree, or of one nested in it, a scan looks at.

@@ -373,8 +373,9 @@ fn fold<B>(
     initial: B,
     mut each: impl FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>,
 ) -> Result<B> {
-    if txn.records.sees_committed(tree) {
-        return txn.records.look(tree, |state| tree.tree().fold(state, (lower, upper), initial, each));
+    let slices = (lower.as_ref().map(Vec::as_slice), upper.as_ref().map(Vec::as_slice));
+    if txn.records.sees_committed(tree, slices) {
+        return txn.records.fold_committed(tree, (lower, upper), initial, each);
     }
     let mut scan = Scan::new(lower, upper);
     let mut sum = initial;

@@ -21,6 +21,7 @@ mod numbered;
 mod remove_range;
 mod removed_ranges;
 mod sequences;
+mod shown_noted;
 mod temporary;
 mod typed;
 mod verbs;

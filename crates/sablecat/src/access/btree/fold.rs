@@ -20,7 +20,7 @@ use sablecat_os::prefetch::{Ahead, Steps};
 
 use super::node::{self, Alike, Inner, Kind, Leaf, Record, Value};
 use super::{Step, Toward, Tree, find_edge, find_leaf, nest};
-use crate::access::scan::{Found, Scan, State};
+use crate::access::scan::{Found, Part, Scan, State};
 use crate::access::{PageRead, after};
 use crate::error::{Error, Result};
 use crate::pages::{Snapshot, header};
@@ -71,6 +71,13 @@ pub(crate) fn fold<S: State, B>(
                     tree.id
                 )));
             }
+            let part = Part {
+                tree,
+                stems: &[],
+                lower: lower.as_ref().map(Vec::as_slice),
+                upper: upper.as_ref().map(Vec::as_slice),
+            };
+            state.shows(&part, page, bytes);
             leaves.following.pop();
             let is_last = leaves.following.is_empty();
             let before = sum.take().expect("a leaf is shown once, after all that may have to be repeated");

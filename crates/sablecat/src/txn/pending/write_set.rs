@@ -199,6 +199,11 @@ impl Records {
         self.more.get().is_some_and(|more| !more.runs.is_empty())
     }
 
+    /// Whether it is certain, without a look at a file, that nothing between two bounds is to change.
+    pub(crate) fn has_none_between(&self, (lower, upper): Bounds<'_>) -> bool {
+        !self.is_spilled() && !self.has_ranges() && self.recent.edge(lower, upper, true).is_none()
+    }
+
     /// Whether ranges are removed.
     #[inline]
     pub(crate) fn has_ranges(&self) -> bool {

@@ -5,15 +5,16 @@ use std::cell::RefCell;
 use std::ops::Bound;
 
 use super::reads::ReadSet;
-use crate::access::{Bounds, PageCopy, Part, PendingRecord, Source, Wanted};
+use crate::access::{Bounds, Found, PageCopy, PageRead, Part, PendingRecord, Source, State, Wanted};
 use crate::error::Result;
-use crate::pages::Participant;
+use crate::pages::{Participant, Snapshot};
 use crate::txn::catalog::TreeRef;
 use crate::txn::pending::write_set::WriteSet;
-use crate::txn::state::States;
-use crate::types::Lsn;
+use crate::txn::state::{Committed, States};
+use crate::types::{Lsn, PageId};
 
-/// A transaction's snapshot with its pending records over it.
+/// A transaction's snapshot with its pending records over it. As a [`State`], of which the committed records
+/// are shown in place, it is for who knows that nothing is pending between its bounds.
 pub(in crate::txn) struct Merged<'a> {
     pub(in crate::txn) kernel: &'a States,
     pub(in crate::txn) me: &'a Participant,
@@ -22,6 +23,44 @@ pub(in crate::txn) struct Merged<'a> {
     pub(in crate::txn) writes: &'a WriteSet,
     /// Where what was read is noted, if it is.
     pub(in crate::txn) reads: Option<&'a RefCell<ReadSet>>,
+}
+
+impl Merged<'_> {
+    #[inline]
+    fn committed(&self) -> Committed<'_> {
+        Committed { kernel: self.kernel, me: self.me, at: self.at }
+    }
+}
+
+impl PageRead for Merged<'_> {
+    fn read<R>(&self, page: PageId, look: impl FnOnce(&[u8]) -> R) -> Result<R> {
+        self.committed().read(page, look)
+    }
+
+    fn page_size(&self) -> usize {
+        self.kernel.page_size()
+    }
+}
+
+impl State for Merged<'_> {
+    #[inline]
+    fn operate<T>(&self, work: impl FnMut(&mut Snapshot<'_>) -> Result<T>) -> Result<T> {
+        self.committed().operate(work)
+    }
+
+    fn load(&self, found: Found) -> Result<Vec<u8>> {
+        self.committed().load(found)
+    }
+
+    /// What of the page lies between the bounds counts as read, whether or not the scan gets that far.
+    fn shows(&self, part: &Part<'_>, page: PageId, bytes: &[u8]) {
+        if let Some(reads) = self.reads {
+            let (lower, upper) = part.tree.covered(bytes, part);
+            let as_slice = |bound| Bound::map(bound, |key: &Cow<'_, [u8]>| &**key);
+            let (lower, upper) = (as_slice(lower.as_ref()), as_slice(upper.as_ref()));
+            reads.borrow_mut().note(self.tree, part.stems, page, lower, upper);
+        }
+    }
 }
 
 impl Source for Merged<'_> {
@@ -39,14 +78,7 @@ impl Source for Merged<'_> {
             into.fill(snapshot.page(page)?);
             Ok(page)
         })?;
-        if let Some(reads) = self.reads {
-            // What of this page lies between the bounds counts as read, whether or not the scan gets that
-            // far.
-            let (lower, upper) = part.tree.covered(into, part);
-            let as_slice = |bound| Bound::map(bound, |key: &Cow<'_, [u8]>| &**key);
-            let (lower, upper) = (as_slice(lower.as_ref()), as_slice(upper.as_ref()));
-            reads.borrow_mut().note(self.tree, part.stems, page, lower, upper);
-        }
+        self.shows(part, page, into.bytes());
         Ok(())
     }
 

@@ -5,14 +5,15 @@
 //! is done in another seat, with the same snapshot (*beside*).
 
 use std::cell::Cell;
-use std::ops::Bound;
+use std::ops::{Bound, ControlFlow};
 
 use super::Transaction;
-use crate::access::{Found, Place, Scan, State, Value};
+use crate::access::{Bounds, Found, Place, Scan, State, Value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pages::{Participant, header};
 use crate::txn::catalog::TreeRef;
 use crate::txn::options::Isolation;
+use crate::txn::ranges::Span;
 use crate::txn::refusals::removed;
 use crate::txn::seen::merged::Merged;
 use crate::txn::state::Committed;
@@ -279,10 +280,21 @@ impl<'k> Transaction<'k> {
         }
     }
 
-    /// Whether it sees the committed records of a tree and nothing else, and need not note what it reads of
-    /// them.
-    pub(crate) fn sees_committed(&self, tree: &TreeRef) -> bool {
-        !self.tracks_reads() && !tree.is_new() && self.writes.records(tree.id).is_none()
+    /// Whether between two bounds it sees the committed records of a tree and nothing else.
+    pub(crate) fn sees_committed(&self, tree: &TreeRef, bounds: Bounds<'_>) -> bool {
+        !tree.is_new() && self.writes.records(tree.id).is_none_or(|records| records.has_none_between(bounds))
+    }
+
+    /// Shows the committed records of a tree between two bounds in place, each with what was made of those
+    /// before it, `sum` at first, and notes that they were read. Returns what was made of the last.
+    pub(crate) fn fold_committed<B>(
+        &self,
+        tree: &TreeRef,
+        bounds: Span,
+        sum: B,
+        each: impl FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>,
+    ) -> Result<B> {
+        self.look(tree, |state| tree.tree().fold(self.merged(state, tree), bounds, sum, each))
     }
 
     /// Whether a tree has a name in the snapshot.

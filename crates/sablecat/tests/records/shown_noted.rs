@@ -1,0 +1,132 @@
+//! What a serialisable transaction is shown in place counts as read.
+
+use std::collections::BTreeMap;
+use std::ops::{Bound, ControlFlow};
+
+use sablecat::{Database, Env, ErrorKind, Method, TxnOptions};
+
+use crate::support::dice::Dice;
+
+/// Of so many kinds; some are so long that they are in subtrees.
+fn key(n: u64) -> Vec<u8> {
+    let mut key = format!("{:05}", n / 3).into_bytes();
+    match n % 3 {
+        0 => {}
+        1 => key.extend([b'-'; 30]),
+        _ => key.extend(std::iter::repeat_n(b'l', 1400)),
+    }
+    key
+}
+
+const KEYS: u64 = 900;
+
+fn filled(env: &Env, method: Method, dice: &mut Dice) -> (Database, BTreeMap<Vec<u8>, Vec<u8>>) {
+    let db = env.database_as("shown", method).unwrap();
+    let mut model = BTreeMap::new();
+    for n in 0..KEYS {
+        if dice.below(3) > 0 {
+            model.insert(key(n), vec![n as u8; dice.of(&[10, 60, 3000])]);
+        }
+    }
+    env.write(|txn| model.iter().try_for_each(|(key, value)| txn.insert(&db, key, value))).unwrap();
+    (db, model)
+}
+
+fn check(method: Method) {
+    let mut dice = Dice(method as u64 + 1);
+    let (mut conflicts, mut beside) = (0, 0);
+    for _ in 0..60 {
+        let env = Env::in_memory().unwrap();
+        let (db, mut model) = filled(&env, method, &mut dice);
+        let other = env.database("other").unwrap();
+        for _ in 0..8 {
+            let (mut lower, mut upper) = (key(dice.below(KEYS)), key(dice.below(KEYS)));
+            if method == Method::Hash {
+                // Ranges of a hash table are not of keys: all of it, or some from its beginning on.
+                (lower, upper) = (Vec::new(), vec![0xff]);
+            } else if lower > upper {
+                std::mem::swap(&mut lower, &mut upper);
+            }
+            let most = dice.of(&[1, 5, 50, 10_000]) as usize;
+            let options = TxnOptions::new().isolation(sablecat::Isolation::Serializable);
+            let mut txn = env.begin_with(options).unwrap();
+            // What is pending of it, within the bounds or without.
+            let mut seen = model.clone();
+            for _ in 0..dice.below(3) {
+                let changed = key(dice.below(KEYS));
+                if dice.below(2) == 0 {
+                    seen.remove(&changed);
+                    txn.remove(&db, &changed).unwrap();
+                } else {
+                    seen.insert(changed.clone(), b"pending".to_vec());
+                    txn.insert(&db, &changed, "pending").unwrap();
+                }
+            }
+            let mut shown = Vec::new();
+            let show = |key: &[u8], value: &[u8]| {
+                shown.push((key.to_vec(), value.to_vec()));
+                if shown.len() < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            };
+            let bounds = if method == Method::Hash {
+                (Bound::Unbounded, Bound::Unbounded)
+            } else {
+                (Bound::Included(&lower[..]), Bound::Excluded(&upper[..]))
+            };
+            txn.visit(&db, bounds, show).unwrap();
+            let in_bounds: BTreeMap<_, _> = match method {
+                Method::Hash => seen.clone(),
+                _ => seen.range(lower.clone()..upper.clone()).map(|(k, v)| (k.clone(), v.clone())).collect(),
+            };
+            if method == Method::Hash {
+                assert_eq!(shown.len(), most.min(in_bounds.len()));
+                assert!(shown.iter().all(|(key, value)| in_bounds.get(key) == Some(value)));
+            } else {
+                let expected: Vec<_> = in_bounds.into_iter().take(most).collect();
+                assert!(shown == expected, "{} shown, {} expected", shown.len(), expected.len());
+            }
+            // Another transaction changes something, and this one writes, so that it matters what it read.
+            let changed = key(dice.below(KEYS));
+            let is_read = match method {
+                Method::Hash => shown.len() < most || shown.iter().any(|(key, _)| *key == changed),
+                _ => {
+                    let ends = if shown.len() < most { &upper } else { &shown[most - 1].0 };
+                    changed >= lower && (changed < *ends || shown.len() == most && changed == *ends)
+                }
+            };
+            if model.remove(&changed).is_some() {
+                db.remove(&changed).unwrap();
+            } else {
+                model.insert(changed.clone(), b"new".to_vec());
+                db.insert(&changed, "new").unwrap();
+            }
+            txn.insert(&other, "it", "matters").unwrap();
+            match txn.commit() {
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::Conflict);
+                    conflicts += 1;
+                }
+                Ok(_) => {
+                    assert!(!is_read, "{:?} was read and changed", String::from_utf8_lossy(&changed));
+                    beside += 1;
+                    model = db.range(..).unwrap().collect::<sablecat::Result<_>>().unwrap();
+                }
+            }
+        }
+    }
+    assert!(conflicts > 30 && beside > 100, "{conflicts} and {beside}");
+}
+
+#[test]
+fn what_a_transaction_is_shown_of_a_tree_counts_as_read() {
+    check(Method::Btree);
+}
+
+#[test]
+fn what_a_transaction_is_shown_of_a_counted_tree_counts_as_read() {
+    check(Method::Counted);
+}
+
+#[test]
+fn what_a_transaction_is_shown_of_a_hash_table_counts_as_read() {
+    check(Method::Hash);
+}
