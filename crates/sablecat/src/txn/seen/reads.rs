@@ -76,8 +76,15 @@ impl Span {
     /// Whether it has everything between two bounds in it, as far as that is told by one look.
     fn covers(&self, tree: &Tree<'_>, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> bool {
         let (from, to) = self.bounds();
-        (from, to) == (lower, upper)
-            || matches!((lower, upper), (Bound::Included(one), Bound::Included(two)) if one == two && above(tree, one, from) && below(tree, one, to))
+        match (lower, upper) {
+            _ if (from, to) == (lower, upper) => true,
+            (Bound::Included(one), Bound::Included(two)) if one == two => {
+                above(tree, one, from) && below(tree, one, to)
+            }
+            // As a scan leaves it that is begun anew where it stands.
+            (Bound::Included(begin) | Bound::Excluded(begin), _) => upper == to && above(tree, begin, from),
+            (Bound::Unbounded, _) => false,
+        }
     }
 }
 

@@ -68,6 +68,15 @@ fn what_is_read_again_and_again_takes_no_memory() {
         reads.note(&store.tree, b"", PageId(8), Bound::Excluded(b"a"), Bound::Included(b"b"));
     }
     assert!(reads.spans() <= 20, "{} spans of two leaves", reads.spans());
+    // A scan that is begun anew where it stands, in one leaf.
+    let mut reads = ReadSet::default();
+    for from in 0..10 {
+        reads.note(&store.tree, b"", PageId(7), Bound::Excluded(&key(from)), Bound::Excluded(&key(50)));
+    }
+    assert_eq!(reads.spans(), 1);
+    reads.note(&store.tree, b"", PageId(7), Bound::Excluded(&key(60)), Bound::Unbounded);
+    reads.note(&store.tree, b"", PageId(7), Bound::Included(&key(0)), Bound::Excluded(&key(50)));
+    assert_eq!(reads.spans(), 3, "what has no end, and what begins before, are more");
 }
 
 /// What is read of many leaves is validated before the commit step; what changes between the two must be
