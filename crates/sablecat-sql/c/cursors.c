@@ -245,9 +245,11 @@ SQLITE_PRIVATE i64 sqlite3BtreeIntegerKey(BtCursor *pCur){
   return pCur->pSablecat ? pCur->info.nKey : STOCK(IntegerKey)(pCur);
 }
 
+#ifdef SQLITE_ENABLE_OFFSET_SQL_FUNC
 SQLITE_PRIVATE i64 sqlite3BtreeOffset(BtCursor *pCur){
   return pCur->pSablecat ? 0 : STOCK(Offset)(pCur);
 }
+#endif
 
 SQLITE_PRIVATE u32 sqlite3BtreePayloadSize(BtCursor *pCur){
   return pCur->pSablecat ? pCur->info.nPayload : STOCK(PayloadSize)(pCur);

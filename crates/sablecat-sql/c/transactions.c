@@ -100,13 +100,23 @@ static int sablecatEnd(Btree *p){
   return rc;
 }
 
+/* As durable as PRAGMA synchronous says, unless SQLite was compiled to wait for no disk. */
+static int sablecatSync(Btree *p){
+#ifdef SQLITE_NO_SYNC
+  (void)p;
+  return PAGER_SYNCHRONOUS_OFF;
+#else
+  return sablecatOf(p)->eSync;
+#endif
+}
+
 /* This is the commit: it may fail, which phase two may not. */
 SQLITE_PRIVATE int sqlite3BtreeCommitPhaseOne(Btree *p, const char *zSuperJrnl){
   SablecatBtree *pOurs = sablecatOf(p);
   int rc = SQLITE_OK;
   if( pOurs==0 ) return STOCK(CommitPhaseOne)(p, zSuperJrnl);
   if( p->inTrans==TRANS_WRITE && !pOurs->isCommitted ){
-    rc = sablecat_sql_commit(pOurs->pDb, pOurs->eSync);
+    rc = sablecat_sql_commit(pOurs->pDb, sablecatSync(p));
     pOurs->isCommitted = rc==SQLITE_OK;
   }
   return rc;
