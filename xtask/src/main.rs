@@ -1,14 +1,16 @@
-//! Tasks about the repository itself, as opposed to what is in it: `cargo run -p xtask -- tidy`.
+//! Tasks for who works on the repository: `cargo run -p xtask -- tidy`, `sqlite-tests`.
 //!
-//! `tidy` checks what no compiler does and nobody wants to remember. It depends on nothing but the standard
-//! library, so that it builds in a second, and it reads text, not syntax trees: a check that needs more than
-//! that is a lint and belongs elsewhere.
+//! `sqlite-tests` runs SQLite's own tests on our SQL (`sqlite`). `tidy` checks what no compiler does and
+//! nobody wants to remember. Both depend on nothing but the standard library, so that they build in a second,
+//! and `tidy` reads text, not syntax trees: a check that needs more than that is a lint and belongs
+//! elsewhere.
 //!
 //! Exit codes: 0, all is well; 1, something is not, and standard output says what and where; 2, the command
 //! makes no sense.
 
 mod files;
 mod source;
+mod sqlite;
 mod tidy;
 
 use std::path::Path;
@@ -18,8 +20,13 @@ const USAGE: &str = "usage: cargo run -p xtask -- tidy";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
+    if let Some((first, rest)) = words.split_first()
+        && first == "sqlite-tests"
+    {
+        return sqlite::main(repository(), rest);
+    }
     if words != ["tidy"] {
-        eprintln!("{USAGE}");
+        eprintln!("{USAGE}\n       cargo run -p xtask -- {}", sqlite::USAGE);
         return ExitCode::from(2);
     }
     match tidy::run(repository()) {
