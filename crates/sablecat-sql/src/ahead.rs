@@ -14,7 +14,8 @@ use std::ops::{Bound, ControlFlow};
 
 use sablecat::{Database, Result, Txn};
 
-/// How many records are read at first; each time after that four times as many,
+/// How many records are read at first, where it is not noted what is read; else the one that is asked for.
+/// Each time after that four times as many,
 const RECORDS_MIN: usize = 2;
 /// up to this.
 const RECORDS_MAX: usize = 256;
@@ -68,7 +69,7 @@ impl Ahead {
         (lower, state): (Bound<&[u8]>, StateOf),
     ) -> Result<()> {
         self.of = state;
-        self.most = RECORDS_MIN;
+        self.most = if state.is_noted { 1 } else { RECORDS_MIN };
         self.read(txn, tree, lower)
     }
 
