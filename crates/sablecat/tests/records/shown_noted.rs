@@ -21,14 +21,15 @@ fn key(n: u64) -> Vec<u8> {
 const KEYS: u64 = 900;
 
 fn filled(env: &Env, method: Method, dice: &mut Dice) -> (Database, BTreeMap<Vec<u8>, Vec<u8>>) {
-    let db = env.database_as("shown", method).unwrap();
+    let db = env.database_as("shown", method).expect("in memory nothing fails");
     let mut model = BTreeMap::new();
     for n in 0..KEYS {
         if dice.below(3) > 0 {
             model.insert(key(n), vec![n as u8; dice.of(&[10, 60, 3000])]);
         }
     }
-    env.write(|txn| model.iter().try_for_each(|(key, value)| txn.insert(&db, key, value))).unwrap();
+    env.write(|txn| model.iter().try_for_each(|(key, value)| txn.insert(&db, key, value)))
+        .expect("in memory nothing fails");
     (db, model)
 }
 
@@ -36,9 +37,9 @@ fn check(method: Method) {
     let mut dice = Dice(method as u64 + 1);
     let (mut conflicts, mut beside) = (0, 0);
     for _ in 0..60 {
-        let env = Env::in_memory().unwrap();
+        let env = Env::in_memory().expect("in memory nothing fails");
         let (db, mut model) = filled(&env, method, &mut dice);
-        let other = env.database("other").unwrap();
+        let other = env.database("other").expect("in memory nothing fails");
         for _ in 0..8 {
             let (mut lower, mut upper) = (key(dice.below(KEYS)), key(dice.below(KEYS)));
             if method == Method::Hash {
@@ -49,17 +50,17 @@ fn check(method: Method) {
             }
             let most = dice.of(&[1, 5, 50, 10_000]) as usize;
             let options = TxnOptions::new().isolation(sablecat::Isolation::Serializable);
-            let mut txn = env.begin_with(options).unwrap();
+            let mut txn = env.begin_with(options).expect("in memory nothing fails");
             // What is pending of it, within the bounds or without.
             let mut seen = model.clone();
             for _ in 0..dice.below(3) {
                 let changed = key(dice.below(KEYS));
                 if dice.below(2) == 0 {
                     seen.remove(&changed);
-                    txn.remove(&db, &changed).unwrap();
+                    txn.remove(&db, &changed).expect("in memory nothing fails");
                 } else {
                     seen.insert(changed.clone(), b"pending".to_vec());
-                    txn.insert(&db, &changed, "pending").unwrap();
+                    txn.insert(&db, &changed, "pending").expect("in memory nothing fails");
                 }
             }
             let mut shown = Vec::new();
@@ -72,7 +73,7 @@ fn check(method: Method) {
             } else {
                 (Bound::Included(&lower[..]), Bound::Excluded(&upper[..]))
             };
-            txn.visit(&db, bounds, show).unwrap();
+            txn.visit(&db, bounds, show).expect("in memory nothing fails");
             let in_bounds: BTreeMap<_, _> = match method {
                 Method::Hash => seen.clone(),
                 _ => seen.range(lower.clone()..upper.clone()).map(|(k, v)| (k.clone(), v.clone())).collect(),
@@ -94,12 +95,12 @@ fn check(method: Method) {
                 }
             };
             if model.remove(&changed).is_some() {
-                db.remove(&changed).unwrap();
+                db.remove(&changed).expect("in memory nothing fails");
             } else {
                 model.insert(changed.clone(), b"new".to_vec());
-                db.insert(&changed, "new").unwrap();
+                db.insert(&changed, "new").expect("in memory nothing fails");
             }
-            txn.insert(&other, "it", "matters").unwrap();
+            txn.insert(&other, "it", "matters").expect("in memory nothing fails");
             match txn.commit() {
                 Err(error) => {
                     assert_eq!(error.kind(), ErrorKind::Conflict);
@@ -108,7 +109,11 @@ fn check(method: Method) {
                 Ok(_) => {
                     assert!(!is_read, "{:?} was read and changed", String::from_utf8_lossy(&changed));
                     beside += 1;
-                    model = db.range(..).unwrap().collect::<sablecat::Result<_>>().unwrap();
+                    model = db
+                        .range(..)
+                        .expect("in memory nothing fails")
+                        .collect::<sablecat::Result<_>>()
+                        .expect("in memory nothing fails");
                 }
             }
         }
