@@ -245,7 +245,7 @@ SQLITE_PRIVATE i64 sqlite3BtreeIntegerKey(BtCursor *pCur){
   return pCur->pSablecat ? pCur->info.nKey : STOCK(IntegerKey)(pCur);
 }
 
-#ifdef SQLITE_ENABLE_OFFSET_SQL_FUNC
+#if defined(SQLITE_ENABLE_OFFSET_SQL_FUNC) || SQLITE_VERSION_NUMBER>=3046001
 SQLITE_PRIVATE i64 sqlite3BtreeOffset(BtCursor *pCur){
   return pCur->pSablecat ? 0 : STOCK(Offset)(pCur);
 }
