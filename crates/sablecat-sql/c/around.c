@@ -76,6 +76,22 @@ SQLITE_PRIVATE char *sqlite3BtreeIntegrityCheck(
 
 /* ---- What is not of the b-tree, and has to know ---- */
 
+/* Whether VACUUM INTO names an environment that is there: SQLite looks at the size of a file, which it is not,
+** and would add tables to it. */
+static int sablecatIsThere(sqlite3 *db, sqlite3_value *pOut){
+  unsigned int flags = db->openFlags;
+  sqlite3_vfs *pVfs = 0;
+  char *zPath = 0, *zError = 0;
+  int isThere = 0;
+  const char *zOut = sqlite3_value_type(pOut)==SQLITE_TEXT ? (const char*)sqlite3_value_text(pOut) : 0;
+  if( zOut && sqlite3ParseUri(db->pVfs->zName, zOut, &flags, &pVfs, &zPath, &zError)==SQLITE_OK ){
+    sablecat_sql_is_there(zPath, &isThere);
+    sqlite3_free_filename(zPath);
+  }
+  sqlite3_free(zError);
+  return isThere;
+}
+
 SQLITE_PRIVATE SQLITE_NOINLINE int sqlite3RunVacuum(
   char **pzErrMsg,
   sqlite3 *db,
@@ -83,6 +99,10 @@ SQLITE_PRIVATE SQLITE_NOINLINE int sqlite3RunVacuum(
   sqlite3_value *pOut
 ){
   Btree *p = db->aDb[iDb].pBt;
+  if( pOut && db->autoCommit && db->nVdbeActive<=1 && sablecatIsThere(db, pOut) ){
+    sqlite3SetString(pzErrMsg, db, "output file already exists");
+    return SQLITE_ERROR;
+  }
   if( p==0 || p->pSablecat==0 || pOut ) return sablecatStock_sqlite3RunVacuum(pzErrMsg, db, iDb, pOut);
   if( !db->autoCommit ){
     sqlite3SetString(pzErrMsg, db, "cannot VACUUM from within a transaction");

@@ -167,6 +167,16 @@ exported! {
         Ok(())
     }
 
+    /// Whether a path is an environment's directory.
+    fn sablecat_sql_is_there(path: *const c_char, is_there: *mut c_int) {
+        // SAFETY: a string of C's, and what can be written to.
+        unsafe {
+            let path = Path::new(OsStr::from_bytes(CStr::from_ptr(path).to_bytes()));
+            is_there.write(engine::is_there(path).into());
+        }
+        Ok(())
+    }
+
     fn sablecat_sql_close(handle: *mut c_void) {
         // SAFETY: it was made by `Box::into_raw`, and is not used any more.
         drop(unsafe { Box::from_raw(handle.cast::<Connection>()) });

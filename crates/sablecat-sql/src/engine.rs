@@ -45,6 +45,11 @@ fn open_ones() -> MutexGuard<'static, Option<Open>> {
     OPEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Whether an environment is in a directory.
+pub(crate) fn is_there(path: &Path) -> bool {
+    path.join(VOLUME).exists()
+}
+
 /// Whether a database is ours.
 pub(crate) fn is_ours(wanted: Wanted<'_>) -> std::result::Result<bool, Failure> {
     let variable = env::var(VARIABLE).ok();
@@ -66,7 +71,7 @@ pub(crate) fn is_ours(wanted: Wanted<'_>) -> std::result::Result<bool, Failure> 
     if !there.is_dir() {
         return Ok(false);
     }
-    let has_one = wanted.path.join(VOLUME).exists();
+    let has_one = is_there(wanted.path);
     let is_empty = || fs::read_dir(wanted.path).is_ok_and(|mut entries| entries.next().is_none());
     Ok(has_one && wanted.engine != Some("sqlite") || by_name && wanted.create && is_empty())
 }

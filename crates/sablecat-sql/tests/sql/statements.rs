@@ -47,6 +47,25 @@ fn a_file_stays_sqlites_and_both_may_be_attached() {
 }
 
 #[test]
+fn vacuum_into_adds_nothing_to_an_environment_that_is_there() {
+    let directory = Directory::new();
+    let db = directory.ours();
+    db.execute_batch(PEOPLE).expect("a table");
+    let there = sablecat_sql::uri(directory.path().join("there"));
+    Connection::open(&there).and_then(|db| db.execute_batch("CREATE TABLE t (a)")).expect("another");
+    for into in [there.clone(), directory.path().join("there").display().to_string()] {
+        let refused = db.execute("VACUUM INTO ?1", [into]).expect_err("it is there");
+        assert_eq!(refused.to_string(), "output file already exists");
+    }
+    let there = Connection::open(&there).expect("it is there");
+    assert_eq!(texts(&there, "SELECT name FROM sqlite_schema"), ["t"]);
+    let new = sablecat_sql::uri(directory.path().join("new"));
+    db.execute("VACUUM INTO ?1", [&new]).expect("a new one");
+    let new = Connection::open(new).expect("it was made");
+    assert_eq!(number(&new, "SELECT count(*) FROM people"), 4);
+}
+
+#[test]
 fn savepoints_and_rollbacks_undo_records_tables_and_numbers() {
     let directory = Directory::new();
     let mut db = directory.ours();
