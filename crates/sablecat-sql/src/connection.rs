@@ -77,6 +77,7 @@ pub(crate) struct Connection {
     alone_next: bool,
     /// The one in progress does, if it writes.
     is_alone: bool,
+    /// What was committed when the transaction in progress began, or the last one did, and a number for it.
     data_version: (sablecat::Lsn, u32),
     /// How often what the transaction sees has become another state: what was read before is not to be used.
     state: u64,
@@ -219,6 +220,7 @@ impl Connection {
         if self.txn.is_none() {
             // A statement that only reads needs one state, and nobody to see that it is the last.
             let isolation = if write || explicit { Isolation::Serializable } else { Isolation::Snapshot };
+            self.note_version();
             match self.env().begin_owned(TxnOptions::new().isolation(isolation)) {
                 Ok(txn) => {
                     self.txn = Some(txn);
@@ -415,7 +417,10 @@ impl Connection {
     /// One of SQLite's numbers.
     pub(crate) fn meta(&mut self, index: c_int) -> Result<u32> {
         if index == DATA_VERSION {
-            return Ok(self.data_version());
+            if self.txn.is_none() {
+                self.note_version();
+            }
+            return Ok(self.data_version.1);
         }
         let key = number_key(index)?;
         if let (Some(_), Some(number)) = (&self.txn, self.seen[usize::from(key)]) {
@@ -456,14 +461,15 @@ impl Connection {
         value.map(number).transpose()
     }
 
-    /// Another one whenever something was committed since it was last asked for, by whomever.
-    fn data_version(&mut self) -> u32 {
+    /// Makes the version another one if something was committed since, by whomever. Before a state is taken:
+    /// what is in that and was not noted is noted with the next, while what came later and was noted would be
+    /// taken for what was read.
+    fn note_version(&mut self) {
         let now = self.env().lsn();
         let (then, version) = &mut self.data_version;
         if *then != now {
             (*then, *version) = (now, version.wrapping_add(1));
         }
-        *version
     }
 
     /// How many records a tree has.

@@ -51,6 +51,28 @@ fn two_that_write_side_by_side_both_commit_unless_they_meet() {
 }
 
 #[test]
+fn what_others_commit_during_a_transaction_is_told_after_it() {
+    let directory = Directory::new();
+    let (reader, writer) = (with_accounts(&directory), directory.ours());
+    writer.execute_batch("CREATE VIRTUAL TABLE words USING fts5 (word)").expect("a table of words");
+    let version = || number(&reader, "PRAGMA data_version");
+    let words = || number(&reader, "SELECT count(*) FROM words ('sought')");
+    for round in 0..10 {
+        reader.execute_batch("BEGIN").expect("a transaction");
+        assert_eq!(number(&reader, "SELECT count(*) FROM words"), round);
+        writer.execute("INSERT INTO words VALUES ('sought')", []).expect("a word");
+        // FTS5 keeps what it read by this number.
+        let during = version();
+        assert_eq!((words(), version()), (round, during), "round {round}");
+        reader.execute_batch("COMMIT").expect("it has only read");
+        assert_eq!(words(), round + 1, "round {round}");
+        let after = version();
+        assert_ne!(during, after, "round {round}");
+        assert_eq!(version(), after, "nobody commits in between");
+    }
+}
+
+#[test]
 fn a_reader_sees_one_state_and_stops_nobody() {
     let directory = Directory::new();
     let (reader, writer) = (with_accounts(&directory), directory.ours());
