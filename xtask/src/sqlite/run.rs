@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -54,12 +55,13 @@ fn run(
     command.arg(place.join(CASES)).arg(file).current_dir(place).env(VARIABLE, engine);
     let status = command.stdin(File::open("/dev/null")?).stderr(out.try_clone()?).stdout(out).status();
     let status = status.map_err(|error| format!("running {command:?}: {error}"))?;
-    let ended = match status.code() {
-        Some(0 | 1) => String::new(),
-        Some(137) | None => format!("stopped after {seconds} seconds, or killed"),
-        Some(124) => format!("stopped after {seconds} seconds"),
-        Some(code) if code > 128 => format!("killed by signal {}", code - 128),
-        Some(code) => format!("exit code {code}"),
+    let ended = match (status.code(), status.signal()) {
+        (Some(0 | 1), _) => String::new(),
+        // `timeout` ends as the program did, by a signal too.
+        (Some(124 | 137), _) | (None, Some(9)) => format!("stopped after {seconds} seconds"),
+        (Some(code), _) if code > 128 => format!("killed by signal {}", code - 128),
+        (Some(code), _) => format!("exit code {code}"),
+        (None, signal) => format!("killed by signal {}", signal.unwrap_or_default()),
     };
     fs::write(place.join(ENDED), &ended)?;
     let outcome = outcome(place, &ended);

@@ -44,6 +44,12 @@ namespace eval sablecat {
         && [file exists [lindex $paths 0]]} {
       ::tcl::file::delete -force -- $to
     }
+    # What is copied while it is open has to be in its files.
+    if {$how eq "copy" && [is_environment [lindex $paths 0]]} {
+      foreach db {db db2 db3} {
+        catch {::$db eval {PRAGMA wal_checkpoint}}
+      }
+    }
     ::tcl::file::$how {*}$force -- {*}$paths
   }
   proc copy {args} {placed copy $args}
@@ -66,11 +72,17 @@ namespace eval sablecat {
       proc ::do_test {name command expected} {
         uplevel [list ::sablecat::test $name $command $expected]
       }
-      # What is copied while it is open has to be in its files.
-      ::rename ::db_save ::sablecat::original_save
-      proc ::db_save {} {
-        catch {db eval {PRAGMA wal_checkpoint}}
-        uplevel ::sablecat::original_save
+      # There is no byte that says of which version an environment is.
+      ::rename ::hexio_write ::sablecat::original_write
+      proc ::hexio_write {file args} {
+        if {![::sablecat::is_environment $file]} {
+          ::sablecat::original_write $file {*}$args
+        }
+      }
+      # It calls the methods of a file that SQLite has open, and does not look whether there are any.
+      ::rename ::atomic_batch_write ::sablecat::original_atomic
+      proc ::atomic_batch_write {file} {
+        expr {[file isfile $file] ? [::sablecat::original_atomic $file] : 0}
       }
     }
   }
