@@ -30,6 +30,10 @@ impl Reason {
     pub(super) fn is_defect(&self) -> bool {
         self.kind == DEFECT
     }
+
+    pub(super) fn may_be_absent(&self) -> bool {
+        self.kind == ABSENT
+    }
 }
 
 #[derive(Debug)]

@@ -109,7 +109,7 @@ impl Compared {
     pub(super) fn new(name: String, stock: &Outcome, ours: &Outcome, known: &Known) -> Compared {
         let mut compared = Compared { files: 1, ..Compared::default() };
         let found: HashMap<&str, bool> = ours.cases.iter().map(|(case, ok)| (case.as_str(), *ok)).collect();
-        let mut missing = Vec::new();
+        let (mut missing, mut is_cut_short) = (Vec::new(), false);
         for (case, _) in stock.cases.iter().filter(|(_, passed)| *passed) {
             compared.stock += 1;
             let there = found.get(case.as_str());
@@ -120,7 +120,11 @@ impl Compared {
                         compared.stale.push(format!("{name} {case}"));
                     }
                 }
-                (_, Some(reason)) => compared.excuse(reason, 1),
+                (_, Some(reason)) => {
+                    // Why it was not reached is why the script ended before it.
+                    is_cut_short |= there.is_none() && !reason.may_be_absent();
+                    compared.excuse(reason, 1);
+                }
                 (Some(false), None) => {
                     let said = ours.said.get(case).cloned().unwrap_or_default();
                     compared.failed.push((case.clone(), said));
@@ -139,7 +143,9 @@ impl Compared {
             compared.notes.push(said);
         } else if !ours.ended.is_empty() && stock.ended.is_empty() {
             compared.notes.push(format!("it ended otherwise than on SQLite: {}", ours.ended));
-            compared.failed.push(("the end".to_owned(), String::new()));
+            if !is_cut_short {
+                compared.failed.push(("the end".to_owned(), String::new()));
+            }
         }
         if !stock.ended.is_empty() {
             compared.notes.push(format!("on SQLite as it is: {}", stock.ended));
@@ -215,6 +221,20 @@ impl Compared {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_script_that_ends_early_failed_unless_it_is_said_why_cases_are_not_reached() {
+        let known = Known::read("kind wal its log\na.test a-2 wal\nb.test b-2 absent\n").expect("a list");
+        let ends_early = |letter: &str| {
+            let stock = format!("passed {letter}-1\npassed {letter}-2\n");
+            let ours = Outcome::read(&format!("passed {letter}-1\n"), "", "killed by signal 11");
+            let stock = Outcome::read(&stock, "0 errors out of 2 tests", "");
+            Compared::new(format!("{letter}.test"), &stock, &ours, &known).failed
+        };
+        assert_eq!(ends_early("a"), []);
+        assert_eq!(ends_early("b"), [("the end".to_owned(), String::new())]);
+        assert_eq!(ends_early("c"), [("c-2".to_owned(), String::new())]);
+    }
 
     const LIST: &str = "kind wal its log\n\na.test a-2 wal\na.test a-4 defect wrong rows\n";
 
