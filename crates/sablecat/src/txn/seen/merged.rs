@@ -7,49 +7,40 @@ use std::ops::Bound;
 use super::reads::ReadSet;
 use crate::access::{Bounds, Found, PageCopy, PageRead, Part, PendingRecord, Source, State, Wanted};
 use crate::error::Result;
-use crate::pages::{Participant, Snapshot};
+use crate::pages::Snapshot;
 use crate::txn::catalog::TreeRef;
 use crate::txn::pending::write_set::WriteSet;
-use crate::txn::state::{Committed, States};
-use crate::types::{Lsn, PageId};
+use crate::txn::state::Committed;
+use crate::types::PageId;
 
 /// A transaction's snapshot with its pending records over it. As a [`State`], of which the committed records
 /// are shown in place, it is for who knows that nothing is pending between its bounds.
 pub(in crate::txn) struct Merged<'a> {
-    pub(in crate::txn) kernel: &'a States,
-    pub(in crate::txn) me: &'a Participant,
-    pub(in crate::txn) at: Lsn,
+    pub(in crate::txn) state: Committed<'a>,
     pub(in crate::txn) tree: &'a TreeRef,
     pub(in crate::txn) writes: &'a WriteSet,
     /// Where what was read is noted, if it is.
     pub(in crate::txn) reads: Option<&'a RefCell<ReadSet>>,
 }
 
-impl Merged<'_> {
-    #[inline]
-    fn committed(&self) -> Committed<'_> {
-        Committed { kernel: self.kernel, me: self.me, at: self.at }
-    }
-}
-
 impl PageRead for Merged<'_> {
     fn read<R>(&self, page: PageId, look: impl FnOnce(&[u8]) -> R) -> Result<R> {
-        self.committed().read(page, look)
+        self.state.read(page, look)
     }
 
     fn page_size(&self) -> usize {
-        self.kernel.page_size()
+        self.state.page_size()
     }
 }
 
 impl State for Merged<'_> {
     #[inline]
     fn operate<T>(&self, work: impl FnMut(&mut Snapshot<'_>) -> Result<T>) -> Result<T> {
-        self.committed().operate(work)
+        self.state.operate(work)
     }
 
     fn load(&self, found: Found) -> Result<Vec<u8>> {
-        self.committed().load(found)
+        self.state.load(found)
     }
 
     /// What of the page lies between the bounds counts as read, whether or not the scan gets that far.
@@ -67,17 +58,12 @@ impl Source for Merged<'_> {
     fn copy(&mut self, part: &Part<'_>, wanted: Wanted<'_>, into: &mut PageCopy) -> Result<()> {
         if self.tree.is_new() {
             // The snapshot does not have it; it is as it was made.
-            let mut page = vec![0; self.kernel.page_size()];
+            let mut page = vec![0; self.state.page_size()];
             self.tree.tree().format(&mut page);
             into.fill(&page);
             return Ok(());
         }
-        let page = self.kernel.pages.operate(self.me, || {
-            let mut snapshot = self.kernel.pages.at_pin(self.me, self.at)?;
-            let page = part.tree.wanted(&snapshot, wanted)?;
-            into.fill(snapshot.page(page)?);
-            Ok(page)
-        })?;
+        let page = self.state.copy_page(part, wanted, into)?;
         self.shows(part, page, into.bytes());
         Ok(())
     }

@@ -265,19 +265,9 @@ impl<'k> Transaction<'k> {
     }
 
     /// What of the state it sees, with what is pending over it, a scan looks at.
-    pub(in crate::txn) fn merged<'a>(
-        &'a self,
-        Committed { kernel, me, at }: Committed<'a>,
-        tree: &'a TreeRef,
-    ) -> Merged<'a> {
-        Merged {
-            kernel,
-            me,
-            at,
-            tree,
-            writes: &self.writes,
-            reads: self.tracks_reads().then_some(&self.reads),
-        }
+    pub(in crate::txn) fn merged<'a>(&'a self, state: Committed<'a>, tree: &'a TreeRef) -> Merged<'a> {
+        let reads = self.tracks_reads().then_some(&self.reads);
+        Merged { state, tree, writes: &self.writes, reads }
     }
 
     /// Whether between two bounds it sees the committed records of a tree and nothing else.
