@@ -164,7 +164,7 @@ impl Connection {
         StateOf {
             transaction: self.state,
             changes: changes.map_or(0, |(_, count)| *count),
-            is_noted: !self.is_snapshot,
+            is_noted: self.notes(),
         }
     }
 

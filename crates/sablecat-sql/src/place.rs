@@ -374,8 +374,10 @@ impl Place {
         if self.key != key && !self.row_ids.borrow().is_free(rowid) {
             of.txn()?.contains_key(&self.tree, key)?;
         }
-        // What leads it on does so still, if its own record is changed.
-        let stays = self.stays(of) && self.key == key;
+        if self.key != key {
+            self.led = Led::Key;
+        }
+        self.changes(of);
         self.before = false;
         self.key.clear();
         self.key.extend(key);
@@ -389,21 +391,22 @@ impl Place {
                 txn.insert(&self.tree, &self.key, &whole)?;
             }
         }
-        self.changed(of, stays);
+        self.changed(of);
         self.row_ids.borrow_mut().set(of.savepoint_count(), rowid);
         Ok(())
     }
 
-    /// Whether what leads it on is as the tree is.
-    fn stays(&self, of: &Connection) -> bool {
-        self.led == Led::Walk || self.led == Led::Ahead && self.ahead.is_of(of.state_of(self.root))
+    /// The record at which it stands is about to change: what leads it on does so still, unless it was read
+    /// ahead of another change.
+    fn changes(&mut self, of: &Connection) {
+        if self.led == Led::Ahead && !self.ahead.is_of(of.state_of(self.root)) {
+            self.led = Led::Key;
+        }
     }
 
-    /// A record was changed, and what leads it on stays as it was, or does not.
-    fn changed(&mut self, of: &Connection, stays: bool) {
-        if !stays {
-            self.led = Led::Key;
-        } else if self.led == Led::Ahead {
+    /// It has changed.
+    fn changed(&mut self, of: &Connection) {
+        if self.led == Led::Ahead {
             self.ahead.stays(of.state_of(self.root));
         }
     }
@@ -432,9 +435,9 @@ impl Place {
             let rowid = key::rowid(&self.key).ok_or_else(no_rowid)?;
             self.row_ids.borrow_mut().removed(of.savepoint_count(), rowid);
         }
-        let stays = self.stays(of);
+        self.changes(of);
         of.writing_to(self.root)?.remove(&self.tree, &self.key)?;
-        self.changed(of, stays);
+        self.changed(of);
         Ok(())
     }
 
