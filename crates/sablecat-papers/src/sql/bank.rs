@@ -207,17 +207,6 @@ impl<'c> Desk<'c> {
     }
 }
 
-/// What a thread has done.
-#[derive(Clone, Copy, Debug, Default)]
-struct Tally {
-    ops: u64,
-    transfers: u64,
-    again: u64,
-    moved: i64,
-    /// From the beginning of all until its end.
-    seconds: f64,
-}
-
 /// What the threads of a process have in common.
 struct Crew<'s> {
     system: &'s System,
@@ -246,10 +235,10 @@ pub(super) fn run(
         end: Barrier::new(threads as usize + 1),
     };
     let mut cpu_seconds = 0.0;
-    let tallies: Result<Vec<Tally>, String> = thread::scope(|scope| {
+    let done: Result<Vec<Done>, String> = thread::scope(|scope| {
         let crew = &crew;
         let work = move |thread: u32| {
-            move || -> Result<Tally, String> {
+            move || -> Result<Done, String> {
                 // Whoever fails must not keep the others waiting.
                 let connection = open();
                 let desk = connection.as_ref().map_err(String::clone).and_then(|connection| {
@@ -257,9 +246,9 @@ pub(super) fn run(
                     Ok(Desk::new(connection, crew.system.begin)?)
                 });
                 crew.begin.wait();
-                let tally = desk.and_then(|mut desk| crew.work(&mut desk, thread));
+                let done = desk.and_then(|mut desk| crew.work(&mut desk, thread));
                 crew.end.wait();
-                tally
+                done
             }
         };
         let all: Vec<_> = (0..threads).map(|thread| scope.spawn(work(thread))).collect();
@@ -275,47 +264,40 @@ pub(super) fn run(
             .and_then(|desk| desk.map(|mut desk| crew.work(&mut desk, 0)).transpose());
         crew.end.wait();
         cpu_seconds = machine::own_cpu_seconds() - cpu;
-        let mut tallies: Vec<Tally> = by_this?.into_iter().collect();
+        let mut done: Vec<Done> = by_this?.into_iter().collect();
         for thread in all {
-            tallies.push(thread.join().map_err(|_| "a thread has panicked".to_owned())??);
+            done.push(thread.join().map_err(|_| "a thread has panicked".to_owned())??);
         }
-        Ok(tallies)
+        Ok(done)
     });
-    let mut done = Done { cpu_seconds, ..Done::default() };
-    for tally in tallies? {
-        done.ops += tally.ops;
-        done.transfers += tally.transfers;
-        done.again += tally.again;
-        done.moved += tally.moved;
-        done.seconds = done.seconds.max(tally.seconds);
-    }
-    Ok(done)
+    // Processor time is the process's.
+    Ok(Done { cpu_seconds, ..Done::side_by_side(done?) })
 }
 
 impl Crew<'_> {
-    fn work(&self, desk: &mut Desk<'_>, thread: u32) -> Result<Tally, String> {
+    fn work(&self, desk: &mut Desk<'_>, thread: u32) -> Result<Done, String> {
         let &Transfers { scale, seed, seconds, transfers_percent, .. } = self.asked;
         let state = mix(seed << 16 | u64::from(thread));
         let mut draw = Draw { state, scale, transfers_percent: transfers_percent.into() };
-        let mut tally = Tally::default();
+        let mut done = Done::default();
         let began = Instant::now();
         let end = began + Duration::from_secs_f64(seconds);
         while Instant::now() < end && !interrupt::is_asked() {
             let act = draw.next();
-            while let Err(fault) = self.carry_out(desk, act, tally.ops) {
+            while let Err(fault) = self.carry_out(desk, act, done.ops) {
                 if !fault.is_busy() || end.elapsed() > PATIENCE {
                     return Err(fault.to_string());
                 }
-                tally.again += 1;
+                done.again += 1;
             }
-            tally.ops += 1;
+            done.ops += 1;
             if let Act::Transfer { amount, .. } = act {
-                tally.transfers += 1;
-                tally.moved += amount;
+                done.transfers += 1;
+                done.moved += amount;
             }
         }
-        tally.seconds = began.elapsed().as_secs_f64();
-        Ok(tally)
+        done.seconds = began.elapsed().as_secs_f64();
+        Ok(done)
     }
 
     fn carry_out(&self, desk: &mut Desk<'_>, act: Act, at: u64) -> Result<(), Fault> {

@@ -44,8 +44,7 @@ impl<'a> Crew<'a> {
     /// Another process that opens the database.
     pub(super) fn join(&mut self) -> Result<(), String> {
         let Opening { worker, mode, cache_bytes, use_by } = self.opening;
-        let command: Vec<OsString> = worker.iter().cloned().chain([self.system.name.into()]).collect();
-        let mut process = Process::start(&command).map_err(why)?;
+        let mut process = super::start(self.system, worker).map_err(why)?;
         let open = Open { dir: self.dir.to_string_lossy().into_owned(), mode, cache_bytes, use_by };
         process.tell(&Request::Open(open)).map_err(why)?;
         process.hear::<Done>().map_err(why)?;

@@ -77,29 +77,24 @@ fn symbol(handle: NonNull<c_void>, name: &str) -> Result<NonNull<c_void>, String
 }
 
 impl Library {
-    /// The first of these shared libraries that there is.
+    /// The shared library of this name.
     ///
     /// # Errors
     /// Why there is none.
-    pub(super) fn load(names: &[&str]) -> Result<&'static Library, String> {
-        let mut why = String::new();
-        for name in names {
-            let file = CString::new(*name).map_err(|error| error.to_string())?;
-            // SAFETY: a string that ends. What the library does when it is loaded is what libraries do. Its
-            // functions become nobody else's, and it calls its own, though this program has others of their
-            // names.
-            let handle = unsafe {
-                libc::dlopen(file.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL | libc::RTLD_DEEPBIND)
-            };
-            if let Some(handle) = NonNull::new(handle) {
-                let library = Library::found(handle).map_err(|why| format!("{name}: {why}"))?;
-                return Ok(Box::leak(Box::new(library)));
-            }
+    pub(super) fn load(name: &str) -> Result<&'static Library, String> {
+        let file = CString::new(name).map_err(|error| error.to_string())?;
+        // SAFETY: a string that ends. What the library does when it is loaded is what libraries do. Its
+        // functions become nobody else's, and it calls its own, though this program has others of their
+        // names.
+        let handle =
+            unsafe { libc::dlopen(file.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL | libc::RTLD_DEEPBIND) };
+        let Some(handle) = NonNull::new(handle) else {
             // SAFETY: after a call that failed there is a string that ends, valid until the next one.
-            why = unsafe { NonNull::new(libc::dlerror()).map(|why| CStr::from_ptr(why.as_ptr())) }
-                .map_or_else(String::new, |why| why.to_string_lossy().into_owned());
-        }
-        Err(why)
+            let why = unsafe { NonNull::new(libc::dlerror()).map(|why| CStr::from_ptr(why.as_ptr())) };
+            return Err(why.map_or_else(String::new, |why| why.to_string_lossy().into_owned()));
+        };
+        let library = Library::found(handle).map_err(|why| format!("{name}: {why}"))?;
+        Ok(Box::leak(Box::new(library)))
     }
 
     /// What it calls itself.
@@ -347,7 +342,7 @@ mod tests {
 
     #[test]
     fn a_library_that_is_not_there_is_told() {
-        let why = Library::load(&["libnosuchdatabase.so.0"]).unwrap_err();
+        let why = Library::load("libnosuchdatabase.so.0").unwrap_err();
         assert!(why.contains("libnosuchdatabase"), "{why}");
     }
 }

@@ -51,6 +51,14 @@ use crate::workload::Keys;
 use protocol::{Done, Request};
 use systems::System;
 
+const CACHE_BYTES: u64 = 256 << 20;
+const CACHE_BYTES_QUICK: u64 = 32 << 20;
+
+/// The cache of a suite's databases.
+fn cache_bytes(options: &crate::Options) -> u64 {
+    options.cache.unwrap_or(if options.quick { CACHE_BYTES_QUICK } else { CACHE_BYTES })
+}
+
 /// What concerns these suites alone.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -122,10 +130,15 @@ impl Found {
 
 /// What a system's library calls itself, as a process says that works with it.
 fn version(system: &System, worker: &[OsString]) -> Result<String, Refusal> {
-    let command: Vec<OsString> = worker.iter().cloned().chain([system.name.into()]).collect();
-    let mut process = Process::start(&command)?;
+    let mut process = start(system, worker)?;
     process.tell(&Request::Version)?;
     Ok(process.hear::<Done>()?.version)
+}
+
+/// A process that works with a system's library.
+fn start(system: &System, worker: &[OsString]) -> Result<Process, Refusal> {
+    let command: Vec<OsString> = worker.iter().cloned().chain([system.name.into()]).collect();
+    Process::start(&command)
 }
 
 /// The row of some rounds; none if there were none.

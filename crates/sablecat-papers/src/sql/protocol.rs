@@ -104,3 +104,20 @@ pub(super) struct Done {
     #[serde(default)]
     pub(super) disk_mb: f64,
 }
+
+impl Done {
+    /// What threads or processes have done side by side, all in all.
+    pub(super) fn side_by_side(each: impl IntoIterator<Item = Done>) -> Done {
+        let mut all = Done::default();
+        for one in each {
+            all.ops += one.ops;
+            all.transfers += one.transfers;
+            all.again += one.again;
+            all.moved += one.moved;
+            all.cpu_seconds += one.cpu_seconds;
+            all.seconds = all.seconds.max(one.seconds);
+            all.rss_mb = all.rss_mb.max(one.rss_mb);
+        }
+        all
+    }
+}

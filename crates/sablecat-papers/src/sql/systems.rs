@@ -54,8 +54,8 @@ pub(super) enum UseBy {
 #[derive(Debug)]
 pub(super) struct System {
     pub(super) name: &'static str,
-    /// Files to load, and the package that has them; none: this program is linked with it.
-    loaded: Option<(&'static [&'static str], &'static str)>,
+    /// The file to load, and the package that has it; none: this program is linked with it.
+    loaded: Option<(&'static str, &'static str)>,
     /// How a transaction begins that will write.
     pub(super) begin: &'static str,
     /// Whether writers of a process queue on a mutex.
@@ -92,7 +92,7 @@ static SYSTEMS: [System; 4] = [
     },
     System {
         name: "sqlite-system",
-        loaded: Some((&["libsqlite3.so.0"], "libsqlite3-0")),
+        loaded: Some(("libsqlite3.so.0", "libsqlite3-0")),
         begin: "BEGIN IMMEDIATE",
         queues: true,
         settings: stock,
@@ -100,7 +100,7 @@ static SYSTEMS: [System; 4] = [
     },
     System {
         name: "bdb-sql",
-        loaded: Some((&["libdb_sql-5.3.so"], "libdb5.3-sql")),
+        loaded: Some(("libdb_sql-5.3.so", "libdb5.3-sql")),
         begin: "BEGIN",
         queues: false,
         settings: |setting| {
@@ -167,7 +167,7 @@ impl System {
     pub(super) fn functions(&self) -> Result<&'static Library, String> {
         match self.loaded {
             None => Ok(&library::LINKED),
-            Some((names, package)) => Library::load(names)
+            Some((file, package)) => Library::load(file)
                 .map_err(|why| format!("its library is not here (Debian: {package}): {why}")),
         }
     }

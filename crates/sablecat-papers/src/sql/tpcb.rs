@@ -17,7 +17,7 @@ use super::bank::{self, Scale};
 use super::crew::{Crew, Opening};
 use super::protocol::{Done, Request, Transfers};
 use super::systems::{OURS, System, UseBy};
-use super::{Found, row};
+use super::{Found, cache_bytes, row};
 use crate::beside::{Line, NONE, Said, Table};
 use crate::grid::{Grid, ratio, thousands};
 use crate::protocol::Mode;
@@ -27,8 +27,6 @@ use crate::{Options, Progress, Report, Suite};
 
 const ACCOUNTS: u64 = 100_000;
 const ACCOUNTS_QUICK: u64 = 2_000;
-const CACHE_BYTES: u64 = 256 << 20;
-const CACHE_BYTES_QUICK: u64 = 32 << 20;
 
 /// How long a run takes.
 const SECONDS: f64 = 3.0;
@@ -117,7 +115,7 @@ pub(crate) fn run(
 ) -> Result<Report, String> {
     let quick = options.quick;
     let scale = Scale::of_accounts(options.records.unwrap_or(if quick { ACCOUNTS_QUICK } else { ACCOUNTS }));
-    let cache_bytes = options.cache.unwrap_or(if quick { CACHE_BYTES_QUICK } else { CACHE_BYTES });
+    let cache_bytes = cache_bytes(options);
     let seconds = if quick { SECONDS_QUICK } else { SECONDS };
     let Found { systems, notes, took } = Found::find(options.vs.as_deref(), &options.sql.worker)?;
     let cases = Case::all(options);
@@ -193,16 +191,7 @@ fn measure(
             transfers_percent: case.transfers_percent,
         })
     })?;
-    let mut all = Done::default();
-    for one in done {
-        all.ops += one.ops;
-        all.transfers += one.transfers;
-        all.again += one.again;
-        all.moved += one.moved;
-        all.cpu_seconds += one.cpu_seconds;
-        all.seconds = all.seconds.max(one.seconds);
-        all.rss_mb = all.rss_mb.max(one.rss_mb);
-    }
+    let mut all = Done::side_by_side(done);
     let sums = crew.ask(&Request::Sums)?.numbers;
     if let Some(problem) = bank::problem(&sums, all.moved, all.transfers) {
         return Err(problem);

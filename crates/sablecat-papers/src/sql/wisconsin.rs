@@ -15,7 +15,7 @@ use super::crew::{Crew, Opening};
 use super::protocol::{Done, Query, Request};
 use super::queries::{self, Case};
 use super::systems::{OURS, System, UseBy};
-use super::{Found, row};
+use super::{Found, cache_bytes, row};
 use crate::beside::NONE;
 use crate::grid::{Grid, ratio, ratio_to_best, thousands};
 use crate::protocol::Mode;
@@ -28,9 +28,6 @@ const ROWS: u64 = 10_000;
 const ROWS_QUICK: u64 = 1_000;
 /// They are a multiple of that.
 const ROWS_STEP: u64 = 100;
-/// As the other suite has it; the relations need a twentieth.
-const CACHE_BYTES: u64 = 256 << 20;
-const CACHE_BYTES_QUICK: u64 = 32 << 20;
 
 /// How often a query is run.
 const TIMES: u32 = 10;
@@ -59,7 +56,8 @@ pub(crate) fn run(
     let quick = options.quick;
     let rows = options.records.unwrap_or(if quick { ROWS_QUICK } else { ROWS });
     let rows = rows.next_multiple_of(ROWS_STEP).max(ROWS_STEP);
-    let cache_bytes = options.cache.unwrap_or(if quick { CACHE_BYTES_QUICK } else { CACHE_BYTES });
+    // The relations need a twentieth of it.
+    let cache_bytes = cache_bytes(options);
     let filled = options.sql.fill.unwrap_or(if quick { FILL_ROWS_QUICK } else { FILL_ROWS });
     let fill_rounds = options.rounds.unwrap_or(if quick { rounds } else { FILL_ROUNDS });
     let Found { systems, notes, took } = Found::find(options.vs.as_deref(), &options.sql.worker)?;
