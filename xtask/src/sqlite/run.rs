@@ -91,9 +91,11 @@ fn clean(place: &Path) -> io::Result<()> {
 fn forget(directory: &Path) -> io::Result<()> {
     if directory.join("sablecat.db").exists() {
         let about = fs::metadata(directory)?;
-        let memory = format!("/dev/shm/sablecat-{:x}-{:x}", about.dev(), about.ino());
-        // Nearly always it is not there.
-        let _ = fs::remove_file(memory);
+        // As it is in use, as it is made, and as it was set aside. Nearly always none is there.
+        for end in ["", ".new", ".aside"] {
+            let memory = format!("/dev/shm/sablecat-{:x}-{:x}{end}", about.dev(), about.ino());
+            let _ = fs::remove_file(memory);
+        }
     }
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
