@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use sablecat::{Env, IndexOptions};
+use sablecat::{Durability, Env, IndexOptions};
 
 use super::own_session;
 use crate::Options;
@@ -70,6 +70,7 @@ fn once(dir: &Path, (index, shared): (bool, bool), session: &Session) -> Result<
     let env = Env::builder()
         .cache_size(session.cache_bytes)
         .shared(shared)
+        .durability(Durability::NoSync)
         .extractor("the value's beginning", |_, value, keys| {
             value.get(..FOUND_BY).into_iter().for_each(|key| keys.push(key));
         })

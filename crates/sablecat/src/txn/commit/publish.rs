@@ -40,10 +40,6 @@ pub(crate) fn publish(
     let needed = record.len() + log.stamp_bytes();
     let role = loop {
         log.fail_if_poisoned()?;
-        // All three were written by who committed last, and will be by this one. They come at once, as its
-        // own; nothing looks at the tail before, which would bring it twice.
-        pages.foresee_newest();
-        log.foresee_tail();
         let role = acquire(pages, log, me)?;
         if log.has_room(needed) {
             log.foresee_record();
@@ -95,10 +91,17 @@ pub(crate) fn publish(
 #[inline]
 pub(in crate::txn) fn acquire<'a>(pages: &'a Pages, log: &Log, me: &Participant) -> Result<Held<'a>> {
     let role = pages.role(Work::Commit);
-    match role.try_take(me.number()) {
-        Ok(held) => Ok(held),
-        Err(_) => acquire_slow(pages, log, me, role),
+    if role.look().owner() == 0 {
+        // All three lines were written by who committed last, and will be by this one. They come at once, as
+        // its own. Nothing looks at the tail before, which would bring it twice; and nobody asks for them
+        // while another is in the role, who would have to fetch them back.
+        pages.foresee_newest();
+        log.foresee_tail();
+        if let Ok(held) = role.try_take(me.number()) {
+            return Ok(held);
+        }
     }
+    acquire_slow(pages, log, me, role)
 }
 
 #[cold]
