@@ -136,7 +136,15 @@ static int sablecatStep(BtCursor *pCur, int isForward){
 }
 
 SQLITE_PRIVATE int sqlite3BtreeNext(BtCursor *pCur, int flags){
-  return pCur->pSablecat ? sablecatStep(pCur, 1) : STOCK(Next)(pCur, flags);
+  SablecatAhead *pAhead = (SablecatAhead*)pCur->pSablecat;
+  const SablecatRead *pRead;
+  if( pAhead==0 ) return STOCK(Next)(pCur, flags);
+  if( pCur->eState!=CURSOR_VALID || pAhead->iRead+1>=pAhead->nRead ) return sablecatStep(pCur, 1);
+  pRead = &pAhead->aRead[++pAhead->iRead];
+  pCur->info.nKey = pRead->iRowid;
+  pCur->info.pPayload = (u8*)&pAhead->pByte[pRead->iData];
+  pCur->info.nPayload = pRead->nData;
+  return SQLITE_OK;
 }
 
 SQLITE_PRIVATE int sqlite3BtreePrevious(BtCursor *pCur, int flags){

@@ -43,6 +43,22 @@ typedef struct SablecatRow {
   u8 isThere;
 } SablecatRow;
 
+/* A record that was read ahead. */
+typedef struct SablecatRead {
+  i64 iRowid;
+  u32 iData;                 /* Where its content begins */
+  u32 nData;
+} SablecatRead;
+
+/* What was read ahead of a cursor, of which this is the beginning. A cursor that is VALID, so that nothing has
+** been written since, goes to the next of these by itself. */
+typedef struct SablecatAhead {
+  const u8 *pByte;           /* What they have */
+  const SablecatRead *aRead;
+  u32 nRead;
+  u32 iRead;                 /* At which one the cursor is */
+} SablecatAhead;
+
 /* How a column of a key is ordered. */
 typedef struct SablecatOrder {
   u8 eCollation;             /* 0 BINARY, 1 NOCASE, 2 RTRIM */

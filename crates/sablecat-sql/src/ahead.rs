@@ -1,7 +1,8 @@
-//! Records read ahead of a cursor that goes forward.
+//! Records read ahead of a cursor.
 //!
 //! Records are copied some at a time, shown in place by the tree, into memory that is used again for the next
-//! ones. Few at first, as most seeks want a record and a look at the one behind it, then more each time.
+//! ones. Few at first, as most seeks want a record and a look at the one behind it, then more each time. From
+//! one to the next SQLite goes by itself, without a call.
 //!
 //! Nobody minds what else a statement reads that only reads, and sees one state. A transaction that is to be
 //! serialisable notes what it reads, and conflicts by that; a leaf of which it wants a record counts as read
@@ -11,8 +12,12 @@
 //! at leaves what comes behind as it is; after any other change of the tree it is read anew.
 
 use std::ops::{Bound, ControlFlow};
+use std::ptr;
 
-use sablecat::{Database, Result, Txn};
+use sablecat::{Database, Txn};
+
+use crate::failure::Failure;
+use crate::key;
 
 /// How many records are read at first, where it is not noted what is read; else the one that is asked for.
 /// Each time after that four times as many,
@@ -24,17 +29,34 @@ const BYTES_MAX: usize = 1 << 16;
 /// or so many, where it is noted what is read.
 const BYTES_NOTED_MAX: usize = 1 << 14;
 
-/// Some records that follow each other.
-#[derive(Debug, Default)]
+/// A record, as `c/ours.h` has it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+struct Record {
+    /// Of a table; in an index 0, and the key lies right before the data.
+    rowid: i64,
+    /// Where its data lies among the bytes.
+    at: u32,
+    len: u32,
+}
+
+/// Some records that follow each other. The beginning is as `c/ours.h` has it.
+#[repr(C)]
+#[derive(Debug)]
 pub(crate) struct Ahead {
-    /// Their keys and values, one after the other,
+    /// Where the bytes of the records are,
+    shown: *const u8,
+    /// the records,
+    shown_records: *const Record,
+    /// how many of them may be gone to,
+    count: u32,
+    /// and at which one the cursor is.
+    at: u32,
     bytes: Vec<u8>,
-    /// and where each key and value ends.
-    ends: Vec<(usize, usize)>,
-    /// Which one the cursor is at.
-    at: usize,
+    records: Vec<Record>,
     /// How many are to be read at a time.
     most: usize,
+    is_table: bool,
     /// The state that they are of.
     of: StateOf,
 }
@@ -51,6 +73,21 @@ pub(crate) struct StateOf {
 }
 
 impl Ahead {
+    /// Of a cursor in a table, or in an index.
+    pub(crate) fn new(is_table: bool) -> Ahead {
+        Ahead {
+            shown: ptr::null(),
+            shown_records: ptr::null(),
+            count: 0,
+            at: 0,
+            bytes: Vec::new(),
+            records: Vec::new(),
+            most: 0,
+            is_table,
+            of: StateOf::default(),
+        }
+    }
+
     /// Whether they are of this state.
     pub(crate) fn is_of(&self, state: StateOf) -> bool {
         self.of == state
@@ -61,56 +98,113 @@ impl Ahead {
         self.of = state;
     }
 
+    /// Nobody goes through them any more. They stay where they are, as one of them may have been shown.
+    pub(crate) fn close(&mut self) {
+        (self.count, self.at) = (0, 0);
+    }
+
+    /// Has no records any more. What one long record has taken is not kept for short ones.
+    pub(crate) fn leave(&mut self) {
+        self.close();
+        self.bytes.clear();
+        self.records.clear();
+        self.bytes.shrink_to(2 * BYTES_MAX);
+    }
+
     /// Reads the first records from a key on, in this state.
     pub(crate) fn begin(
         &mut self,
         txn: &Txn<'_>,
         tree: &Database,
         (lower, state): (Bound<&[u8]>, StateOf),
-    ) -> Result<()> {
+    ) -> Result<(), Failure> {
         self.of = state;
         self.most = if state.is_noted { 1 } else { RECORDS_MIN };
         self.read(txn, tree, lower)
     }
 
-    /// Has no records any more. What one long record has taken is not kept for short ones.
-    pub(crate) fn leave(&mut self) {
-        self.bytes.clear();
-        self.ends.clear();
-        self.bytes.shrink_to(2 * BYTES_MAX);
+    /// Goes to the next record, if it was read already.
+    pub(crate) fn advance(&mut self) -> bool {
+        let is_read = self.at + 1 < self.count;
+        self.at += u32::from(is_read);
+        is_read
     }
 
-    /// Goes to the next record, which is read with more behind it if it was not yet.
-    pub(crate) fn next(&mut self, txn: &Txn<'_>, tree: &Database, key: &[u8]) -> Result<()> {
-        self.at += 1;
-        if self.at < self.ends.len() {
-            return Ok(());
-        }
+    /// Reads the records that follow the one with this key, which the cursor is at, and goes to the first.
+    pub(crate) fn more(&mut self, txn: &Txn<'_>, tree: &Database, key: &[u8]) -> Result<(), Failure> {
         self.most = (self.most * 4).min(RECORDS_MAX);
         self.read(txn, tree, Bound::Excluded(key))
     }
 
-    /// The record that the cursor is at; none behind the last one.
-    pub(crate) fn record(&self) -> Option<(&[u8], &[u8])> {
-        let (key_end, end) = *self.ends.get(self.at)?;
-        let begin = self.at.checked_sub(1).map_or(0, |before| self.ends[before].1);
-        Some((&self.bytes[begin..key_end], &self.bytes[key_end..end]))
+    /// The record that the cursor is at: its row id, if it is of a table, and what is in it. None behind the
+    /// last one.
+    pub(crate) fn record(&self) -> Option<(i64, &[u8])> {
+        let record = self.records.get(self.at as usize).filter(|_| self.at < self.count)?;
+        let at = record.at as usize;
+        Some((record.rowid, &self.bytes[at..at + record.len as usize]))
     }
 
-    fn read(&mut self, txn: &Txn<'_>, tree: &Database, lower: Bound<&[u8]>) -> Result<()> {
+    /// Has `key` be the key of the record that the cursor is at.
+    pub(crate) fn copy_key(&self, key: &mut Vec<u8>) {
+        key.clear();
+        let Some((rowid, _)) = self.record() else { return };
+        match self.is_table {
+            true => key.extend_from_slice(&key::of_rowid(rowid)),
+            false => key.extend_from_slice(self.index_key()),
+        }
+    }
+
+    /// The key of the entry of an index that the cursor is at; empty where there is none.
+    pub(crate) fn index_key(&self) -> &[u8] {
+        let at = self.at as usize;
+        let Some(record) = self.records.get(at) else { return &[] };
+        let begin = at.checked_sub(1).map_or(0, |before| self.records[before].at + self.records[before].len);
+        &self.bytes[begin as usize..record.at as usize]
+    }
+
+    fn read(&mut self, txn: &Txn<'_>, tree: &Database, lower: Bound<&[u8]>) -> Result<(), Failure> {
         self.leave();
-        self.at = 0;
-        let Ahead { bytes, ends, most, of, .. } = self;
+        let Ahead { bytes, records, most, is_table, of, .. } = self;
         let bytes_max = if of.is_noted { BYTES_NOTED_MAX } else { BYTES_MAX };
+        let mut broken = None;
         txn.visit(tree, (lower, Bound::<&[u8]>::Unbounded), |key, value| {
-            bytes.extend_from_slice(key);
-            let key_end = bytes.len();
+            let rowid = if *is_table {
+                let Some(rowid) = key::rowid(key) else {
+                    broken = Some(no_rowid());
+                    return ControlFlow::Break(());
+                };
+                rowid
+            } else {
+                bytes.extend_from_slice(key);
+                0
+            };
+            let (Ok(at), Ok(len)) = (u32::try_from(bytes.len()), u32::try_from(value.len())) else {
+                broken = Some(too_long());
+                return ControlFlow::Break(());
+            };
             bytes.extend_from_slice(value);
-            ends.push((key_end, bytes.len()));
-            match ends.len() < *most && bytes.len() < bytes_max {
+            records.push(Record { rowid, at, len });
+            match records.len() < *most && bytes.len() < bytes_max {
                 true => ControlFlow::Continue(()),
                 false => ControlFlow::Break(()),
             }
-        })
+        })?;
+        if let Some(broken) = broken {
+            self.leave();
+            return Err(broken);
+        }
+        (self.shown, self.shown_records) = (self.bytes.as_ptr(), self.records.as_ptr());
+        self.count = self.records.len() as u32;
+        Ok(())
     }
+}
+
+/// What a key of a table is that no row id is.
+pub(crate) fn no_rowid() -> Failure {
+    Failure::corrupt("a key of a table is no row id")
+}
+
+/// What a record is of which SQLite cannot say how long it is.
+pub(crate) fn too_long() -> Failure {
+    Failure::corrupt("a record is longer than any of SQLite's")
 }

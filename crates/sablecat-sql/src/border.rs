@@ -18,11 +18,12 @@ use std::slice;
 
 use sablecat::Durability;
 
+use crate::ahead;
 use crate::connection::Connection;
 use crate::engine::{self, Wanted};
 use crate::failure::{self, Failure, OK};
-use crate::key::{self, Collation, Encoding, Order};
-use crate::place::{Place, Row, Where, no_rowid};
+use crate::key::{Collation, Encoding, Order};
+use crate::place::{Place, Row, Where};
 use crate::record::Value;
 
 const OPEN_READWRITE: c_int = 2;
@@ -107,17 +108,12 @@ unsafe fn bytes<'b>(data: *const u8, len: u32) -> &'b [u8] {
 ///
 /// # Safety
 /// `into` can be written to.
-unsafe fn show(is_index: bool, found: Option<Row<'_>>, into: *mut CRow) -> Result<(), Failure> {
+unsafe fn show(found: Option<Row<'_>>, into: *mut CRow) -> Result<(), Failure> {
     let row = match found {
         None => CRow { rowid: 0, data: ptr::null(), len: 0, is_there: 0 },
-        Some(row) => {
-            let rowid = match is_index {
-                true => Some(0),
-                false => key::rowid(row.key),
-            };
-            let rowid = rowid.ok_or_else(no_rowid)?;
-            let len = u32::try_from(row.data.len()).map_err(|_| Failure::corrupt("a record is too long"))?;
-            CRow { rowid, data: row.data.as_ptr(), len, is_there: 1 }
+        Some(Row { rowid, data }) => {
+            let len = u32::try_from(data.len()).map_err(|_| ahead::too_long())?;
+            CRow { rowid, data: data.as_ptr(), len, is_there: 1 }
         }
     };
     // SAFETY: by the caller's word.
@@ -349,32 +345,29 @@ exported! {
     fn sablecat_sql_edge(handle: *mut c_void, is_last: c_int, row: *mut CRow) {
         // SAFETY: as the module says.
         let (place, of) = unsafe { place(handle) };
-        let is_index = place.is_index();
         // SAFETY: it can be written to.
-        unsafe { show(is_index, place.edge(of, is_last != 0)?, row) }
+        unsafe { show(place.edge(of, is_last != 0)?, row) }
     }
 
     fn sablecat_sql_step(handle: *mut c_void, is_forward: c_int, row: *mut CRow) {
         // SAFETY: as the module says.
         let (place, of) = unsafe { place(handle) };
-        let is_index = place.is_index();
         // SAFETY: it can be written to.
-        unsafe { show(is_index, place.step(of, is_forward != 0)?, row) }
+        unsafe { show(place.step(of, is_forward != 0)?, row) }
     }
 
     fn sablecat_sql_refresh(handle: *mut c_void, row: *mut CRow) {
         // SAFETY: as the module says.
         let (place, of) = unsafe { place(handle) };
-        let is_index = place.is_index();
         // SAFETY: it can be written to.
-        unsafe { show(is_index, place.refresh(of)?, row) }
+        unsafe { show(place.refresh(of)?, row) }
     }
 
     fn sablecat_sql_seek_rowid(handle: *mut c_void, rowid: i64, row: *mut CRow) {
         // SAFETY: as the module says.
         let (place, of) = unsafe { place(handle) };
         // SAFETY: it can be written to.
-        unsafe { show(false, place.seek_rowid(of, rowid)?, row) }
+        unsafe { show(place.seek_rowid(of, rowid)?, row) }
     }
 
     fn sablecat_sql_seek_key(
@@ -399,7 +392,7 @@ exported! {
         // SAFETY: as the module says.
         let (place, of) = unsafe { place(handle) };
         // SAFETY: of each value C says how many bytes it has; and `row` can be written to.
-        unsafe { show(true, place.seek_key(of, values.iter().map(|value| value_of(value)), to)?, row) }
+        unsafe { show(place.seek_key(of, values.iter().map(|value| value_of(value)), to)?, row) }
     }
 
     /// The row id before that of a new row; the greatest there is if that is used.

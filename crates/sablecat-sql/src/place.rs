@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 
 use sablecat::{Cursor, Database, ErrorKind};
 
-use crate::ahead::Ahead;
+use crate::ahead::{Ahead, no_rowid};
 use crate::connection::{Connection, SharedRowIds};
 use crate::failure::Failure;
 use crate::key::{self, Encoding, Order};
@@ -35,9 +35,12 @@ pub(crate) enum Where {
     Last,
 }
 
-/// A cursor.
+/// A cursor. Its beginning is what C goes through by itself.
+#[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Place {
+    /// Goes forward where that may read more than was asked for.
+    ahead: Ahead,
     pub(crate) connection: NonNull<Connection>,
     root: u32,
     /// As its connection counted when it was made.
@@ -46,7 +49,7 @@ pub(crate) struct Place {
     /// How the columns of an index are ordered; none in a table.
     order: Option<Box<[Order]>>,
     encoding: Encoding,
-    /// Where it stands: at this key,
+    /// Where it stands: at this key, unless `ahead` leads,
     key: Vec<u8>,
     /// or right before it, whether or not there is a record with it.
     before: bool,
@@ -54,8 +57,6 @@ pub(crate) struct Place {
     value: Vec<u8>,
     /// Goes from record to record.
     walk: Cursor,
-    /// Goes forward where that may read more than was asked for.
-    ahead: Ahead,
     /// Which of the two stands where this does.
     led: Led,
     /// What is known of the table's row ids.
@@ -74,7 +75,8 @@ enum Led {
 /// The record at which a cursor stands.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row<'p> {
-    pub(crate) key: &'p [u8],
+    /// Of a table; in an index 0.
+    pub(crate) rowid: i64,
     pub(crate) data: &'p [u8],
 }
 
@@ -91,6 +93,7 @@ impl Place {
         debug_assert!(std::ptr::eq(connection.as_ptr(), of));
         let walk = tree.cursor();
         Ok(Place {
+            ahead: Ahead::new(order.is_none()),
             connection,
             root,
             forgotten: of.forgotten(),
@@ -101,7 +104,6 @@ impl Place {
             before: false,
             value: Vec::new(),
             walk,
-            ahead: Ahead::default(),
             led: Led::Key,
             row_ids: of.row_ids(root),
         })
@@ -160,14 +162,19 @@ impl Place {
     pub(crate) fn step(&mut self, of: &mut Connection, forward: bool) -> Result<Option<Row<'_>>> {
         if forward {
             let state = of.state_of(self.root);
+            if self.led == Led::Ahead && self.ahead.is_of(state) && self.ahead.advance() {
+                return Ok(self.went_ahead());
+            }
+            self.keep_key();
             if self.led == Led::Ahead && self.ahead.is_of(state) {
-                self.ahead.next(&*of.txn()?, &self.tree, &self.key)?;
+                self.ahead.more(&*of.txn()?, &self.tree, &self.key)?;
                 return Ok(self.went_ahead());
             }
             let from = if self.before { Bound::Included(&*self.key) } else { Bound::Excluded(&*self.key) };
             self.ahead.begin(&*of.txn()?, &self.tree, (from, state))?;
             return Ok(self.went_ahead());
         }
+        self.keep_key();
         let txn = &*of.txn()?;
         let there = match self.led {
             Led::Walk => self.walk.prev(txn)?.is_some(),
@@ -181,32 +188,55 @@ impl Place {
 
     /// Stands where the walk went.
     fn walked(&mut self, of: &mut Connection, there: bool) -> Result<Option<Row<'_>>> {
-        (self.led, self.before) = (if there { Led::Walk } else { Led::Key }, false);
+        self.lead(if there { Led::Walk } else { Led::Key });
+        self.before = false;
         if !there {
             return Ok(None);
         }
         let found = self.walk.key().unwrap_or_default();
         self.key.clear();
         self.key.extend_from_slice(found);
+        let rowid = self.rowid()?;
         let data = self.walk.value(&*of.txn()?)?;
-        Ok(data.map(|data| Row { key: &self.key, data }))
+        Ok(data.map(|data| Row { rowid, data }))
+    }
+
+    /// The row id of the key at which it stands.
+    fn rowid(&self) -> Result<i64> {
+        match self.is_index() {
+            true => Ok(0),
+            false => key::rowid(&self.key).ok_or_else(no_rowid),
+        }
+    }
+
+    /// It is led on by this from now on.
+    fn lead(&mut self, led: Led) {
+        self.led = led;
+        if led != Led::Ahead {
+            self.ahead.close();
+        }
+    }
+
+    /// Has `key` be the key at which it stands, whatever led it there.
+    fn keep_key(&mut self) {
+        if self.led == Led::Ahead {
+            self.ahead.copy_key(&mut self.key);
+        }
     }
 
     /// Stands at the record that was read ahead.
     fn went_ahead(&mut self) -> Option<Row<'_>> {
         self.before = false;
-        let Some((key, data)) = self.ahead.record() else {
-            self.led = Led::Key;
-            return None;
-        };
-        self.led = Led::Ahead;
-        self.key.clear();
-        self.key.extend_from_slice(key);
-        Some(Row { key: &self.key, data })
+        let is_there = self.ahead.record().is_some();
+        self.lead(if is_there { Led::Ahead } else { Led::Key });
+        self.ahead.record().map(|(rowid, data)| Row { rowid, data })
     }
 
     /// Looks again whether there is a record where it stands.
     pub(crate) fn refresh(&mut self, of: &mut Connection) -> Result<Option<Row<'_>>> {
+        self.keep_key();
+        self.changes(of);
+        let rowid = self.rowid()?;
         let Place { tree, key, value, .. } = self;
         let there = of.txn()?.get_with(tree, &*key, |found| {
             found.is_some_and(|found| {
@@ -215,20 +245,21 @@ impl Place {
                 true
             })
         })?;
-        Ok(there.then_some(Row { key, data: value }))
+        Ok(there.then_some(Row { rowid, data: value }))
     }
 
     /// Stands at a key, and looks whether there is a record.
     fn exactly(&mut self, of: &mut Connection) -> Result<Option<Row<'_>>> {
-        self.led = Led::Key;
+        self.lead(Led::Key);
         self.refresh(of)
     }
 
     pub(crate) fn seek_rowid(&mut self, of: &mut Connection, rowid: i64) -> Result<Option<Row<'_>>> {
+        self.lead(Led::Key);
         self.key.clear();
         self.before = false;
         self.key.extend(key::of_rowid(rowid));
-        self.exactly(of)
+        self.refresh(of)
     }
 
     /// Seeks by the first values of a key.
@@ -251,7 +282,7 @@ impl Place {
             Where::Any | Where::First => {
                 let state = of.state_of(self.root);
                 self.ahead.begin(&*of.txn()?, &self.tree, (Bound::Included(&self.key), state))?;
-                match self.ahead.record().is_some_and(|(found, _)| found.starts_with(&self.key)) {
+                match self.ahead.record().is_some() && self.ahead.index_key().starts_with(&self.key) {
                     true => Ok(self.went_ahead()),
                     false => self.between(),
                 }
@@ -267,13 +298,13 @@ impl Place {
 
     /// Stands at a key of which there is no record, as nobody needs to look.
     fn between(&mut self) -> Result<Option<Row<'_>>> {
-        self.led = Led::Key;
+        self.lead(Led::Key);
         Ok(None)
     }
 
     /// The first or the last record whose key begins with that at which it stands, and nothing else is read.
     fn within(&mut self, of: &mut Connection, first: bool) -> Result<Option<Row<'_>>> {
-        self.led = Led::Key;
+        self.lead(Led::Key);
         let mut above = self.key.clone();
         above.push(key::ABOVE);
         let bounds = (Bound::Included(&*self.key), Bound::Excluded(&*above));
@@ -282,7 +313,7 @@ impl Place {
         match found.transpose()? {
             Some((key, value)) => {
                 (self.key, self.value) = (key, value);
-                Ok(Some(Row { key: &self.key, data: &self.value }))
+                Ok(Some(Row { rowid: 0, data: &self.value }))
             }
             None if first => Ok(None),
             None => {
@@ -370,12 +401,13 @@ impl Place {
         zeros: usize,
     ) -> Result<()> {
         let key = key::of_rowid(rowid);
+        self.keep_key();
         // Of each record that is set it is known whether it was there, or it may be another's.
         if self.key != key && !self.row_ids.borrow().is_free(rowid) {
             of.txn()?.contains_key(&self.tree, key)?;
         }
         if self.key != key {
-            self.led = Led::Key;
+            self.lead(Led::Key);
         }
         self.changes(of);
         self.before = false;
@@ -396,11 +428,11 @@ impl Place {
         Ok(())
     }
 
-    /// The record at which it stands is about to change: what leads it on does so still, unless it was read
-    /// ahead of another change.
+    /// The record at which it stands is about to change, or to be looked at again: what leads it on does so
+    /// still, unless it was read ahead of another change. `key` is kept.
     fn changes(&mut self, of: &Connection) {
         if self.led == Led::Ahead && !self.ahead.is_of(of.state_of(self.root)) {
-            self.led = Led::Key;
+            self.lead(Led::Key);
         }
     }
 
@@ -414,7 +446,7 @@ impl Place {
     /// Sets the record of an index, and stands there.
     pub(crate) fn insert_key(&mut self, of: &mut Connection, record: &[u8]) -> Result<()> {
         self.before = false;
-        self.led = Led::Key;
+        self.lead(Led::Key);
         self.key.clear();
         let mut values = Values::of(record)?;
         for order in self.order.as_deref().unwrap_or_default() {
@@ -431,6 +463,7 @@ impl Place {
 
     /// Removes the record at which it stands, and stays between those around it.
     pub(crate) fn delete(&mut self, of: &mut Connection) -> Result<()> {
+        self.keep_key();
         if !self.is_index() {
             let rowid = key::rowid(&self.key).ok_or_else(no_rowid)?;
             self.row_ids.borrow_mut().removed(of.savepoint_count(), rowid);
@@ -445,9 +478,4 @@ impl Place {
     pub(crate) fn estimate(&self) -> Result<u64> {
         Ok(self.tree.estimate(..)?.records)
     }
-}
-
-/// What a key of a table is that no row id is.
-pub(crate) fn no_rowid() -> Failure {
-    Failure::corrupt("a key of a table is no row id")
 }
