@@ -135,11 +135,13 @@ static int sablecatStep(BtCursor *pCur, int isForward){
   return rc==SQLITE_OK && pCur->eState!=CURSOR_VALID ? SQLITE_DONE : rc;
 }
 
-SQLITE_PRIVATE int sqlite3BtreeNext(BtCursor *pCur, int flags){
+/* The same, by what was read ahead if there is any more of that. */
+static int sablecatGoOn(BtCursor *pCur, int isForward){
   SablecatAhead *pAhead = (SablecatAhead*)pCur->pSablecat;
   const SablecatRead *pRead;
-  if( pAhead==0 ) return STOCK(Next)(pCur, flags);
-  if( pCur->eState!=CURSOR_VALID || pAhead->iRead+1>=pAhead->nRead ) return sablecatStep(pCur, 1);
+  if( pCur->eState!=CURSOR_VALID || pAhead->iRead+1>=pAhead->nRead || pAhead->isBack==isForward ){
+    return sablecatStep(pCur, isForward);
+  }
   pRead = &pAhead->aRead[++pAhead->iRead];
   pCur->info.nKey = pRead->iRowid;
   pCur->info.pPayload = (u8*)&pAhead->pByte[pRead->iData];
@@ -147,8 +149,12 @@ SQLITE_PRIVATE int sqlite3BtreeNext(BtCursor *pCur, int flags){
   return SQLITE_OK;
 }
 
+SQLITE_PRIVATE int sqlite3BtreeNext(BtCursor *pCur, int flags){
+  return pCur->pSablecat ? sablecatGoOn(pCur, 1) : STOCK(Next)(pCur, flags);
+}
+
 SQLITE_PRIVATE int sqlite3BtreePrevious(BtCursor *pCur, int flags){
-  return pCur->pSablecat ? sablecatStep(pCur, 0) : STOCK(Previous)(pCur, flags);
+  return pCur->pSablecat ? sablecatGoOn(pCur, 0) : STOCK(Previous)(pCur, flags);
 }
 
 /* Goes back to the record that a cursor was at, if that is there. */

@@ -51,12 +51,13 @@ typedef struct SablecatRead {
 } SablecatRead;
 
 /* What was read ahead of a cursor, of which this is the beginning. A cursor that is VALID, so that nothing has
-** been written since, goes to the next of these by itself. */
+** been written since, goes on among these by itself. */
 typedef struct SablecatAhead {
   const u8 *pByte;           /* What they have */
   const SablecatRead *aRead;
   u32 nRead;
   u32 iRead;                 /* At which one the cursor is */
+  u8 isBack;                 /* They are in descending order */
 } SablecatAhead;
 
 /* How a column of a key is ordered. */

@@ -52,6 +52,8 @@ pub(crate) struct Ahead {
     count: u32,
     /// and at which one the cursor is.
     at: u32,
+    /// Whether each comes before the one that was read before it, and not behind.
+    is_back: u8,
     bytes: Vec<u8>,
     records: Vec<Record>,
     /// How many are to be read at a time.
@@ -80,6 +82,7 @@ impl Ahead {
             shown_records: ptr::null(),
             count: 0,
             at: 0,
+            is_back: 0,
             bytes: Vec::new(),
             records: Vec::new(),
             most: 0,
@@ -88,8 +91,13 @@ impl Ahead {
         }
     }
 
+    /// Whether they are of this state, and go on in this direction.
+    pub(crate) fn is_of(&self, state: StateOf, forward: bool) -> bool {
+        self.is_now(state) && (self.is_back == 0) == forward
+    }
+
     /// Whether they are of this state.
-    pub(crate) fn is_of(&self, state: StateOf) -> bool {
+    pub(crate) fn is_now(&self, state: StateOf) -> bool {
         self.of == state
     }
 
@@ -111,16 +119,16 @@ impl Ahead {
         self.bytes.shrink_to(2 * BYTES_MAX);
     }
 
-    /// Reads the first records from a key on, in this state.
+    /// Reads the first records from a key on, forward or back, in this state.
     pub(crate) fn begin(
         &mut self,
         txn: &Txn<'_>,
         tree: &Database,
-        (lower, state): (Bound<&[u8]>, StateOf),
+        (from, forward, state): (Bound<&[u8]>, bool, StateOf),
     ) -> Result<(), Failure> {
-        self.of = state;
+        (self.of, self.is_back) = (state, u8::from(!forward));
         self.most = if state.is_noted { 1 } else { RECORDS_MIN };
-        self.read(txn, tree, lower)
+        self.read(txn, tree, from)
     }
 
     /// Goes to the next record, if it was read already.
@@ -162,12 +170,12 @@ impl Ahead {
         &self.bytes[begin as usize..record.at as usize]
     }
 
-    fn read(&mut self, txn: &Txn<'_>, tree: &Database, lower: Bound<&[u8]>) -> Result<(), Failure> {
+    fn read(&mut self, txn: &Txn<'_>, tree: &Database, from: Bound<&[u8]>) -> Result<(), Failure> {
         self.leave();
-        let Ahead { bytes, records, most, is_table, of, .. } = self;
+        let Ahead { bytes, records, most, is_table, of, is_back, .. } = self;
         let bytes_max = if of.is_noted { BYTES_NOTED_MAX } else { BYTES_MAX };
         let mut broken = None;
-        txn.visit(tree, (lower, Bound::<&[u8]>::Unbounded), |key, value| {
+        let each = |key: &[u8], value: &[u8]| {
             let rowid = if *is_table {
                 let Some(rowid) = key::rowid(key) else {
                     broken = Some(no_rowid());
@@ -188,7 +196,11 @@ impl Ahead {
                 true => ControlFlow::Continue(()),
                 false => ControlFlow::Break(()),
             }
-        })?;
+        };
+        match *is_back {
+            0 => txn.visit(tree, (from, Bound::<&[u8]>::Unbounded), each)?,
+            _ => txn.visit_back(tree, (Bound::<&[u8]>::Unbounded, from), each)?,
+        }
         if let Some(broken) = broken {
             self.leave();
             return Err(broken);

@@ -8,7 +8,7 @@
 use std::ops::Bound;
 use std::ptr::NonNull;
 
-use sablecat::{Cursor, Database, ErrorKind};
+use sablecat::{Database, ErrorKind};
 
 use crate::ahead::{Ahead, no_rowid};
 use crate::connection::{Connection, SharedRowIds};
@@ -39,7 +39,7 @@ pub(crate) enum Where {
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Place {
-    /// Goes forward where that may read more than was asked for.
+    /// Leads it from record to record.
     ahead: Ahead,
     pub(crate) connection: NonNull<Connection>,
     root: u32,
@@ -53,11 +53,8 @@ pub(crate) struct Place {
     key: Vec<u8>,
     /// or right before it, whether or not there is a record with it.
     before: bool,
-    /// The record there, unless `walk` or `ahead` has it.
+    /// The record there, unless `ahead` has it.
     value: Vec<u8>,
-    /// Goes from record to record.
-    walk: Cursor,
-    /// Which of the two stands where this does.
     led: Led,
     /// What is known of the table's row ids.
     row_ids: SharedRowIds,
@@ -68,7 +65,6 @@ pub(crate) struct Place {
 enum Led {
     /// The key, from which to seek.
     Key,
-    Walk,
     Ahead,
 }
 
@@ -91,7 +87,6 @@ impl Place {
         let tree = of.tree(root)?;
         // The two are the same: the pointer is kept, the reference is for now.
         debug_assert!(std::ptr::eq(connection.as_ptr(), of));
-        let walk = tree.cursor();
         Ok(Place {
             ahead: Ahead::new(order.is_none()),
             connection,
@@ -103,7 +98,6 @@ impl Place {
             key: Vec::new(),
             before: false,
             value: Vec::new(),
-            walk,
             led: Led::Key,
             row_ids: of.row_ids(root),
         })
@@ -129,8 +123,6 @@ impl Place {
         self.value.clear();
         self.value.shrink_to(VALUE_KEPT);
         (self.before, self.led) = (false, Led::Key);
-        // It keeps what it has read last, however long.
-        self.walk = self.tree.cursor();
         self.ahead.leave();
     }
 
@@ -148,57 +140,27 @@ impl Place {
 
     /// Goes to the first record, or the last.
     pub(crate) fn edge(&mut self, of: &mut Connection, last: bool) -> Result<Option<Row<'_>>> {
-        if !last {
-            let state = of.state_of(self.root);
-            self.ahead.begin(&*of.txn()?, &self.tree, (Bound::Unbounded, state))?;
-            return Ok(self.went_ahead());
-        }
-        let txn = &*of.txn()?;
-        let there = self.walk.last(txn)?.is_some();
-        self.walked(of, there)
+        let state = of.state_of(self.root);
+        self.ahead.begin(&*of.txn()?, &self.tree, (Bound::Unbounded, !last, state))?;
+        Ok(self.went_ahead())
     }
 
-    /// Goes to the next record from where it stands.
+    /// Goes to the next record from where it stands, or to the one before.
     pub(crate) fn step(&mut self, of: &mut Connection, forward: bool) -> Result<Option<Row<'_>>> {
-        if forward {
-            let state = of.state_of(self.root);
-            if self.led == Led::Ahead && self.ahead.is_of(state) && self.ahead.advance() {
-                return Ok(self.went_ahead());
-            }
-            self.keep_key();
-            if self.led == Led::Ahead && self.ahead.is_of(state) {
-                self.ahead.more(&*of.txn()?, &self.tree, &self.key)?;
-                return Ok(self.went_ahead());
-            }
-            let from = if self.before { Bound::Included(&*self.key) } else { Bound::Excluded(&*self.key) };
-            self.ahead.begin(&*of.txn()?, &self.tree, (from, state))?;
+        let state = of.state_of(self.root);
+        let is_led = self.led == Led::Ahead && self.ahead.is_of(state, forward);
+        if is_led && self.ahead.advance() {
             return Ok(self.went_ahead());
         }
         self.keep_key();
-        let txn = &*of.txn()?;
-        let there = match self.led {
-            Led::Walk => self.walk.prev(txn)?.is_some(),
-            Led::Key | Led::Ahead => match self.walk.at_or_before(txn, &self.key)? {
-                Some(key) if key == self.key => self.walk.prev(txn)?.is_some(),
-                found => found.is_some(),
-            },
-        };
-        self.walked(of, there)
-    }
-
-    /// Stands where the walk went.
-    fn walked(&mut self, of: &mut Connection, there: bool) -> Result<Option<Row<'_>>> {
-        self.lead(if there { Led::Walk } else { Led::Key });
-        self.before = false;
-        if !there {
-            return Ok(None);
+        if is_led {
+            self.ahead.more(&*of.txn()?, &self.tree, &self.key)?;
+        } else {
+            let is_at = forward && self.before;
+            let from = if is_at { Bound::Included(&*self.key) } else { Bound::Excluded(&*self.key) };
+            self.ahead.begin(&*of.txn()?, &self.tree, (from, forward, state))?;
         }
-        let found = self.walk.key().unwrap_or_default();
-        self.key.clear();
-        self.key.extend_from_slice(found);
-        let rowid = self.rowid()?;
-        let data = self.walk.value(&*of.txn()?)?;
-        Ok(data.map(|data| Row { rowid, data }))
+        Ok(self.went_ahead())
     }
 
     /// The row id of the key at which it stands.
@@ -281,7 +243,7 @@ impl Place {
             Where::Any if of.notes() => self.within(of, true),
             Where::Any | Where::First => {
                 let state = of.state_of(self.root);
-                self.ahead.begin(&*of.txn()?, &self.tree, (Bound::Included(&self.key), state))?;
+                self.ahead.begin(&*of.txn()?, &self.tree, (Bound::Included(&self.key), true, state))?;
                 match self.ahead.record().is_some() && self.ahead.index_key().starts_with(&self.key) {
                     true => Ok(self.went_ahead()),
                     false => self.between(),
@@ -431,7 +393,7 @@ impl Place {
     /// The record at which it stands is about to change, or to be looked at again: what leads it on does so
     /// still, unless it was read ahead of another change. `key` is kept.
     fn changes(&mut self, of: &Connection) {
-        if self.led == Led::Ahead && !self.ahead.is_of(of.state_of(self.root)) {
+        if self.led == Led::Ahead && !self.ahead.is_now(of.state_of(self.root)) {
             self.lead(Led::Key);
         }
     }

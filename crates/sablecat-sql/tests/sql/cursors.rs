@@ -23,11 +23,13 @@ fn make(db: &Connection) {
 
 /// A statement that goes through the table.
 fn reader(dice: &mut Dice) -> String {
-    match dice.below(5) {
+    match dice.below(7) {
         0 => "SELECT id, v FROM t NOT INDEXED ORDER BY id".to_owned(),
         1 => format!("SELECT id, v FROM t WHERE id > {} ORDER BY id", dice.below(IDS)),
         2 => "SELECT k, id FROM t INDEXED BY tk ORDER BY k".to_owned(),
         3 => format!("SELECT k, v FROM t INDEXED BY tk WHERE k >= {} ORDER BY k", dice.below(IDS)),
+        4 => format!("SELECT id, v FROM t WHERE id < {} ORDER BY id DESC", dice.below(IDS)),
+        5 => format!("SELECT k, v FROM t INDEXED BY tk WHERE k <= {} ORDER BY k DESC", dice.below(IDS)),
         _ => "SELECT id, v FROM t NOT INDEXED ORDER BY id DESC".to_owned(),
     }
 }

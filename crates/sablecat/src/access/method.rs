@@ -498,9 +498,25 @@ impl<'a> Tree<'a> {
     ) -> Result<B> {
         match self.method {
             Method::Btree | Method::Counted => btree::fold(state, self, bounds, sum, each),
-            Method::Hash => scan::fold(state, self, bounds, sum, each),
+            Method::Hash => scan::fold(state, self, bounds, true, sum, each),
             #[cfg(feature = "seam")]
-            Method::Flat => scan::fold(state, self, bounds, sum, each),
+            Method::Flat => scan::fold(state, self, bounds, true, sum, each),
+        }
+    }
+
+    /// As [`Tree::fold`], from the last record to the first.
+    pub(crate) fn fold_back<S: State, B>(
+        &self,
+        state: S,
+        bounds: (Bound<Vec<u8>>, Bound<Vec<u8>>),
+        sum: B,
+        each: impl FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>,
+    ) -> Result<B> {
+        match self.method {
+            Method::Btree | Method::Counted => btree::fold_back(state, self, bounds, sum, each),
+            Method::Hash => scan::fold(state, self, bounds, false, sum, each),
+            #[cfg(feature = "seam")]
+            Method::Flat => scan::fold(state, self, bounds, false, sum, each),
         }
     }
 

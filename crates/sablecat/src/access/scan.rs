@@ -331,17 +331,18 @@ pub(super) fn reads_same<S: Source>(
     }
 }
 
-/// Shows all records between the bounds, one after the other, for a method that has no faster way: see
-/// [`Tree::fold`].
+/// Shows all records between the bounds, one after the other from the first (`forward`) or the last on, for a
+/// method that has no faster way: see [`Tree::fold`].
 pub(super) fn fold<S: State, B>(
     mut state: S,
     tree: &Tree<'_>,
     (lower, upper): (Bound<Vec<u8>>, Bound<Vec<u8>>),
+    forward: bool,
     mut sum: B,
     mut each: impl FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>,
 ) -> Result<B> {
     let mut scan = Scan::new(lower, upper);
-    while let Some((key, found)) = scan.next(tree, &mut state, true)? {
+    while let Some((key, found)) = scan.next(tree, &mut state, forward)? {
         let value = state.load(found)?;
         match each(sum, &key, &value) {
             ControlFlow::Continue(after) => sum = after,

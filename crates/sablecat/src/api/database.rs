@@ -424,6 +424,18 @@ impl Database {
         self.fold(keys, (), |(), key, value| each(key, value))
     }
 
+    /// As [`Database::visit`], from the last record to the first. Somewhat slower.
+    ///
+    /// # Errors
+    /// As [`Database::range`].
+    pub fn visit_back(
+        &self,
+        keys: impl KeyRange,
+        each: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<()> {
+        self.of.visit_back(self, keys, each)
+    }
+
     /// Folds the records of some keys into one value, in order and in place, at one snapshot, as
     /// [`Database::visit`] shows them. `each` is given what has been made of the records before, `initial` at
     /// first, and a record; `Break` ends it.

@@ -182,6 +182,20 @@ pub trait Read: sealed::State {
         self.fold(db, keys, (), |(), key, value| each(key, value))
     }
 
+    /// As [`Read::visit`], from the last record to the first. Somewhat slower.
+    ///
+    /// # Errors
+    /// As [`Read::range`].
+    fn visit_back(
+        &self,
+        db: &Database<Self::Of>,
+        keys: impl KeyRange,
+        mut each: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let bounds = db.bounds(&keys)?;
+        within(self, db, |txn, tree| visit_back(txn, tree, bounds, |(), key, value| each(key, value)))
+    }
+
     /// Folds the records of some keys into one value, in order and in place, as [`Read::visit`] shows them.
     /// `each` is given what has been made of the records before, `initial` at first, and a record; `Break`
     /// ends it.
@@ -388,6 +402,25 @@ fn fold<B>(
     Ok(sum)
 }
 
+fn visit_back(
+    txn: &EnvTxn<'_>,
+    tree: &TreeRef,
+    (lower, upper): super::Bounds,
+    mut each: impl FnMut((), &[u8], &[u8]) -> ControlFlow<()>,
+) -> Result<()> {
+    let slices = (lower.as_ref().map(Vec::as_slice), upper.as_ref().map(Vec::as_slice));
+    if txn.records.sees_committed(tree, slices) {
+        return txn.records.fold_committed_back(tree, (lower, upper), (), each);
+    }
+    let mut scan = Scan::new(lower, upper);
+    while let Some((key, value)) = txn.records.next(tree, &mut scan, false)? {
+        if each((), &key, &value).is_break() {
+            break;
+        }
+    }
+    Ok(())
+}
+
 /// The methods of [`Read`] as a type's own.
 macro_rules! reading {
     ($of:ty) => {
@@ -497,6 +530,20 @@ macro_rules! reading {
             each: impl FnMut(&[u8], &[u8]) -> std::ops::ControlFlow<()>,
         ) -> Result<()> {
             crate::api::Read::visit(self, db, keys, each)
+        }
+
+        /// Shows the records of some keys to `each`, from the last to the first and in place: see
+        /// [`Read::visit_back`](crate::Read::visit_back).
+        ///
+        /// # Errors
+        /// As [`Read::range`](crate::Read::range).
+        pub fn visit_back(
+            &self,
+            db: &Database<$of>,
+            keys: impl crate::KeyRange,
+            each: impl FnMut(&[u8], &[u8]) -> std::ops::ControlFlow<()>,
+        ) -> Result<()> {
+            crate::api::Read::visit_back(self, db, keys, each)
         }
 
         /// Folds the records of some keys into one value, in order and in place: see

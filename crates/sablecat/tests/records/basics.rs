@@ -305,6 +305,13 @@ fn a_visit_shows_exactly_the_records_between_its_bounds() {
         .unwrap();
         let expected: Vec<u32> = (from..=to.min(9_998)).filter(|n| n % 2 == 0).collect();
         assert_eq!(seen, expected, "{from}..={to}");
+        seen.clear();
+        db.visit_back(from.to_be_bytes()..=to.to_be_bytes(), |key, _| {
+            seen.push(u32::from_be_bytes(key.try_into().unwrap()));
+            std::ops::ControlFlow::Continue(())
+        })
+        .unwrap();
+        assert!(seen.iter().rev().eq(&expected), "{from}..={to}, from the last to the first");
         // What is folded is handed on from leaf to leaf, and comes out where it breaks off, in whichever leaf
         // that is.
         for most in [0, 1, 150, 2_000, 9_999] {

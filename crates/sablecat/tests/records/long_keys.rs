@@ -132,6 +132,14 @@ fn compare(db: &Database, model: &Model, dice: &mut Dice, page_size: usize) {
         })
         .unwrap();
         assert_eq!(visited, expected);
+        visited.clear();
+        db.visit_back(bounds.clone(), |key, value| {
+            visited.push((key.to_vec(), value.to_vec()));
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+        visited.reverse();
+        assert_eq!(visited, expected, "from the last to the first");
         // Folded, to the end or until there are so many.
         let most = dice.below(2 * expected.len() + 2);
         let folded = db.fold(bounds.clone(), Vec::new(), |mut so_far, key, value| {

@@ -73,7 +73,10 @@ fn check(method: Method) {
             } else {
                 (Bound::Included(&lower[..]), Bound::Excluded(&upper[..]))
             };
-            txn.visit(&db, bounds, show).expect("in memory nothing fails");
+            let is_back = method != Method::Hash && dice.below(2) == 0;
+            let visited =
+                if is_back { txn.visit_back(&db, bounds, show) } else { txn.visit(&db, bounds, show) };
+            visited.expect("in memory nothing fails");
             let in_bounds: BTreeMap<_, _> = match method {
                 Method::Hash => seen.clone(),
                 _ => seen.range(lower.clone()..upper.clone()).map(|(k, v)| (k.clone(), v.clone())).collect(),
@@ -82,13 +85,21 @@ fn check(method: Method) {
                 assert_eq!(shown.len(), most.min(in_bounds.len()));
                 assert!(shown.iter().all(|(key, value)| in_bounds.get(key) == Some(value)));
             } else {
-                let expected: Vec<_> = in_bounds.into_iter().take(most).collect();
+                let mut expected: Vec<_> = in_bounds.into_iter().collect();
+                if is_back {
+                    expected.reverse();
+                }
+                expected.truncate(most);
                 assert!(shown == expected, "{} shown, {} expected", shown.len(), expected.len());
             }
             // Another transaction changes something, and this one writes, so that it matters what it read.
             let changed = key(dice.below(KEYS));
             let is_read = match method {
                 Method::Hash => shown.len() < most || shown.iter().any(|(key, _)| *key == changed),
+                _ if is_back => {
+                    let begins = if shown.len() < most { &lower } else { &shown[most - 1].0 };
+                    changed >= *begins && changed < upper
+                }
                 _ => {
                     let ends = if shown.len() < most { &upper } else { &shown[most - 1].0 };
                     changed >= lower && (changed < *ends || shown.len() == most && changed == *ends)

@@ -287,6 +287,17 @@ impl<'k> Transaction<'k> {
         self.look(tree, |state| tree.tree().fold(self.merged(state, tree), bounds, sum, each))
     }
 
+    /// As [`Transaction::fold_committed`], from the last record to the first.
+    pub(crate) fn fold_committed_back<B>(
+        &self,
+        tree: &TreeRef,
+        bounds: Span,
+        sum: B,
+        each: impl FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>,
+    ) -> Result<B> {
+        self.look(tree, |state| tree.tree().fold_back(self.merged(state, tree), bounds, sum, each))
+    }
+
     /// Whether a tree has a name in the snapshot.
     pub(crate) fn has_name(&self, tree: &TreeRef) -> Result<bool> {
         self.kernel.has_name(tree, self.at(), &self.seat)
