@@ -21,6 +21,7 @@ mod kept;
 mod keys;
 mod label;
 mod locker;
+mod many;
 mod multi;
 mod numbered;
 mod numbers;
