@@ -101,6 +101,12 @@ const REDIRECTED: &[Redirected] = &[
         to: "sablecatBeforeNew(pC->uc.pCursor, pOp->p3, &res);",
     },
     Redirected {
+        file: "tokenize.c",
+        declared: "static i64 sablecatToken(const unsigned char*, int*);\n",
+        what: ["while( 1 ){\n    n = ", "sqlite3GetToken((u8*)zSql, &tokenType);"],
+        to: "sablecatToken((u8*)zSql, &tokenType);",
+    },
+    Redirected {
         file: "main.c",
         declared: "static const char *sablecatErrStr(int);\n",
         what: ["z = ", "sqlite3ErrStr(db->errCode);"],

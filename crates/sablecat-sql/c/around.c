@@ -143,6 +143,23 @@ SQLITE_PRIVATE const char *sqlite3ErrStr(int rc){
   return sablecatErrStr(rc);
 }
 
+/* The words BEGIN CONCURRENT are the one token BEGIN: every transaction of ours is what they ask for. */
+static i64 sablecatToken(const unsigned char *z, int *peType){
+  i64 nToken = sqlite3GetToken(z, peType), nBoth = nToken, n;
+  int eNext;
+  if( *peType!=TK_BEGIN ) return nToken;
+  do{
+    n = sqlite3GetToken(&z[nBoth], &eNext);
+    nBoth += n;
+  }while( eNext==TK_SPACE
+#ifdef TK_COMMENT
+       || eNext==TK_COMMENT
+#endif
+  );
+  if( eNext!=TK_ID || n!=10 || sqlite3StrNICmp((const char*)&z[nBoth-n], "concurrent", 10)!=0 ) return nToken;
+  return nBoth;
+}
+
 /* How often a statement that is a transaction by itself runs again when another transaction got in its way,
 ** before it runs while nobody else may write. */
 #define SABLECAT_RUNS 8

@@ -38,7 +38,8 @@
 //! the other. If not, `COMMIT` fails with `SQLITE_BUSY_SNAPSHOT`; nothing was changed, the transaction is
 //! over, and the program runs it again. A statement outside a transaction runs again by itself. `BEGIN
 //! IMMEDIATE` and `BEGIN EXCLUSIVE` wait, as the busy handler says, until no other transaction writes, keep
-//! others from writing, and never meet a conflict; readers go on.
+//! others from writing, and never meet a conflict; readers go on. `BEGIN CONCURRENT`, which a branch of
+//! SQLite's has for many writers, is `BEGIN`, in files of SQLite's as well.
 //!
 //! `PRAGMA synchronous` says how durable a commit is: `OFF` is [`NoSync`](sablecat::Durability::NoSync),
 //! `NORMAL` is [`WriteNoSync`](sablecat::Durability::WriteNoSync), `FULL`, the default, and `EXTRA` are

@@ -51,6 +51,35 @@ fn two_that_write_side_by_side_both_commit_unless_they_meet() {
 }
 
 #[test]
+fn begin_concurrent_is_begin() {
+    let directory = Directory::new();
+    let (one, other) = (with_accounts(&directory), directory.ours());
+    for begin in ["BEGIN CONCURRENT", "begin concurrent transaction", "BEGIN /* all do */ Concurrent;"] {
+        one.execute_batch(begin).unwrap_or_else(|error| panic!("{begin}: {error}"));
+        other.execute_batch(begin).unwrap_or_else(|error| panic!("{begin}: {error}"));
+        one.execute("UPDATE accounts SET balance = 7 WHERE id = 1", []).expect("an update");
+        other.execute("UPDATE accounts SET balance = 8 WHERE id = 2", []).expect("another");
+        assert!(!one.is_autocommit() && !other.is_autocommit(), "{begin}");
+        one.execute_batch("COMMIT").expect("the first commits");
+        other.execute_batch("COMMIT").expect("they have not met");
+    }
+    // It is no word anywhere else.
+    one.execute_batch(
+        "CREATE TABLE concurrent (concurrent INTEGER);
+         CREATE TRIGGER t AFTER INSERT ON concurrent BEGIN UPDATE concurrent SET concurrent = concurrent + 1; END;
+         INSERT INTO concurrent VALUES (1)",
+    )
+    .expect("a table, a column and a trigger");
+    assert_eq!(number(&one, "SELECT concurrent FROM concurrent"), 2);
+    for wrong in
+        ["BEGIN CONCURRENTLY", "BEGIN CONCURRENT CONCURRENT", "BEGIN \"concurrent\"", "COMMIT CONCURRENT"]
+    {
+        assert!(one.execute_batch(wrong).is_err(), "{wrong}");
+        assert!(one.is_autocommit(), "{wrong}");
+    }
+}
+
+#[test]
 fn what_others_commit_during_a_transaction_is_told_after_it() {
     let directory = Directory::new();
     let (reader, writer) = (with_accounts(&directory), directory.ours());
