@@ -127,16 +127,14 @@ static int sablecatMake(
   rc = sablecatArguments(pTab, argc, argv, pzErr);
   if( rc==SQLITE_OK ){
     rc = sablecat_sql_shape(sablecatDb(pTab->pBtree), pTab->zDatabase, &pTab->eShape);
+    /* What is not there any more, or not of a kind that makes tables, is told of to who reads it: the table is
+    ** to be dropped as others are. */
+    if( !isNew && (rc & 0xff)==SQLITE_ERROR ) rc = SQLITE_OK;
     if( rc!=SQLITE_OK ) *pzErr = sqlite3_mprintf("%s", sqlite3ErrStr(rc));
   }
-  if( rc==SQLITE_OK && pTab->eShape==SABLECAT_NONE ){
-    if( isNew ){
-      *pzErr = sqlite3_mprintf("there is no database %Q in the environment", pTab->zDatabase);
-      rc = SQLITE_ERROR;
-    }else{
-      /* Who reads it is told. It is to be dropped as other tables are. */
-      pTab->eShape = SABLECAT_ORDERED;
-    }
+  if( rc==SQLITE_OK && isNew && pTab->eShape==SABLECAT_NONE ){
+    *pzErr = sqlite3_mprintf("there is no database %Q in the environment", pTab->zDatabase);
+    rc = SQLITE_ERROR;
   }
   if( rc==SQLITE_OK ) rc = sablecatDeclare(pTab);
   if( rc==SQLITE_OK ){

@@ -23,6 +23,7 @@
 
 #if SQLITE_VERSION_NUMBER<=3046001
 # define sqlite3BinaryCompare binCollFunc
+# define termFromWhereClause(pWC, iTerm) (&(pWC)->a[iTerm])
 #endif
 
 /* A value of a key to be found. */
