@@ -76,6 +76,12 @@ const RENAMED: &[Renamed] = &[
         to: "pager.c",
         names: &["sqlite3PagerSetJournalMode", "sqlite3PagerGetJournalMode", "sqlite3PagerCloseWal"],
     },
+    Renamed {
+        header: Some("sqliteInt.h"),
+        from: "func.c",
+        to: "func.c",
+        names: &["sqlite3RegisterPerConnectionBuiltinFunctions"],
+    },
     Renamed { header: None, from: "vacuum.c", to: "vacuum.c", names: &["sqlite3RunVacuum"] },
     Renamed { header: None, from: "main.c", to: "main.c", names: &["sqlite3ErrStr"] },
     Renamed { header: None, from: "vdbeapi.c", to: "vdbeapi.c", names: &["sqlite3_step"] },

@@ -23,6 +23,7 @@
 
 #if SQLITE_VERSION_NUMBER<=3046001
 # define sqlite3BinaryCompare binCollFunc
+# define termFromWhereClause(pWC, iTerm) (&(pWC)->a[iTerm])
 #endif
 
 /* A value of a key to be found. */
@@ -65,6 +66,24 @@ typedef struct SablecatOrder {
   u8 eCollation;             /* 0 BINARY, 1 NOCASE, 2 RTRIM */
   u8 isDescending;
 } SablecatOrder;
+
+/* A record of a database of keys and values. */
+typedef struct SablecatEntry {
+  const void *pKey;          /* Good until the next step */
+  const void *pValue;
+  u32 nKey;
+  u32 nValue;
+  i64 iNth;                  /* How many values of the key come before */
+  u8 isThere;
+} SablecatEntry;
+
+/* Some bytes. */
+typedef struct SablecatBytes {
+  const void *pByte;
+  u32 nByte;
+  u8 isThere;                /* There are some, if only none */
+  u8 isBeyond;               /* As a bound: the key with these bytes is left out */
+} SablecatBytes;
 
 /* What a Btree of sablecat's has. */
 typedef struct SablecatBtree {
@@ -111,6 +130,23 @@ extern int sablecat_sql_insert_key(void*, const void*, u32);
 extern int sablecat_sql_delete(void*);
 extern int sablecat_sql_count(void*, i64*);
 extern int sablecat_sql_estimate(void*, i64*);
+
+/* src/border/key_value; a database by its name */
+extern int sablecat_sql_shape(void*, const char*, int *peShape);
+extern int sablecat_sql_records(void*, const char*, i64*);
+extern int sablecat_sql_change(void*, const char*, const SablecatBytes *pFrom, const SablecatBytes *pKey,
+                               const SablecatBytes *pValue, int isReplacing, int *pisDone);
+extern int sablecat_sql_entries(void*, const char*, int eShape, void**);
+extern int sablecat_sql_entries_close(void*);
+extern int sablecat_sql_entries_seek(void*, const SablecatBytes *pLower, const SablecatBytes *pUpper, int isBack,
+                                     SablecatEntry*);
+extern int sablecat_sql_entries_step(void*, SablecatEntry*);
+
+/* What sablecat_sql_shape() finds. */
+#define SABLECAT_NONE       0
+#define SABLECAT_ORDERED    1   /* A row for each key, in the order of their bytes */
+#define SABLECAT_UNORDERED  2   /* A row for each key, in another order */
+#define SABLECAT_VALUES     3   /* A row for each value of a key, in the order of the keys' bytes */
 
 /* Where sablecat_sql_seek_key() goes, of the records whose keys begin with the values */
 #define SABLECAT_ANY     0   /* To one of them, the first, or between records */

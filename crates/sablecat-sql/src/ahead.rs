@@ -21,13 +21,13 @@ use crate::key;
 
 /// How many records are read at first, where it is not noted what is read; else the one that is asked for.
 /// Each time after that four times as many,
-const RECORDS_MIN: usize = 2;
+pub(crate) const RECORDS_MIN: usize = 2;
 /// up to this.
-const RECORDS_MAX: usize = 256;
+pub(crate) const RECORDS_MAX: usize = 256;
 /// No more are read once they have so many bytes,
-const BYTES_MAX: usize = 1 << 16;
+pub(crate) const BYTES_MAX: usize = 1 << 16;
 /// or so many, where it is noted what is read.
-const BYTES_NOTED_MAX: usize = 1 << 14;
+pub(crate) const BYTES_NOTED_MAX: usize = 1 << 14;
 
 /// A record, as `c/ours.h` has it.
 #[repr(C)]

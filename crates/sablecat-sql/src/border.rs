@@ -136,6 +136,8 @@ macro_rules! exported {
     )*};
 }
 
+mod key_value;
+
 exported! {
     /// Opens a database if it is ours; else the handle is null.
     fn sablecat_sql_open(

@@ -20,6 +20,7 @@ use sablecat::{Database, Durability, Env, ErrorKind, Isolation, Locker, Savepoin
 use crate::ahead::StateOf;
 use crate::engine::{self, Shared};
 use crate::failure::Failure;
+use crate::key_value::KeyValues;
 use crate::place::Place;
 use crate::row_ids::{Block, RowIds};
 
@@ -63,6 +64,8 @@ pub(crate) struct Connection {
     /// Cursors that were closed, to be used again: each statement opens its own anew.
     #[expect(clippy::vec_box, reason = "they come and go as boxes, which are their handles")]
     spare: Vec<Box<Place>>,
+    /// What is known of databases that are not SQL's.
+    pub(crate) key_values: KeyValues,
     /// By root; one for all cursors there have been.
     row_ids: BTreeMap<u32, SharedRowIds>,
     /// The transaction may write.
@@ -93,6 +96,11 @@ fn name_of(root: u32) -> String {
     format!("{PREFIX}:{root}")
 }
 
+/// Whether a name is one of those that SQL's databases have.
+pub(crate) fn is_of_sql(name: &str) -> bool {
+    name.starts_with('\u{1}')
+}
+
 /// Under which one of SQLite's numbers is kept.
 fn number_key(index: c_int) -> Result<u8> {
     let key = u8::try_from(index).ok().filter(|key| usize::from(*key) < NUMBERS);
@@ -118,6 +126,7 @@ impl Connection {
             makes: false,
             forgotten: 0,
             spare: Vec::new(),
+            key_values: KeyValues::default(),
             row_ids: BTreeMap::new(),
             seen: [None; NUMBERS],
             writes: false,
@@ -165,6 +174,20 @@ impl Connection {
             transaction: self.state,
             changes: changes.map_or(0, |(_, count)| *count),
             is_noted: self.notes(),
+        }
+    }
+
+    /// In which state the transaction is as a whole.
+    pub(crate) fn whole_state(&self) -> u64 {
+        self.state
+    }
+
+    /// A database by its name, as the transaction in progress sees it; as it was committed last, if there is
+    /// none.
+    pub(crate) fn existing(&self, name: &str) -> Result<Option<Database>> {
+        match &self.txn {
+            Some(txn) => Ok(txn.existing_database(name)?),
+            None => Ok(self.env().existing_database(name)?),
         }
     }
 
@@ -500,6 +523,7 @@ impl Drop for Connection {
         self.locker = None;
         self.trees.clear();
         self.spare.clear();
+        self.key_values.clear();
         if let Some(shared) = self.shared.take() {
             engine::give_back(shared);
         }

@@ -45,6 +45,11 @@ impl Failure {
         Failure { code: ERROR | OURS, message: message.into() }
     }
 
+    /// What was asked for cannot be.
+    pub(crate) fn refused(message: impl Into<String>) -> Failure {
+        Failure { code: ERROR | OURS, message: message.into() }
+    }
+
     pub(crate) fn cannot_open(message: impl Into<String>) -> Failure {
         Failure { code: CANTOPEN | OURS, message: message.into() }
     }

@@ -50,13 +50,60 @@
 //! [`environment`] gives the environment that connections of this process have open, or opens it, for a
 //! program that also keeps records in databases of its own there. Those of SQL have names that begin with the
 //! byte 1.
+//!
+//! The others are tables once SQL is told so: every connection has the module `sablecat`. What a statement
+//! reads and changes there it does in the transaction that its other tables are in. So one `COMMIT` is for
+//! rows and records, as are `ROLLBACK` and savepoints, and a conflict over a record is one as over a row.
+//!
+//! ```
+//! # use rusqlite::Connection;
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let directory = std::env::temp_dir().join(format!("sablecat-sql-doc-kv-{}", std::process::id()));
+//! # let _ = std::fs::remove_dir_all(&directory);
+//! let db = Connection::open(sablecat_sql::uri(&directory))?;
+//! let sessions = sablecat_sql::environment(&directory)?.database("sessions")?;
+//! sessions.insert("4f1c", "ada")?;
+//!
+//! db.execute_batch(
+//!     "CREATE VIRTUAL TABLE sessions USING sablecat('sessions', key=text, value=text);
+//!      CREATE TABLE users (name TEXT PRIMARY KEY, born INTEGER) WITHOUT ROWID;
+//!      BEGIN;
+//!      INSERT INTO users VALUES ('ada', 1815), ('grace', 1906);
+//!      INSERT INTO sessions VALUES ('77a0', 'grace');
+//!      COMMIT;",
+//! )?;
+//! assert_eq!(sessions.get("77a0")?.as_deref(), Some(&b"grace"[..]));
+//! let sql = "SELECT born FROM sessions JOIN users ON name = value WHERE key < '5'";
+//! assert_eq!(db.query_row(sql, [], |row| row.get::<_, i64>(0))?, 1815);
+//! # drop((db, sessions));
+//! # let _ = std::fs::remove_dir_all(&directory);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! - The database is one of the environment that the table's schema is in (`main`, or what was attached), and
+//!   is there already. `DROP TABLE` leaves it as it is.
+//! - The columns are `key`, the primary key, and `value`: blobs, unless `key=text` or `value=text` is said. A
+//!   column takes what it is made of, and no NULL; one of text takes numbers as well, as the text that they
+//!   are.
+//! - `=`, `IN`, `<`, `<=`, `>`, `>=` and `BETWEEN` on the key read the records concerned alone, and `ORDER BY
+//!   key` takes no sorting, in either direction; not with another collation than BINARY, nor, where keys are
+//!   text, in a database whose encoding is UTF-16. Of hash tables `=` and `IN` alone do.
+//! - `INSERT`, `UPDATE` and `DELETE`, with `OR REPLACE`, `OR IGNORE` and the like. A key that is there is
+//!   `SQLITE_CONSTRAINT`. Where keys have several values ([`MultiMap`](sablecat::MultiMap)) there is a row
+//!   for each value, to be read only. Queues, records by number, globals and records that expire make no
+//!   tables.
+//! - Writers that `BEGIN IMMEDIATE` waits for, and keeps away, are those of SQL. A program that changes the
+//!   same records by itself may still be in its way.
 
 mod ahead;
 mod border;
 mod connection;
 mod engine;
+mod entries;
 mod failure;
 mod key;
+mod key_value;
 mod place;
 mod record;
 mod row_ids;

@@ -136,6 +136,13 @@ fn a_program_in_c_has_databases_of_both_kinds() {
         "SELECT count(*) FROM f.t",
     ];
     assert_eq!(scratch.run(&client, both, ""), "4\n");
+    // Keys and values beside the tables.
+    let table = "CREATE VIRTUAL TABLE kv USING sablecat(words)";
+    assert_eq!(
+        scratch.run(&client, ["shop", table], ""),
+        "error 1: there is no database 'words' in the environment\n"
+    );
+    assert!(scratch.run(&client, ["plain", table], "").contains("main is no environment of sablecat"));
 }
 
 #[test]

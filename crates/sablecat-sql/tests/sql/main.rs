@@ -12,6 +12,7 @@ mod directory;
 mod families;
 mod generated;
 mod kept;
+mod key_value;
 mod killed;
 mod row_ids;
 mod side_by_side;
