@@ -94,23 +94,18 @@ impl Read {
     ) -> Result<()> {
         self.clear();
         let bytes_max = if is_noted { BYTES_NOTED_MAX } else { BYTES_MAX };
-        let mut add = |key: &[u8], value: &[u8]| {
+        let add = |key: &[u8], value: &[u8]| {
             self.push(key, value);
             match self.ends.len() < self.most && self.bytes.len() < bytes_max {
                 true => ControlFlow::Continue(()),
                 false => ControlFlow::Break(()),
             }
         };
-        if forward {
-            return txn.visit(database, (lower, upper), add).map_err(key_value::failure);
+        match forward {
+            true => txn.visit(database, (lower, upper), add),
+            false => txn.visit_back(database, (lower, upper), add),
         }
-        for found in txn.range(database, (lower, upper)).map_err(key_value::failure)?.rev() {
-            let (key, value) = found.map_err(key_value::failure)?;
-            if add(&key, &value).is_break() {
-                break;
-            }
-        }
-        Ok(())
+        .map_err(key_value::failure)
     }
 }
 
