@@ -8,7 +8,7 @@ use sablecat_os::clock;
 
 use super::{BerthWords, Geometry, Member, RoleWord, Sleepers, Slot, VOLUMES_MAX, WaitQueue};
 use crate::error::{Error, Result};
-use crate::types::{Berth, Lsn};
+use crate::types::{Berth, Content, Lsn};
 
 /// What the ready word holds when the region has been created completely ("sablecat", layout 4).
 pub(crate) const READY: u64 = u64::from_le_bytes(*b"sblcat\x00\x04");
@@ -50,10 +50,11 @@ pub(crate) struct Recent {
 pub(crate) struct Line<T>(pub(crate) T);
 
 /// The newest published commit and, on the same cache lines, whether what was learnt of where leaves are
-/// still holds (txn/commit/rebuilt.rs): who reads the one has the other at hand.
+/// still holds (txn/commit/rebuilt.rs): who reads the one has the other at hand. Then over which state a
+/// transaction commits, or the last one did: written in the commit step, before the commit point.
 #[repr(C, align(128))]
 #[derive(Debug)]
-pub(crate) struct Visible(pub(crate) AtomicU64, pub(crate) Rebuilds);
+pub(crate) struct Visible(pub(crate) AtomicU64, pub(crate) Rebuilds, pub(crate) AtomicU64);
 
 /// Trees that are, or were, built anew.
 #[repr(C)]
@@ -274,6 +275,25 @@ impl Header {
     #[inline]
     pub(crate) fn visible(&self) -> Lsn {
         Lsn(self.visible.0.load(Ordering::Acquire))
+    }
+
+    /// What transactions have made of the environment. Who takes it and then a state finds all of that in the
+    /// state; where a transaction is about to publish something, it is another one afterwards.
+    pub(crate) fn content(&self) -> Content {
+        // In this order: what is published has said over which state it is before it was.
+        let newest = self.visible();
+        let over = Lsn(self.visible.2.load(Ordering::Acquire));
+        Content { over, is_published: newest > over }
+    }
+
+    /// A transaction is about to change something, in the commit step; what the content was before, and will
+    /// be.
+    #[inline]
+    pub(crate) fn change_content(&self) -> [Content; 2] {
+        let (before, over) = (self.content(), self.visible());
+        // Release: pairs with `content`.
+        self.visible.2.store(over.0, Ordering::Release);
+        [before, Content { over, is_published: true }]
     }
 
     /// States at or above this LSN come after the last commit that switched trees to other pages.

@@ -7,7 +7,7 @@ use sablecat_os::atomic::{AtomicU64, Ordering};
 use super::Participants;
 use crate::error::Result;
 use crate::region::{Rebuilds, Recent, Region, Role, Slot, Standing, Work};
-use crate::types::{Lsn, TreeId};
+use crate::types::{Content, Lsn, TreeId};
 
 impl Participants {
     /// The region itself: for who makes it, enters and leaves it, looks at all of it, or mends what the dead
@@ -20,6 +20,17 @@ impl Participants {
     #[inline]
     pub(crate) fn newest(&self) -> Lsn {
         self.region.header().visible()
+    }
+
+    /// What transactions have made of the environment: see `Header::content`.
+    pub(crate) fn content(&self) -> Content {
+        self.region.header().content()
+    }
+
+    /// A transaction is about to change something: see `Header::change_content`.
+    #[inline]
+    pub(crate) fn change_content(&self) -> [Content; 2] {
+        self.region.header().change_content()
     }
 
     /// Whether this process was taken for dead.
