@@ -141,6 +141,11 @@ impl Connection {
         self.numbers.env()
     }
 
+    /// Whether another connection has the same environment.
+    pub(crate) fn is_same(&self, other: &Connection) -> bool {
+        self.shared.as_ref().zip(other.shared.as_ref()).is_some_and(|(one, other)| Arc::ptr_eq(one, other))
+    }
+
     /// The transaction in progress.
     pub(crate) fn txn(&mut self) -> Result<&mut Txn<'static>> {
         self.txn.as_mut().ok_or_else(|| Failure::internal("a table was used outside any transaction"))

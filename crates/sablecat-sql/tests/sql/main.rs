@@ -4,6 +4,7 @@
 use sablecat_sql as _;
 
 mod asked;
+mod backup;
 mod blobs;
 mod cursors;
 mod dice;
