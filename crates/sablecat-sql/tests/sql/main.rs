@@ -14,6 +14,7 @@ mod families;
 mod generated;
 mod kept;
 mod killed;
+mod logic;
 mod row_ids;
 mod side_by_side;
 mod statements;
