@@ -2,7 +2,7 @@
 //!
 //! The amalgamation says where each of its files begins and ends. Functions that the dispatcher is to stand
 //! in for get another name in the file that defines them, so that callers everywhere else find the
-//! dispatcher's. Apart from that only two structures change: each gets a field, which is zero in what is
+//! dispatcher's. Apart from that only three structures change: each gets a field, which is zero in what is
 //! SQLite's own. The dispatcher comes last, where it sees everything.
 
 /// Functions that get another name: in which header they are declared, from the beginning of which file to
@@ -85,7 +85,12 @@ const RENAMED: &[Renamed] = &[
     Renamed { header: None, from: "vacuum.c", to: "vacuum.c", names: &["sqlite3RunVacuum"] },
     Renamed { header: None, from: "main.c", to: "main.c", names: &["sqlite3ErrStr"] },
     Renamed { header: None, from: "vdbeapi.c", to: "vdbeapi.c", names: &["sqlite3_step"] },
-    Renamed { header: None, from: "backup.c", to: "backup.c", names: &["sqlite3_backup_init"] },
+    Renamed {
+        header: None,
+        from: "backup.c",
+        to: "backup.c",
+        names: &["sqlite3_backup_init", "sqlite3_backup_step", "sqlite3_backup_finish"],
+    },
 ];
 
 /// Functions that versions before the newest do not have.
@@ -120,7 +125,7 @@ const REDIRECTED: &[Redirected] = &[
     },
 ];
 
-/// The field that two structures get: none in what is SQLite's own. Both are made of zeros at first.
+/// The field that three structures get: none in what is SQLite's own. All are made of zeros at first.
 const FIELD: &str = "  void *pSablecat;\n";
 
 /// Which version the source is of.
@@ -138,7 +143,7 @@ pub(crate) fn with_dispatcher(text: &str, dispatcher: &str) -> Result<String, St
     for redirected in REDIRECTED {
         whole = redirect(&whole, redirected)?;
     }
-    for structure in ["struct Btree {", "struct BtCursor {"] {
+    for structure in ["struct Btree {", "struct BtCursor {", "struct sqlite3_backup {"] {
         let at = once(&whole, &format!("\n{structure}\n"))?;
         // Behind what others look at by its place: the first byte of a cursor says whether it has moved.
         let field = whole[at..].find("  Btree *p").ok_or_else(|| format!("{structure} has other fields"))?;

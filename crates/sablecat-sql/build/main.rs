@@ -14,8 +14,15 @@ use std::{env, fs};
 const TRIED: &[&str] = &["3.54.1", "3.46.1", "3.40.1"];
 
 /// Our dispatcher, in the order in which the compiler is to see it.
-const DISPATCHER: &[&str] =
-    &["c/ours.h", "c/opening.c", "c/transactions.c", "c/cursors.c", "c/around.c", "c/key_values.c"];
+const DISPATCHER: &[&str] = &[
+    "c/ours.h",
+    "c/opening.c",
+    "c/transactions.c",
+    "c/cursors.c",
+    "c/around.c",
+    "c/backup.c",
+    "c/key_values.c",
+];
 
 /// What the library that `libsqlite3-sys` bundles is built with and what systems' libraries are, so that
 /// programs find the same. That Rust programs find foreign keys enforced, and others do not, is in

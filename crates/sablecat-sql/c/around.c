@@ -115,24 +115,6 @@ SQLITE_PRIVATE SQLITE_NOINLINE int sqlite3RunVacuum(
   return sablecat_sql_compact(sablecatDb(p));
 }
 
-SQLITE_API sqlite3_backup *sqlite3_backup_init(
-  sqlite3 *pDest,
-  const char *zDest,
-  sqlite3 *pSource,
-  const char *zSource
-){
-  int iDest = pDest && zDest ? sqlite3FindDbName(pDest, zDest) : -1;
-  int iSource = pSource && zSource ? sqlite3FindDbName(pSource, zSource) : -1;
-  if( (iDest>=0 && pDest->aDb[iDest].pBt && pDest->aDb[iDest].pBt->pSablecat)
-   || (iSource>=0 && pSource->aDb[iSource].pBt && pSource->aDb[iSource].pBt->pSablecat)
-  ){
-    sqlite3ErrorWithMsg(pDest, SQLITE_ERROR,
-        "a database of sablecat is copied by VACUUM INTO or by the command sablecat backup");
-    return 0;
-  }
-  return sablecatStock_sqlite3_backup_init(pDest, zDest, pSource, zSource);
-}
-
 /* sqlite3_errmsg() asks for this as well, where a connection could not be opened. */
 static const char *sablecatErrStr(int rc){
   const char *zMessage = rc>0xff ? sablecat_sql_message(rc) : 0;

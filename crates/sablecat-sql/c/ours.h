@@ -98,6 +98,7 @@ typedef struct SablecatBtree {
 /* src/border */
 extern int sablecat_sql_open(const char*, const char*, int, void**);
 extern int sablecat_sql_is_there(const char*, int*);
+extern int sablecat_sql_is_same(void*, void*, int*);
 extern int sablecat_sql_close(void*);
 extern int sablecat_sql_begin(void*, int isWrite, int isAlone, int isExplicit, int isSavepoint);
 extern int sablecat_sql_commit(void*, int eSync);

@@ -175,6 +175,17 @@ exported! {
         Ok(())
     }
 
+    /// Whether two databases are the same environment.
+    fn sablecat_sql_is_same(one: *mut c_void, other: *mut c_void, is_same: *mut c_int) {
+        // SAFETY: as the module says, of both; the two are different objects if their handles are. `is_same`
+        // can be written to.
+        unsafe {
+            let same = one == other || connection(one).is_same(connection(other));
+            is_same.write(same.into());
+        }
+        Ok(())
+    }
+
     fn sablecat_sql_close(handle: *mut c_void) {
         // SAFETY: it was made by `Box::into_raw`, and is not used any more.
         drop(unsafe { Box::from_raw(handle.cast::<Connection>()) });

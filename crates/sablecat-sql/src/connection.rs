@@ -15,7 +15,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sablecat::{Database, Durability, Env, ErrorKind, Isolation, Locker, Savepoint, Txn, TxnOptions};
+use sablecat::{
+    Content, Database, Durability, Env, ErrorKind, Isolation, Locker, Savepoint, Txn, TxnOptions,
+};
 
 use crate::ahead::StateOf;
 use crate::engine::{self, Shared};
@@ -80,8 +82,9 @@ pub(crate) struct Connection {
     alone_next: bool,
     /// The one in progress does, if it writes.
     is_alone: bool,
-    /// What was committed when the transaction in progress began, or the last one did, and a number for it.
-    data_version: (sablecat::Lsn, u32),
+    /// What was committed when the transaction in progress began, or the last one did, or by that; and a
+    /// number for what others have committed of it.
+    data_version: (Content, u32),
     /// How often what the transaction sees has become another state: what was read before is not to be used.
     state: u64,
     /// How often it has changed a record of which trees since. Few.
@@ -135,7 +138,7 @@ impl Connection {
             failed: None,
             alone_next: false,
             is_alone: false,
-            data_version: (env.lsn(), 1),
+            data_version: (env.content(), 1),
             state: 0,
             changes: Vec::new(),
             is_snapshot: false,
@@ -145,6 +148,11 @@ impl Connection {
 
     fn env(&self) -> &Env {
         self.numbers.env()
+    }
+
+    /// Whether another connection has the same environment.
+    pub(crate) fn is_same(&self, other: &Connection) -> bool {
+        self.shared.as_ref().zip(other.shared.as_ref()).is_some_and(|(one, other)| Arc::ptr_eq(one, other))
     }
 
     /// The transaction in progress.
@@ -299,7 +307,10 @@ impl Connection {
             return Err(Failure::internal(format!("a number of the schema could not be read: {reason}")));
         }
         let txn = self.txn.take().ok_or_else(|| Failure::internal("committing where no transaction is"))?;
-        txn.commit_with(durability)?;
+        if let Some([before, since]) = txn.commit_over(durability)? {
+            self.note_change(before);
+            self.data_version.0 = since;
+        }
         (self.writes, self.begin) = (false, None);
         Ok(())
     }
@@ -484,11 +495,14 @@ impl Connection {
         value.map(number).transpose()
     }
 
-    /// Makes the version another one if something was committed since, by whomever. Before a state is taken:
-    /// what is in that and was not noted is noted with the next, while what came later and was noted would be
+    /// Makes the version another one if others have committed something since. Before a state is taken: what
+    /// is in that and was not noted is noted with the next, while what came later and was noted would be
     /// taken for what was read.
     fn note_version(&mut self) {
-        let now = self.env().lsn();
+        self.note_change(self.env().content());
+    }
+
+    fn note_change(&mut self, now: Content) {
         let (then, version) = &mut self.data_version;
         if *then != now {
             (*then, *version) = (now, version.wrapping_add(1));

@@ -46,6 +46,11 @@
 //! [`Sync`](sablecat::Durability::Sync). `PRAGMA journal_mode` always answers `wal`: readers stop no writer.
 //! `VACUUM` makes the environment's files smaller, `PRAGMA wal_checkpoint` writes a checkpoint.
 //!
+//! # Copies
+//! `sqlite3_backup_*` copies between environments, and between these and files or databases in memory, in
+//! either direction: one state of the source, while others write to it, which replaces what the destination
+//! had in one transaction. `VACUUM INTO` writes to a new database of either kind.
+//!
 //! # Keys and values of the same environment
 //! [`environment`] gives the environment that connections of this process have open, or opens it, for a
 //! program that also keeps records in databases of its own there. Those of SQL have names that begin with the

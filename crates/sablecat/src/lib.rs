@@ -96,6 +96,8 @@ pub use error::{Error, ErrorKind, Result};
 pub use pages::volume::{Compression, Journal, Place};
 pub use sablecat_os::calendar::Moment;
 pub use txn::{DeadlockPolicy, Duplicates, Durability, Holds, IndexInfo, Isolation, OnRemove};
+#[doc(hidden)]
+pub use types::Content;
 pub use types::{Lsn, PageId};
 
 /// The example in the README, as a test.

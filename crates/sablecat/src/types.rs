@@ -32,6 +32,17 @@ word! {
     /// the end of its record.
     Lsn(u64)
 }
+/// What transactions have made of an environment, told from what it was before: it is another one once a
+/// transaction has changed something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(unreachable_pub, reason = "it is public for a crate of this project alone")]
+pub struct Content {
+    /// Over which state the last transaction to change something does.
+    pub(crate) over: Lsn,
+    /// Whether that is known to be published.
+    pub(crate) is_published: bool,
+}
+
 word! {
     /// The stable number of a logical page. 0 names no page.
     PageId(u32)

@@ -4,6 +4,7 @@
 use sablecat_sql as _;
 
 mod asked;
+mod backup;
 mod blobs;
 mod cursors;
 mod dice;
@@ -14,6 +15,7 @@ mod generated;
 mod kept;
 mod key_value;
 mod killed;
+mod logic;
 mod row_ids;
 mod side_by_side;
 mod statements;

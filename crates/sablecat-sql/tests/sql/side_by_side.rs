@@ -1,5 +1,6 @@
 //! Several connections at once: what each sees, who waits for whom, and which of two commits.
 
+use std::process::Command;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -10,6 +11,8 @@ use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 use crate::asked::{BUSY_SNAPSHOT, code, number};
 use crate::dice::Dice;
 use crate::directory::Directory;
+
+const DIRECTORY: &str = "SABLECAT_TEST_SQL_DIRECTORY_BESIDE";
 
 fn with_accounts(directory: &Directory) -> Connection {
     let db = directory.ours();
@@ -99,6 +102,79 @@ fn what_others_commit_during_a_transaction_is_told_after_it() {
         assert_ne!(during, after, "round {round}");
         assert_eq!(version(), after, "nobody commits in between");
     }
+}
+
+#[test]
+fn the_version_of_data_is_of_what_others_commit() {
+    let directory = Directory::new();
+    let (db, other) = (with_accounts(&directory), directory.ours());
+    let version = || number(&db, "PRAGMA data_version");
+    let first = version();
+    for own in [
+        "UPDATE accounts SET balance = balance + 1",
+        "CREATE TABLE t (a UNIQUE, b)",
+        "BEGIN; INSERT INTO t VALUES (1, 2); SAVEPOINT s; INSERT INTO t VALUES (2, 3); ROLLBACK TO s; COMMIT",
+        "BEGIN IMMEDIATE; DELETE FROM t; COMMIT",
+        "BEGIN; INSERT INTO t VALUES (5, 5); ROLLBACK",
+        "PRAGMA user_version = 7",
+        "CREATE INDEX i ON t (b); ALTER TABLE t ADD COLUMN c",
+        "DROP TABLE t",
+        "CREATE VIRTUAL TABLE words USING fts5 (word)",
+        "INSERT INTO words VALUES ('sought')",
+        "BEGIN; SELECT * FROM accounts; COMMIT",
+        "BEGIN; COMMIT",
+    ] {
+        db.execute_batch(own).unwrap_or_else(|error| panic!("{own}: {error}"));
+        assert_eq!(version(), first, "after {own}");
+    }
+    let mut before = first;
+    let mut changed = |why: &str| {
+        let now = version();
+        assert_ne!(now, before, "{why}");
+        assert_eq!(version(), now, "{why}");
+        before = now;
+    };
+    let pay = |db: &Connection, id: i64| db.execute("UPDATE accounts SET balance = 7 WHERE id = ?1", [id]);
+    assert_eq!(pay(&other, 1), Ok(1));
+    changed("another connection has committed");
+    other.execute_batch("CREATE TABLE u (x)").expect("a table");
+    changed("and made a table");
+    // Between the state that a transaction sees and its commit; and between two of one's own.
+    db.execute_batch("BEGIN").expect("a transaction");
+    assert_eq!(pay(&db, 2), Ok(1));
+    let during = version();
+    assert_eq!(pay(&other, 3), Ok(1));
+    assert_eq!(version(), during, "it does not see that");
+    db.execute_batch("COMMIT").expect("they have not met");
+    changed("another one lies before the own commit");
+    assert_eq!(pay(&db, 4), Ok(1));
+    assert_eq!(pay(&other, 5), Ok(1));
+    assert_eq!(pay(&db, 6), Ok(1));
+    changed("another one lies between two");
+    // One that loses has changed nothing.
+    db.execute_batch("BEGIN; UPDATE accounts SET balance = balance + 1 WHERE id = 1").expect("it writes");
+    let during = version();
+    assert_eq!(other.execute("UPDATE accounts SET balance = 9 WHERE id = 1", []), Ok(1));
+    assert_eq!(code(&db.execute_batch("COMMIT")), Some(BUSY_SNAPSHOT));
+    assert_ne!(version(), during);
+
+    let before = version();
+    let child = Command::new(std::env::current_exe().expect("this program"))
+        .args(["--exact", "side_by_side::a_child_that_commits"])
+        .env(DIRECTORY, directory.path().join("ours"))
+        .output()
+        .expect("a child");
+    assert!(child.status.success(), "{child:?}");
+    assert_eq!(number(&db, "SELECT balance FROM accounts WHERE id = 1"), 13);
+    assert_ne!(version(), before, "another process has committed");
+}
+
+/// What another process does.
+#[test]
+fn a_child_that_commits() {
+    let Ok(directory) = std::env::var(DIRECTORY) else { return };
+    let db = Connection::open(directory).expect("the database is there");
+    assert_eq!(db.execute("UPDATE accounts SET balance = 13 WHERE id = 1", []), Ok(1));
 }
 
 #[test]

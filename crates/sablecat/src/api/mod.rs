@@ -2,6 +2,7 @@
 
 mod builder;
 mod changes;
+mod content;
 mod copy;
 mod cursor;
 mod data_store;

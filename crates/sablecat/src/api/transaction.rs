@@ -13,7 +13,7 @@ use crate::access::Method;
 use crate::env::{Asked, EnvTxn, Written, arranged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::txn::{Durability, IndexInfo, Position, TreeRef};
-use crate::types::Lsn;
+use crate::types::{Content, Lsn};
 
 /// A read-write transaction. It sees one state of the environment, with its own changes over it; nobody sees
 /// these before it commits. Dropped without [`Txn::commit`], it changes nothing.
@@ -494,6 +494,15 @@ impl<'env> Txn<'env> {
     pub fn commit_with(mut self, durability: Durability) -> Result<Lsn> {
         self.durability = durability;
         self.commit_once()
+    }
+
+    /// As [`Txn::commit_with`], and says what the [content](Env::content) was right before, and is since;
+    /// none if it changed nothing.
+    #[doc(hidden)]
+    pub fn commit_over(mut self, durability: Durability) -> Result<Option<[Content; 2]>> {
+        self.durability = durability;
+        self.commit_once()?;
+        Ok(self.inner.contents())
     }
 
     /// Drops the transaction and its changes.

@@ -336,7 +336,7 @@ impl Log {
     #[inline]
     pub(crate) fn tail(&self) -> Lsn {
         // Acquire: pairs with `advance_tail`; who reads a tail may read the record bytes below it.
-        Lsn(self.words().tail.0.load(Ordering::Acquire))
+        Lsn(self.words().tail.0.end.load(Ordering::Acquire))
     }
 
     /// Everything below is with the operating system: a crash of all processes does not lose it.
@@ -420,7 +420,19 @@ impl Log {
         debug_assert!(to >= self.tail());
         // SeqCst store: Release, pairing with the Acquire of `tail`, and in one order with the commit
         // protocol's other words.
-        self.words().tail.0.store(to.0, Ordering::SeqCst);
+        self.words().tail.0.end.store(to.0, Ordering::SeqCst);
+    }
+
+    /// Over which state a transaction changes something, or the last one did.
+    pub(crate) fn changed_over(&self) -> Lsn {
+        // Acquire: pairs with `change_over`.
+        Lsn(self.words().tail.0.over.load(Ordering::Acquire))
+    }
+
+    /// A transaction is about to change something over this state. The caller holds the commit role.
+    #[inline]
+    pub(crate) fn change_over(&self, state: Lsn) {
+        self.words().tail.0.over.store(state.0, Ordering::Release);
     }
 
     /// Whether a record of `len` bytes may be appended at the tail now. Exact while the caller holds the

@@ -2,7 +2,8 @@
 //!
 //! | word | written by | means |
 //! |---|---|---|
-//! | `tail` | the holder of the commit role | end of the last record |
+//! | `tail.end` | the holder of the commit role | end of the last record |
+//! | `tail.over` | the holder of the commit role, before its commit point | over which state a transaction changes something, or the last one did |
 //! | `stamped` | the holder of the commit role | the time in the last time record, 0 when there is none in this life |
 //! | `written`, `durable`, `target`, `cached` | the holder of the flush turn, and who was one | how far the files got, and by which way |
 //! | `successions` | the holder of the flush turn | how often somebody alive was succeeded in it |
@@ -75,11 +76,19 @@ const HEALTHY: u32 = 0;
 const POISONING: u32 = 1;
 const POISONED: u32 = 2;
 
+/// What the holder of the commit role has at hand.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub(super) struct Tail {
+    pub(super) end: AtomicU64,
+    pub(super) over: AtomicU64,
+}
+
 /// The shared words.
 #[repr(C, align(128))]
 #[derive(Debug, Default)]
 pub(crate) struct LogWords {
-    pub(super) tail: Line<AtomicU64>,
+    pub(super) tail: Line<Tail>,
     pub(super) written: Followed<Reached>,
     pub(super) durable: Followed<AtomicU64>,
     /// The tail that the flush in progress will make durable. Says nothing while no flush is in progress.
@@ -135,7 +144,7 @@ impl LogWords {
         // SeqCst throughout: rare, and nobody else looks yet.
         self.life.0.store(life, Ordering::SeqCst);
         self.continues.store(continues, Ordering::SeqCst);
-        for word in [&self.tail.0, &self.durable.0, &self.target.0, &self.prepared.0, &self.chains.0] {
+        for word in [&self.tail.0.end, &self.durable.0, &self.target.0, &self.prepared.0, &self.chains.0] {
             word.store(life, Ordering::SeqCst);
         }
         self.written.0.start(life);
@@ -155,7 +164,7 @@ impl LogWords {
             at(&self.life.0),
             at(&self.durable.0),
             self.written.0.get(),
-            at(&self.tail.0),
+            at(&self.tail.0.end),
             at(&self.prepared.0),
         );
         let unwritten = tail.saturating_sub(self.written.0.get());

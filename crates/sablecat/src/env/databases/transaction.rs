@@ -31,7 +31,7 @@ use crate::access::Scan;
 use crate::error::{Error, ErrorKind, Result};
 use crate::txn::catalog::{self, CatalogEntry, catalog_tree, former_key, note_key};
 use crate::txn::{Durability, Known, Options, Position, Presence, State, Transaction, TreeRef, View};
-use crate::types::{Lsn, TreeId};
+use crate::types::{Content, Lsn, TreeId};
 
 /// A database that a transaction has made and not committed.
 #[derive(Debug)]
@@ -306,6 +306,11 @@ impl<'e> EnvTxn<'e> {
         } else {
             self.records.commit(durability)
         }
+    }
+
+    /// What the content was right before it committed, and is since: see [`Transaction::contents`].
+    pub(crate) fn contents(&self) -> Option<[Content; 2]> {
+        self.records.contents()
     }
 
     fn commit_with_databases(&mut self, durability: Durability) -> Result<Lsn> {

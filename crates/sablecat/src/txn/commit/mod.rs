@@ -7,6 +7,7 @@
 //! in place (`direct`).
 
 pub(in crate::txn) mod changes;
+mod content;
 pub(in crate::txn) mod direct;
 pub(in crate::txn) mod gate;
 pub(in crate::txn) mod publish;

@@ -29,7 +29,7 @@ use crate::txn::refusals::{conflict, count_conflict};
 use crate::txn::seen::claims::Claims;
 use crate::txn::seen::reads::ReadSet;
 use crate::txn::trees::apply::WriteCheck;
-use crate::types::{Lsn, TreeId};
+use crate::types::{Content, Lsn, TreeId};
 
 /// Write sets with more records than this are applied with the structure latches from the start: some leaf
 /// will be full.
@@ -73,6 +73,8 @@ pub(crate) struct Transaction<'k> {
     pub(super) passes_gate: bool,
     /// The list of what its commit has replaced, if it was a large one.
     pub(in crate::txn) replaced: Seldom<CatalogEntry>,
+    /// What the content was before it committed, and is since; none: it has changed nothing.
+    contents: Cell<Option<[Content; 2]>>,
     /// Its time, by which records have lapsed or not, in milliseconds since 1970; 0: it was not asked for.
     time: Cell<u64>,
 }
@@ -138,6 +140,7 @@ impl<'k> Transaction<'k> {
             gate: Seldom::default(),
             passes_gate: false,
             replaced: Seldom::default(),
+            contents: Cell::new(None),
             time: Cell::new(0),
         }
     }
@@ -430,6 +433,11 @@ impl<'k> Transaction<'k> {
         settled.map(|()| lsn)
     }
 
+    /// What the content was right before it committed, and is since; none if it changed nothing.
+    pub(crate) fn contents(&self) -> Option<[Content; 2]> {
+        self.contents.get()
+    }
+
     /// Makes the changes visible to everybody. On any error nothing happened.
     fn publish(&mut self) -> Result<Lsn> {
         self.writes.forget_void()?;
@@ -456,6 +464,7 @@ impl<'k> Transaction<'k> {
         let check = WriteCheck::of(self.options.isolation, (at, time), me);
         let ahead = self.reads.borrow_mut().validate_ahead(kernel, at, me)?;
         let (reads, claims, writes) = (&*self.reads.borrow(), &self.claims, &self.writes);
+        let contents = &self.contents;
         let validate = |_: &mut Changes<'_>| {
             // Of who has read a database, too: its pages may say the same for long after its removal.
             writes.trees().try_for_each(|(tree, _)| kernel.check_there(tree, me))?;
@@ -464,7 +473,9 @@ impl<'k> Transaction<'k> {
             let newest = kernel.pages.newest();
             reads.absent().try_for_each(|tree| kernel.check_absent(tree, newest, me))?;
             reads.validate(kernel, at, &ahead, me)?;
-            kernel.settle_claims(claims, writes, time, me)
+            kernel.settle_claims(claims, writes, time, me)?;
+            contents.set(Some(kernel.change_content()));
+            Ok(())
         };
         let leaves = |record: &mut RecordBuilder| {
             let mut changes = kernel.changes_of(writes, Changes::new(&kernel.pages, me, at));

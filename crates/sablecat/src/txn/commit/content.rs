@@ -1,0 +1,29 @@
+//! What transactions have made of an environment, as told from what it was before: for who keeps what it has
+//! read, and is to know whether others have changed something since.
+//!
+//! LSNs do not say: the engine commits by itself too, when trees are made and freed or split. So a
+//! transaction that changes something says over which state it does, in the commit step, on the line of the
+//! log's tail, which it is about to write anyway.
+
+use super::Committer;
+use crate::types::Content;
+
+impl Committer {
+    /// What transactions have made of the environment. Who takes it and then a state finds all of that in the
+    /// state; where a transaction is about to publish something, it is another one afterwards.
+    pub(crate) fn content(&self) -> Content {
+        // In this order: what is published has said over which state it is before it was.
+        let newest = self.pages.newest();
+        let over = self.log.changed_over();
+        Content { over, is_published: newest > over }
+    }
+
+    /// A transaction is about to change something, in the commit step; what the content was before, and will
+    /// be.
+    #[inline]
+    pub(in crate::txn) fn change_content(&self) -> [Content; 2] {
+        let (before, over) = (self.content(), self.pages.newest());
+        self.log.change_over(over);
+        [before, Content { over, is_published: true }]
+    }
+}
