@@ -473,10 +473,10 @@ impl<'k> Transaction<'k> {
             let newest = kernel.pages.newest();
             reads.absent().try_for_each(|tree| kernel.check_absent(tree, newest, me))?;
             reads.validate(kernel, at, &ahead, me)?;
-            kernel.settle_claims(claims, writes, time, me)?;
-            contents.set(Some(kernel.change_content()));
-            Ok(())
+            kernel.settle_claims(claims, writes, time, me)
         };
+        // Once nothing can get in the way any more.
+        let note = || contents.set(Some(kernel.change_content()));
         let leaves = |record: &mut RecordBuilder| {
             let mut changes = kernel.changes_of(writes, Changes::new(&kernel.pages, me, at));
             if kernel.apply_leaves(&mut changes, writes, at, check)? == Tried::Structure {
@@ -484,7 +484,7 @@ impl<'k> Transaction<'k> {
             }
             let published = publish::publish(&kernel.pages, &kernel.log, changes, record, |changes| {
                 writes.trees().try_for_each(|(tree, _)| kernel.check_not_rebuilt(tree.id, at))?;
-                validate(changes)
+                validate(changes).map(|()| note())
             });
             match published {
                 Err(error) if error.is_rebuilt() => Ok(None),
@@ -503,7 +503,7 @@ impl<'k> Transaction<'k> {
             kernel.apply_shape(&mut changes, writes, &large, first)?;
             publish::publish(&kernel.pages, &kernel.log, changes, record, |changes| {
                 validate(changes)?;
-                kernel.check_writes(writes, last)
+                kernel.check_writes(writes, last).map(|()| note())
             })
         };
         let small = writes.len() <= SHAPE_FIRST && !writes.has_ranges();
@@ -520,6 +520,7 @@ impl<'k> Transaction<'k> {
                     // It would keep what others replace meanwhile.
                     me.slot().unpin();
                 }
+                let validate = |changes: &mut Changes<'_>| validate(changes).map(|()| note());
                 let switched = kernel.commit_beside(me, (writes, large), check, &mut record, validate)?;
                 self.replaced.put(Some(switched.replaced));
                 switched.lsn
