@@ -155,16 +155,16 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// As [`Env::write`], and [`Database::range`].
+    /// As [`Env::write`](super::Env::write), and [`Database::range`].
     pub fn remove_range(&self, keys: impl KeyRange) -> Result<u64> {
         self.of.write(|txn| txn.remove_range(self, &keys))
     }
 
     /// Removes all records in one transaction; how many there were. To be rid of them at the cost of one,
-    /// [remove](Env::remove_database) the database.
+    /// [remove](super::Env::remove_database) the database.
     ///
     /// # Errors
-    /// As [`Env::write`].
+    /// As [`Env::write`](super::Env::write).
     pub fn clear(&self) -> Result<u64> {
         self.remove_range(..)
     }
@@ -173,7 +173,7 @@ impl Database {
     /// asked again.
     ///
     /// # Errors
-    /// As [`Env::write`].
+    /// As [`Env::write`](super::Env::write).
     pub fn retain(&self, mut keep: impl FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
         self.of.write(|txn| txn.retain(self, &mut keep))
     }
