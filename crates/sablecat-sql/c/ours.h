@@ -101,6 +101,7 @@ extern int sablecat_sql_is_there(const char*, int*);
 extern int sablecat_sql_is_same(void*, void*, int*);
 extern int sablecat_sql_close(void*);
 extern int sablecat_sql_begin(void*, int isWrite, int isAlone, int isExplicit, int isSavepoint);
+extern int sablecat_sql_is_snapshot(void*, int*);
 extern int sablecat_sql_commit(void*, int eSync);
 extern int sablecat_sql_end(void*);
 extern int sablecat_sql_savepoints(void*, int nSavepoint);
@@ -141,6 +142,7 @@ extern int sablecat_sql_entries(void*, const char*, int eShape, void**);
 extern int sablecat_sql_entries_close(void*);
 extern int sablecat_sql_entries_seek(void*, const SablecatBytes *pLower, const SablecatBytes *pUpper, int isBack,
                                      SablecatEntry*);
+extern int sablecat_sql_is_held_by_utf16(const void*, u32, int*);
 extern int sablecat_sql_entries_step(void*, SablecatEntry*);
 
 /* What sablecat_sql_shape() finds. */

@@ -63,10 +63,15 @@ static int sablecatIsBegin(sqlite3 *db){
 }
 
 SQLITE_PRIVATE int sqlite3BtreeBeginTrans(Btree *p, int wrflag, int *pSchemaVersion){
-  int rc = SQLITE_OK;
+  int rc = SQLITE_OK, isExplicit = p->db->autoCommit==0, isSnapshot = 0;
   if( p->pSablecat==0 ) return STOCK(BeginTrans)(p, wrflag, pSchemaVersion);
-  if( p->inTrans==TRANS_NONE || (p->inTrans==TRANS_READ && wrflag) ){
-    int isExplicit = p->db->autoCommit==0;
+  /* A statement that reads was there before the transaction, and goes on in the state of that. */
+  if( p->inTrans==TRANS_READ && (wrflag || isExplicit) ){
+    rc = sablecat_sql_is_snapshot(sablecatDb(p), &isSnapshot);
+    if( rc==SQLITE_OK && isSnapshot ) rc = sablecatMoved(p, 0, 0);
+    if( rc!=SQLITE_OK ) return rc;
+  }
+  if( p->inTrans==TRANS_NONE || (p->inTrans==TRANS_READ && (wrflag || isSnapshot)) ){
     int isAlone = wrflag && (wrflag>1 || (!isExplicit && sablecatIsBegin(p->db)));
     if( wrflag && (p->pBt->btsFlags & BTS_READ_ONLY)!=0 ) return SQLITE_READONLY;
     do{

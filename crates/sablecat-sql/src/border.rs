@@ -204,6 +204,13 @@ exported! {
         connection.begin(is_write != 0, is_alone != 0, is_explicit != 0, is_savepoint != 0)
     }
 
+    /// Whether a transaction is in progress on which nothing that is written may rest.
+    fn sablecat_sql_is_snapshot(handle: *mut c_void, is_snapshot: *mut c_int) {
+        // SAFETY: as the module says; and what can be written to.
+        unsafe { is_snapshot.write(connection(handle).is_snapshot().into()) };
+        Ok(())
+    }
+
     /// Commits, as durably as `PRAGMA synchronous` says: 1 is OFF, 2 NORMAL, and above is FULL.
     fn sablecat_sql_commit(handle: *mut c_void, synchronous: c_int) {
         let durability = match synchronous {

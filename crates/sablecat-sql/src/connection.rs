@@ -235,12 +235,20 @@ impl Connection {
         self.env().lsn()
     }
 
+    /// Whether a transaction is in progress that sees one state and does not note what it reads. Nothing that
+    /// is written may rest on that: a check that a key is not there yet, or a row that is referred to, has to
+    /// be seen by who changes that meanwhile.
+    pub(crate) fn is_snapshot(&self) -> bool {
+        self.txn.is_some() && self.is_snapshot
+    }
+
     /// Whether the transaction notes what it reads.
     pub(crate) fn notes(&self) -> bool {
         !self.is_snapshot
     }
 
-    /// Begins a transaction, or makes one that reads one that writes.
+    /// Begins a transaction, or makes one that reads one that writes. One that does not note what it reads
+    /// ends, and another begins in the newest state: see [`Connection::is_snapshot`].
     ///
     /// `alone`: nobody else may write before it ends. `explicit`: it has more than one statement.
     /// `savepoint`: it began with a savepoint.
@@ -248,9 +256,9 @@ impl Connection {
         if write && !self.writes {
             self.lock(alone)?;
         }
-        if self.txn.is_none() {
-            // A statement that only reads needs one state, and nobody to see that it is the last.
-            let isolation = if write || explicit { Isolation::Serializable } else { Isolation::Snapshot };
+        // A statement that only reads needs one state, and nobody to see that it is the last.
+        let isolation = if write || explicit { Isolation::Serializable } else { Isolation::Snapshot };
+        if self.txn.is_none() || (self.is_snapshot && isolation == Isolation::Serializable) {
             self.note_version();
             match self.env().begin_owned(TxnOptions::new().isolation(isolation)) {
                 Ok(txn) => {
@@ -260,8 +268,15 @@ impl Connection {
                     self.changes.clear();
                     self.is_snapshot = isolation == Isolation::Snapshot;
                 }
-                Err(error) => {
+                Err(error) if self.txn.is_none() => {
                     self.end();
+                    return Err(error.into());
+                }
+                Err(error) => {
+                    // Who reads goes on as before.
+                    if let Some(locker) = &mut self.locker {
+                        locker.unlock_all();
+                    }
                     return Err(error.into());
                 }
             }

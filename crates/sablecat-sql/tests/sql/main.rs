@@ -16,6 +16,7 @@ mod kept;
 mod key_value;
 mod killed;
 mod logic;
+mod read_on;
 mod row_ids;
 mod side_by_side;
 mod statements;
