@@ -186,6 +186,8 @@ static int sablecatIsOfBytes(SablecatTable *pTab, sqlite3_index_info *pInfo, int
   HiddenIndexInfo *pHidden = (HiddenIndexInfo*)&pInfo[1];
   WhereTerm *pTerm = termFromWhereClause(pHidden->pWC, pInfo->aConstraint[iCons].iTermOffset);
   int isText = pTab->aIsText[SABLECAT_KEY];
+  /* What LIKE and GLOB want of text is not what they find in blobs. */
+  if( pTerm && (pTerm->wtFlags & TERM_LIKEOPT)!=0 ) return 0;
   if( isText && ENC(pTab->db)!=SQLITE_UTF8 ) return 0;
   if( sqlite3_stricmp(sqlite3_vtab_collation(pInfo, iCons), sqlite3StrBINARY)!=0 ) return 0;
   return pTerm && sqlite3IndexAffinityOk(pTerm->pExpr, isText ? SQLITE_AFF_TEXT : SQLITE_AFF_BLOB);
@@ -364,10 +366,23 @@ static void sablecatResult(sqlite3_context *pContext, const void *pByte, u32 nBy
 static int sablecatColumn(sqlite3_vtab_cursor *pCursor, sqlite3_context *pContext, int iColumn){
   SablecatTable *pTab = (SablecatTable*)pCursor->pVtab;
   SablecatEntry *p = &((SablecatWalk*)pCursor)->entry;
-  if( iColumn==SABLECAT_KEY ){
-    sablecatResult(pContext, p->pKey, p->nKey, pTab->aIsText[SABLECAT_KEY]);
-  }else if( iColumn==SABLECAT_VALUE ){
-    sablecatResult(pContext, p->pValue, p->nValue, pTab->aIsText[SABLECAT_VALUE]);
+  if( iColumn==SABLECAT_KEY || iColumn==SABLECAT_VALUE ){
+    const u8 *pByte = iColumn==SABLECAT_KEY ? p->pKey : p->pValue;
+    u32 nByte = iColumn==SABLECAT_KEY ? p->nKey : p->nValue;
+    int isText = pTab->aIsText[iColumn], isHeld = 1;
+    /* SQLite has its text in the encoding of the database: what comes back from there is to be what it was. */
+    if( isText && ENC(pTab->db)!=SQLITE_UTF8 ){
+      int rc = sablecat_sql_is_held_by_utf16(pByte, nByte, &isHeld);
+      if( rc!=SQLITE_OK ) return rc;
+    }
+    if( isHeld ){
+      sablecatResult(pContext, pByte, nByte, isText);
+    }else{
+      char *zError = sqlite3_mprintf("a %s of %s is no text that UTF-16 can hold: make the table with %s=blob",
+                                     sablecatColumns[iColumn], pTab->zTable, sablecatColumns[iColumn]);
+      sqlite3_result_error(pContext, zError ? zError : "no text", -1);
+      sqlite3_free(zError);
+    }
   }else{
     u32 nPlace = p->nKey + 8;
     u8 *pPlace = sqlite3_malloc64(nPlace);

@@ -103,6 +103,12 @@ pub(crate) fn name(bytes: &[u8]) -> Result<&str> {
     Ok(name)
 }
 
+/// Whether SQLite gives text back as it was when it has had it in UTF-16: of bytes that are no UTF-8, and of
+/// the last two characters of each plane, which are none, it makes something else.
+pub(crate) fn is_held_by_utf16(text: &[u8]) -> bool {
+    std::str::from_utf8(text).is_ok_and(|text| text.chars().all(|c| u32::from(c) & 0xfffe != 0xfffe))
+}
+
 /// What rows a database makes; none if there is none of that name.
 pub(crate) fn shape(of: &mut Connection, name: &str) -> Result<Option<Shape>> {
     of.existing(name)?.map(|database| shape_of(&database)).transpose()
@@ -142,6 +148,21 @@ pub(crate) fn estimate(of: &mut Connection, name: &str) -> Result<u64> {
     Ok(records)
 }
 
+/// A record that was to change or to go is not there.
+fn gone(name: &str) -> Failure {
+    Failure::refused(format!(
+        "a record of the database {name:?} that was to change is not there any more: the statement has changed it \
+         already"
+    ))
+}
+
+/// A record cannot take the place of another.
+fn taken(name: &str) -> Failure {
+    Failure::refused(format!(
+        "UPDATE OR REPLACE would give a record of the database {name:?} the key of another: remove that one first"
+    ))
+}
+
 /// Why a record was not changed.
 type Stopped = Option<Error>;
 
@@ -162,23 +183,32 @@ pub(crate) fn change(
     }
     let txn = of.writing_to(number)?;
     let done = match (from, to) {
-        (Some(from), None) => txn.remove(&database, from).map(drop).map_err(Some),
+        (Some(from), None) => match txn.remove(&database, from) {
+            Ok(false) => return Err(gone(name)),
+            removed => removed.map(drop).map_err(Some),
+        },
         (Some(from), Some((key, value))) if from == key => txn.insert(&database, key, value).map_err(Some),
         (None, Some((key, _))) if !replaces && txn.contains_key(&database, key).map_err(failure)? => {
             Err(None)
         }
         (None, Some((key, value))) => txn.insert(&database, key, value).map_err(Some),
-        (Some(from), Some((key, value))) => txn.try_nested(|txn| -> std::result::Result<(), Stopped> {
-            txn.remove(&database, from)?;
-            if !replaces && txn.contains_key(&database, key)? {
-                return Err(None);
+        (Some(from), Some((key, value))) => {
+            if txn.contains_key(&database, key).map_err(failure)? {
+                // The record there may be one that the statement is still to move: SQLite has what it was.
+                return if replaces { Err(taken(name)) } else { Ok(false) };
             }
-            Ok(txn.insert(&database, key, value)?)
-        }),
+            txn.try_nested(|txn| -> std::result::Result<(), Stopped> {
+                if !txn.remove(&database, from)? {
+                    return Err(None);
+                }
+                Ok(txn.insert(&database, key, value)?)
+            })
+        }
         (None, None) => Ok(()),
     };
     match done {
         Ok(()) => Ok(true),
+        Err(None) if from.is_some() => Err(gone(name)),
         Err(None) => Ok(false),
         Err(Some(error)) => Err(failure(error)),
     }

@@ -109,6 +109,13 @@ unsafe fn show(found: Option<Entry<'_>>, into: *mut CEntry) -> Result<(), Failur
 }
 
 exported! {
+    /// Whether text of a key or a value comes back as it was from where SQLite has text in UTF-16.
+    fn sablecat_sql_is_held_by_utf16(text: *const u8, len: u32, is_held: *mut c_int) {
+        // SAFETY: there are so many bytes, and what can be written to.
+        unsafe { is_held.write(key_value::is_held_by_utf16(bytes(text, len)).into()) };
+        Ok(())
+    }
+
     /// What rows the database of a name makes; 0 if there is none.
     fn sablecat_sql_shape(handle: *mut c_void, named: *const c_char, shape: *mut c_int) {
         // SAFETY: as the module says; a string of C's, and what can be written to.

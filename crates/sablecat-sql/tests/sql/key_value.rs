@@ -68,8 +68,11 @@ fn a_key_that_is_there_is_a_conflict_of_a_constraint() {
     assert_eq!(two(), ["a1", "b2"], "nothing of them stays");
     db.execute_batch("INSERT OR IGNORE INTO kv VALUES ('a', 3), ('c', 3)").expect("rows");
     assert_eq!(two(), ["a1", "b2", "c3"]);
-    db.execute_batch("REPLACE INTO kv VALUES ('a', 4); UPDATE OR REPLACE kv SET key = 'b' WHERE key = 'c'")
-        .expect("rows");
+    db.execute_batch(
+        "REPLACE INTO kv VALUES ('a', 4); DELETE FROM kv WHERE key = 'b';
+         UPDATE OR REPLACE kv SET key = 'b' WHERE key = 'c'",
+    )
+    .expect("rows");
     assert_eq!(two(), ["a4", "b3"]);
     assert!(said(&db, "INSERT OR FAIL INTO kv VALUES ('x', 5), ('b', 5), ('y', 5)").contains("UNIQUE"));
     assert_eq!(two(), ["a4", "b3", "x5"], "what came before the failure stays");
@@ -492,4 +495,53 @@ fn what_cannot_be_a_table_is_refused_with_a_reason() {
     let failed = db.execute_batch("INSERT INTO kv VALUES (x'00', x'')").expect_err("it is gone");
     assert_eq!(failed.sqlite_error_code(), Some(ErrorCode::Unknown), "{failed}");
     db.execute_batch("DROP TABLE kv").expect("it is dropped all the same");
+}
+
+#[test]
+fn like_and_glob_find_blobs_too() {
+    let directory = Directory::new();
+    let db = directory.ours();
+    environment(&directory).database("b").expect("a database");
+    db.execute_batch(
+        "PRAGMA case_sensitive_like = ON;
+         CREATE VIRTUAL TABLE kv USING sablecat('b', value=text);
+         INSERT INTO kv VALUES (x'6162', 'ab'), (x'6263', 'bc')",
+    )
+    .expect("a table of blobs");
+    for condition in ["key GLOB 'a*'", "key LIKE 'a%'", "key GLOB 'ab'"] {
+        assert_eq!(texts(&db, &format!("SELECT value FROM kv WHERE {condition}")), ["ab"], "{condition}");
+    }
+}
+
+#[test]
+fn text_that_utf_16_does_not_hold_is_refused_and_no_other_record_is_taken_for_it() {
+    let directory = Directory::new();
+    let db = directory.ours();
+    db.execute_batch("PRAGMA encoding = 'UTF-16le'").expect("an encoding");
+    let database = environment(&directory).database("b").expect("a database");
+    db.execute_batch("CREATE VIRTUAL TABLE kv USING sablecat('b', key=text, value=text)").expect("a table");
+    database.insert("\u{fffd}", "two").expect("a record");
+    for key in [&b"\xff"[..], "\u{fffe}".as_bytes()] {
+        database.insert(key, "one").expect("a record");
+        for change in ["DELETE FROM kv WHERE value = 'one'", "UPDATE kv SET value = value || '!'"] {
+            let said = said(&db, change);
+            assert!(said.contains("is no text that UTF-16 can hold"), "{said}");
+        }
+        assert_eq!(database.len().expect("read"), 2);
+        database.remove(key).expect("a record goes");
+    }
+    assert_eq!(db.execute("UPDATE kv SET value = value || '!'", []).expect("it is text"), 1);
+    assert_eq!(database.get("\u{fffd}").expect("read"), Some(b"two!".to_vec()));
+}
+
+#[test]
+fn a_record_does_not_replace_another_by_a_change_of_its_key() {
+    let directory = Directory::new();
+    let (db, words) = with_texts(&directory);
+    db.execute_batch("INSERT INTO kv VALUES ('a', 'va'), ('b', 'vb'), ('c', 'vc')").expect("rows");
+    let said = said(&db, "UPDATE OR REPLACE kv SET key = char(unicode(key) + 1)");
+    assert!(said.contains("remove that one first"), "{said}");
+    assert_eq!(texts(&db, "SELECT key || value FROM kv"), ["ava", "bvb", "cvc"], "none was changed");
+    assert_eq!(db.execute("UPDATE OR REPLACE kv SET key = key || 'x'", []).expect("nobody is there"), 3);
+    assert_eq!(words.len().expect("read"), 3);
 }
