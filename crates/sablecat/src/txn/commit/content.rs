@@ -19,11 +19,12 @@ impl Committer {
     }
 
     /// A transaction is about to change something, in the commit step; what the content was before, and will
-    /// be.
+    /// be. Whoever is in that step finds all published that is in the log, so its tail says which state is
+    /// the newest: the line of that is at hand, and others take the newest commit's.
     #[inline]
     pub(in crate::txn) fn change_content(&self) -> [Content; 2] {
-        let (before, over) = (self.content(), self.pages.newest());
-        self.log.change_over(over);
-        [before, Content { over, is_published: true }]
+        let (newest, over) = (self.log.tail(), self.log.changed_over());
+        self.log.change_over(newest);
+        [Content { over, is_published: newest > over }, Content { over: newest, is_published: true }]
     }
 }
