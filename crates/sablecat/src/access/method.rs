@@ -487,36 +487,23 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Shows all records between the bounds, in order and in place as far as may be, each with what was made
-    /// of those before it, `sum` at first. Returns what was made of the last.
+    /// Shows all records between the bounds, from the first (`forward`) or the last on and in place as far as
+    /// may be, each with what was made of those before it, `sum` at first. Returns what was made of the last.
+    #[inline]
     pub(crate) fn fold<S: State, B>(
         &self,
         state: S,
         bounds: (Bound<Vec<u8>>, Bound<Vec<u8>>),
+        forward: bool,
         sum: B,
         each: impl FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>,
     ) -> Result<B> {
-        match self.method {
-            Method::Btree | Method::Counted => btree::fold(state, self, bounds, sum, each),
-            Method::Hash => scan::fold(state, self, bounds, true, sum, each),
+        match (self.method, forward) {
+            (Method::Btree | Method::Counted, true) => btree::fold(state, self, bounds, sum, each),
+            (Method::Btree | Method::Counted, false) => btree::fold_back(state, self, bounds, sum, each),
+            (Method::Hash, _) => scan::fold(state, self, bounds, forward, sum, each),
             #[cfg(feature = "seam")]
-            Method::Flat => scan::fold(state, self, bounds, true, sum, each),
-        }
-    }
-
-    /// As [`Tree::fold`], from the last record to the first.
-    pub(crate) fn fold_back<S: State, B>(
-        &self,
-        state: S,
-        bounds: (Bound<Vec<u8>>, Bound<Vec<u8>>),
-        sum: B,
-        each: impl FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>,
-    ) -> Result<B> {
-        match self.method {
-            Method::Btree | Method::Counted => btree::fold_back(state, self, bounds, sum, each),
-            Method::Hash => scan::fold(state, self, bounds, false, sum, each),
-            #[cfg(feature = "seam")]
-            Method::Flat => scan::fold(state, self, bounds, false, sum, each),
+            (Method::Flat, _) => scan::fold(state, self, bounds, forward, sum, each),
         }
     }
 

@@ -229,6 +229,26 @@ impl Scan {
         Ok(None)
     }
 
+    /// Shows the records that are left, from the front (`forward`) or the back on, each with what was made of
+    /// those before it, `sum` at first. Returns what was made of the last, or with which one `each` ended it.
+    pub(super) fn show<S: State, B>(
+        &mut self,
+        tree: &Tree<'_>,
+        state: &mut S,
+        forward: bool,
+        mut sum: B,
+        each: &mut impl FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>,
+    ) -> Result<ControlFlow<B, B>> {
+        while let Some((key, found)) = self.next(tree, state, forward)? {
+            let value = state.load(found)?;
+            match each(sum, &key, &value) {
+                ControlFlow::Continue(after) => sum = after,
+                last => return Ok(last),
+            }
+        }
+        Ok(ControlFlow::Continue(sum))
+    }
+
     /// Moves the bound past a key.
     fn pass(&mut self, key: &[u8], forward: bool) {
         let bound = if forward { &mut self.lower } else { &mut self.upper };
@@ -338,16 +358,10 @@ pub(super) fn fold<S: State, B>(
     tree: &Tree<'_>,
     (lower, upper): (Bound<Vec<u8>>, Bound<Vec<u8>>),
     forward: bool,
-    mut sum: B,
+    sum: B,
     mut each: impl FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>,
 ) -> Result<B> {
-    let mut scan = Scan::new(lower, upper);
-    while let Some((key, found)) = scan.next(tree, &mut state, forward)? {
-        let value = state.load(found)?;
-        match each(sum, &key, &value) {
-            ControlFlow::Continue(after) => sum = after,
-            ControlFlow::Break(last) => return Ok(last),
-        }
-    }
+    let shown = Scan::new(lower, upper).show(tree, &mut state, forward, sum, &mut each)?;
+    let (ControlFlow::Continue(sum) | ControlFlow::Break(sum)) = shown;
     Ok(sum)
 }

@@ -124,7 +124,13 @@ impl Read for DataStore {
         let kernel = &self.core.kernel;
         let seat = kernel.pages.participants.sit()?;
         let pinned = kernel.pages.pinned(&seat);
-        self.tree(db)?.tree().fold(Committed { kernel, me: &seat, at: pinned.at() }, bounds, initial, each)
+        self.tree(db)?.tree().fold(
+            Committed { kernel, me: &seat, at: pinned.at() },
+            bounds,
+            true,
+            initial,
+            each,
+        )
     }
 }
 

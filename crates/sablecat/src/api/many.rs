@@ -89,7 +89,7 @@ impl Database {
         let pinned = kernel.pages.pinned(&seat);
         // The snapshot first: a database that is there after it stays there in it.
         self.tree().and_then(|tree| {
-            tree.tree().fold(Committed { kernel, me: &seat, at: pinned.at() }, bounds, initial, each)
+            tree.tree().fold(Committed { kernel, me: &seat, at: pinned.at() }, bounds, true, initial, each)
         })
     }
 

@@ -193,7 +193,7 @@ pub trait Read: sealed::State {
         mut each: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<()> {
         let bounds = db.bounds(&keys)?;
-        within(self, db, |txn, tree| visit_back(txn, tree, bounds, |(), key, value| each(key, value)))
+        within(self, db, |txn, tree| fold(txn, tree, bounds, false, (), |(), key, value| each(key, value)))
     }
 
     /// Folds the records of some keys into one value, in order and in place, as [`Read::visit`] shows them.
@@ -210,7 +210,7 @@ pub trait Read: sealed::State {
         each: impl FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>,
     ) -> Result<B> {
         let bounds = db.bounds(&keys)?;
-        within(self, db, |txn, tree| fold(txn, tree, bounds, initial, each))
+        within(self, db, |txn, tree| fold(txn, tree, bounds, true, initial, each))
     }
 
     /// How many records there are. Counts them, unless the database does
@@ -380,45 +380,28 @@ fn edge<S: Read + ?Sized>(
     })
 }
 
+#[inline]
 fn fold<B>(
     txn: &EnvTxn<'_>,
     tree: &TreeRef,
     (lower, upper): super::Bounds,
+    forward: bool,
     initial: B,
     mut each: impl FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>,
 ) -> Result<B> {
     let slices = (lower.as_ref().map(Vec::as_slice), upper.as_ref().map(Vec::as_slice));
     if txn.records.sees_committed(tree, slices) {
-        return txn.records.fold_committed(tree, (lower, upper), initial, each);
+        return txn.records.fold_committed(tree, (lower, upper), forward, initial, each);
     }
     let mut scan = Scan::new(lower, upper);
     let mut sum = initial;
-    while let Some((key, value)) = txn.records.next(tree, &mut scan, true)? {
+    while let Some((key, value)) = txn.records.next(tree, &mut scan, forward)? {
         match each(sum, &key, &value) {
             ControlFlow::Continue(after) => sum = after,
             ControlFlow::Break(last) => return Ok(last),
         }
     }
     Ok(sum)
-}
-
-fn visit_back(
-    txn: &EnvTxn<'_>,
-    tree: &TreeRef,
-    (lower, upper): super::Bounds,
-    mut each: impl FnMut((), &[u8], &[u8]) -> ControlFlow<()>,
-) -> Result<()> {
-    let slices = (lower.as_ref().map(Vec::as_slice), upper.as_ref().map(Vec::as_slice));
-    if txn.records.sees_committed(tree, slices) {
-        return txn.records.fold_committed_back(tree, (lower, upper), (), each);
-    }
-    let mut scan = Scan::new(lower, upper);
-    while let Some((key, value)) = txn.records.next(tree, &mut scan, false)? {
-        if each((), &key, &value).is_break() {
-            break;
-        }
-    }
-    Ok(())
 }
 
 /// The methods of [`Read`] as a type's own.

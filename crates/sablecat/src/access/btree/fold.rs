@@ -48,10 +48,7 @@ pub(crate) fn fold<S: State, B>(
     sum: B,
     each: impl FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>,
 ) -> Result<B> {
-    if let (Bound::Included(from) | Bound::Excluded(from), Bound::Included(to) | Bound::Excluded(to)) =
-        (&lower, &upper)
-        && tree.order.compare(from, to).is_gt()
-    {
+    if is_empty(tree, (&lower, &upper)) {
         return Ok(sum);
     }
     let mut leaves = Leaves { following: Vec::new() };
@@ -65,12 +62,7 @@ pub(crate) fn fold<S: State, B>(
             let page = leaves.next(snapshot, tree, &lower)?;
             let ahead = leaves.ahead(snapshot);
             let bytes = snapshot.page(page)?;
-            if node::kind(bytes) != Some(Kind::Leaf) || header::tree_id(bytes) != tree.id {
-                return Err(Error::corruption(format!(
-                    "page {page} should be a leaf of tree {} and is not",
-                    tree.id
-                )));
-            }
+            let leaf = leaf_of(tree, page, bytes)?;
             let part = Part {
                 tree,
                 stems: &[],
@@ -81,7 +73,7 @@ pub(crate) fn fold<S: State, B>(
             leaves.following.pop();
             let is_last = leaves.following.is_empty();
             let before = sum.take().expect("a leaf is shown once, after all that may have to be repeated");
-            let (after, next) = visit.leaf(Leaf::new(bytes), (&lower, &upper), is_last, ahead, before);
+            let (after, next) = visit.leaf(leaf, (&lower, &upper), is_last, ahead, before);
             sum = Some(after);
             Ok(next)
         })?;
@@ -113,13 +105,9 @@ pub(crate) fn fold<S: State, B>(
                     Bound::Excluded(bound) if bound.starts_with(&stem) => Bound::Excluded(bound),
                     _ => Bound::Included(stem),
                 };
-                let mut scan = Scan::new(from, to);
-                while let Some((key, found)) = scan.next(tree, &mut state, true)? {
-                    let value = state.load(found)?;
-                    match (visit.each)(before, &key, &value) {
-                        ControlFlow::Continue(after) => before = after,
-                        ControlFlow::Break(last) => return Ok(last),
-                    }
+                match Scan::new(from, to).show(tree, &mut state, true, before, &mut visit.each)? {
+                    ControlFlow::Continue(after) => before = after,
+                    ControlFlow::Break(last) => return Ok(last),
                 }
                 leaves.following.clear();
                 match after {
@@ -139,6 +127,27 @@ pub(crate) fn fold<S: State, B>(
             from.clone_from(&lower);
         }
     }
+}
+
+/// Whether there is no key between two bounds.
+pub(super) fn is_empty(tree: &Tree<'_>, bounds: (&Bound<Vec<u8>>, &Bound<Vec<u8>>)) -> bool {
+    let (Bound::Included(from) | Bound::Excluded(from), Bound::Included(to) | Bound::Excluded(to)) = bounds
+    else {
+        return false;
+    };
+    let order = tree.order.compare(from, to);
+    order.is_gt() || order.is_eq() && !matches!(bounds, (Bound::Included(_), Bound::Included(_)))
+}
+
+/// A page as the leaf of a tree that it should be.
+pub(super) fn leaf_of<'p>(tree: &Tree<'_>, page: PageId, bytes: &'p [u8]) -> Result<Leaf<'p>> {
+    if node::kind(bytes) != Some(Kind::Leaf) || header::tree_id(bytes) != tree.id {
+        return Err(Error::corruption(format!(
+            "page {page} should be a leaf of tree {} and is not",
+            tree.id
+        )));
+    }
+    Ok(Leaf::new(bytes))
 }
 
 /// Whether a descent to the second lower bound goes on from one to the first: leaves whose fences are damaged

@@ -8,12 +8,12 @@
 
 use std::ops::{Bound, ControlFlow};
 
-use super::node::{self, Kind, Leaf, Value};
+use super::fold::{is_empty, leaf_of};
+use super::node::{Leaf, Value};
 use super::{Toward, Tree, find_edge, find_leaf, nest};
 use crate::access::after;
 use crate::access::scan::{Bounds, Found, Part, Scan, State};
 use crate::error::{Error, Result};
-use crate::pages::header;
 use crate::types::PageId;
 
 /// Where a visit stands after a leaf.
@@ -36,14 +36,8 @@ pub(crate) fn fold_back<S: State, B>(
     sum: B,
     mut each: impl FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>,
 ) -> Result<B> {
-    if let (Bound::Included(from) | Bound::Excluded(from), Bound::Included(to) | Bound::Excluded(to)) =
-        (&lower, &upper)
-    {
-        let order = tree.order.compare(from, to);
-        let is_one = matches!((&lower, &upper), (Bound::Included(_), Bound::Included(_)));
-        if order.is_gt() || (order.is_eq() && !is_one) {
-            return Ok(sum);
-        }
+    if is_empty(tree, (&lower, &upper)) {
+        return Ok(sum);
     }
     let stem_bytes = nest::stem_bytes(tree.order, state.page_size());
     let lower_slice = lower.as_ref().map(Vec::as_slice);
@@ -57,16 +51,10 @@ pub(crate) fn fold_back<S: State, B>(
                 Bound::Excluded(key) => find_leaf(snapshot, tree, key, Toward::Before, |_| {})?,
             };
             let bytes = snapshot.page(page)?;
-            if node::kind(bytes) != Some(Kind::Leaf) || header::tree_id(bytes) != tree.id {
-                return Err(Error::corruption(format!(
-                    "page {page} should be a leaf of tree {} and is not",
-                    tree.id
-                )));
-            }
+            let leaf = leaf_of(tree, page, bytes)?;
             let bounds = (lower_slice, upper.as_ref().map(Vec::as_slice));
             state.shows(&Part { tree, stems: &[], lower: bounds.0, upper: bounds.1 }, page, bytes);
             let before = sum.take().expect("a leaf is shown once, after all that may have to be repeated");
-            let leaf = Leaf::new(bytes);
             let (after, next) = show(tree, leaf, (bounds, stem_bytes), &mut key, before, &mut each);
             sum = Some(after);
             Ok(next)
@@ -96,13 +84,9 @@ pub(crate) fn fold_back<S: State, B>(
                     }
                     _ => after(&stem).map_or(Bound::Unbounded, Bound::Excluded),
                 };
-                let mut scan = Scan::new(from, to);
-                while let Some((key, found)) = scan.next(tree, &mut state, false)? {
-                    let value = state.load(found)?;
-                    match each(before, &key, &value) {
-                        ControlFlow::Continue(after) => before = after,
-                        ControlFlow::Break(last) => return Ok(last),
-                    }
+                match Scan::new(from, to).show(tree, &mut state, false, before, &mut each)? {
+                    ControlFlow::Continue(after) => before = after,
+                    ControlFlow::Break(last) => return Ok(last),
                 }
                 stem
             }

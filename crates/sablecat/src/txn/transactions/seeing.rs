@@ -275,27 +275,19 @@ impl<'k> Transaction<'k> {
         !tree.is_new() && self.writes.records(tree.id).is_none_or(|records| records.has_none_between(bounds))
     }
 
-    /// Shows the committed records of a tree between two bounds in place, each with what was made of those
-    /// before it, `sum` at first, and notes that they were read. Returns what was made of the last.
+    /// Shows the committed records of a tree between two bounds in place, from the first (`forward`) or the
+    /// last on, each with what was made of those before it, `sum` at first, and notes that they were read.
+    /// Returns what was made of the last.
+    #[inline]
     pub(crate) fn fold_committed<B>(
         &self,
         tree: &TreeRef,
         bounds: Span,
+        forward: bool,
         sum: B,
         each: impl FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>,
     ) -> Result<B> {
-        self.look(tree, |state| tree.tree().fold(self.merged(state, tree), bounds, sum, each))
-    }
-
-    /// As [`Transaction::fold_committed`], from the last record to the first.
-    pub(crate) fn fold_committed_back<B>(
-        &self,
-        tree: &TreeRef,
-        bounds: Span,
-        sum: B,
-        each: impl FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>,
-    ) -> Result<B> {
-        self.look(tree, |state| tree.tree().fold_back(self.merged(state, tree), bounds, sum, each))
+        self.look(tree, |state| tree.tree().fold(self.merged(state, tree), bounds, forward, sum, each))
     }
 
     /// Whether a tree has a name in the snapshot.
