@@ -117,15 +117,7 @@ static int sablecatRecord(BtCursor *pCur, u8 **paData, u32 *pnData){
 
 static int sablecatAdd(BtCursor *pCur, i64 iRowid, const u8 *aData, u32 nData){
   BtreePayload x;
-  memset(&x, 0, sizeof(x));
-  if( pCur->pKeyInfo ){
-    x.pKey = aData;
-    x.nKey = nData;
-  }else{
-    x.nKey = iRowid;
-    x.pData = aData;
-    x.nData = (int)nData;
-  }
+  sablecatPayload(&x, pCur, iRowid, aData, nData);
   return sqlite3BtreeInsert(pCur, &x, BTREE_APPEND, 0);
 }
 

@@ -365,6 +365,19 @@ SQLITE_PRIVATE int sqlite3BtreeDelete(BtCursor *pCur, u8 flags){
   return rc;
 }
 
+/* A record as what is inserted by a cursor. */
+static void sablecatPayload(BtreePayload *pX, BtCursor *pCur, i64 iRowid, const u8 *aData, u32 nData){
+  memset(pX, 0, sizeof(*pX));
+  if( pCur->pKeyInfo ){
+    pX->pKey = aData;
+    pX->nKey = nData;
+  }else{
+    pX->nKey = iRowid;
+    pX->pData = aData;
+    pX->nData = (int)nData;
+  }
+}
+
 /* Leaves the row of one cursor for the next insert, flagged BTREE_PREFORMAT, by another. */
 SQLITE_PRIVATE int sqlite3BtreeTransferRow(BtCursor *pDest, BtCursor *pSrc, i64 iKey){
   SablecatBtree *pOurs;
@@ -387,15 +400,7 @@ SQLITE_PRIVATE int sqlite3BtreeTransferRow(BtCursor *pDest, BtCursor *pSrc, i64 
     pOurs->nRow = nRow;
   }else{
     BtreePayload x;
-    memset(&x, 0, sizeof(x));
-    if( pDest->pKeyInfo ){
-      x.pKey = aRow;
-      x.nKey = nRow;
-    }else{
-      x.nKey = iKey;
-      x.pData = aRow;
-      x.nData = (int)nRow;
-    }
+    sablecatPayload(&x, pDest, iKey, aRow, nRow);
     rc = fillInCell(pDest->pPage, pDest->pBt->pTmpSpace, &x, &pDest->pBt->nPreformatSize);
     sqlite3_free(aRow);
   }

@@ -217,11 +217,10 @@ impl Place {
     }
 
     pub(crate) fn seek_rowid(&mut self, of: &mut Connection, rowid: i64) -> Result<Option<Row<'_>>> {
-        self.lead(Led::Key);
         self.key.clear();
         self.before = false;
         self.key.extend(key::of_rowid(rowid));
-        self.refresh(of)
+        self.exactly(of)
     }
 
     /// Seeks by the first values of a key.
