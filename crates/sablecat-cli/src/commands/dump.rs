@@ -35,17 +35,32 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let state = env.snapshot()?;
     let mut names = arguments.databases.clone();
     if names.is_empty() {
-        for name in state.databases()? {
-            // It is made with what it is the index of.
-            if !Expiring::is_index(&state, &name)? {
-                names.push(name);
-            }
-        }
+        names = not_indices(&state)?;
     }
     arguments.print(&state, &names)?;
     drop(state);
     env.close()?;
     Ok(Outcome::Done)
+}
+
+/// The databases that are no index, in the order of their names. The others follow from these, and a text
+/// does not say what an index is: loaded, it would be a database that nobody keeps.
+fn not_indices(state: &ReadTxn) -> Result<Vec<String>, Failure> {
+    let mut names = Vec::new();
+    for name in state.databases()? {
+        let database = state.existing_database(&name)?;
+        match database.as_ref().and_then(|database| database.index_of()) {
+            None => names.push(name),
+            // It is made with what it is the index of.
+            Some(_) if Expiring::is_index(state, &name)? => {}
+            Some(index) => eprintln!(
+                "sablecat: {name} is left out: it is an index of {} by {:?}, which a program makes again when \
+                 it opens that (Env::index)",
+                index.primary, index.extractor
+            ),
+        }
+    }
+    Ok(names)
 }
 
 impl Arguments {

@@ -39,3 +39,40 @@ fn indices_are_shown_read_copied_and_not_written() {
     assert_eq!(index.verify(&restored).unwrap(), [""; 0]);
     assert_eq!(index.get(&restored, "rome").unwrap().unwrap().0, b"ada");
 }
+
+#[test]
+fn what_is_dumped_is_loaded_without_indices_which_are_made_again() {
+    let scratch = Scratch::new("indices-dumped");
+    let open = |name: &str| {
+        let builder = Env::builder().background(false).extractor("all", |_, value, keys| keys.push(value));
+        builder.open(scratch.path().join(name)).unwrap()
+    };
+    let with_index = |env: &Env| {
+        let people = env.database("people").unwrap();
+        env.index("towns", &people, IndexOptions::new("all")).unwrap()
+    };
+    let env = open("env");
+    let index = with_index(&env);
+    index.primary().insert("ada", "rome").unwrap();
+    index.primary().insert("eve", "rome").unwrap();
+    drop(index);
+    env.close().unwrap();
+
+    for format in ["db", "db-print", "json"] {
+        let dumped = scratch.run(&format!("dump env --format {format}"));
+        assert_eq!(dumped.code, 0, "{format}: {}", dumped.err);
+        assert!(dumped.err.contains("towns is left out: it is an index of people by \"all\""), "{format}");
+        let loaded = scratch.run_with(&format!("load {format}"), dumped.out.as_bytes(), &[]);
+        assert_eq!((loaded.code, &*loaded.out), (0, "2 records set\n"), "{format}: {}", loaded.err);
+        let again = open(format);
+        assert!(Index::existing(&again, "towns").unwrap().is_none(), "{format}");
+        let index = with_index(&again);
+        assert_eq!(index.verify(&again).unwrap(), [""; 0], "{format}");
+        assert_eq!(index.count(&again, "rome").unwrap(), 2, "{format}");
+        drop(index);
+        again.close().unwrap();
+    }
+    let named = scratch.run("dump env --format db-print --db people --db towns");
+    assert_eq!((named.code, &*named.err), (0, ""));
+    assert!(named.out.contains("database=towns"), "{}", named.out);
+}

@@ -73,7 +73,7 @@ impl ReadTxn {
             all.push(database);
         }
         // What an index is of is there before it.
-        all.sort_by_key(|database| database.index_info().is_some());
+        all.sort_by_key(|database| database.index_of().is_some());
         for database in &all {
             copied.databases += 1;
             self.copy_database(to, database, &mut copied, progress)?;
@@ -102,7 +102,7 @@ impl ReadTxn {
         progress: &mut dyn FnMut(Copied),
     ) -> Result<()> {
         let mut txn = to.begin()?;
-        let into = match from.index_info() {
+        let into = match from.index_of() {
             Some(index) => {
                 txn.replicate_index(from.name(), index)?;
                 txn.database(from.name())?

@@ -15,7 +15,7 @@ const NAME_BYTES_MAX: usize = 48;
 
 /// Whether a database is an index by time.
 pub(super) fn is_by_expiry(database: &Database) -> bool {
-    database.index_info().is_some_and(|info| info.extractor == BY_EXPIRY)
+    database.index_of().is_some_and(|info| info.extractor == BY_EXPIRY)
 }
 
 impl Expiring {

@@ -8,9 +8,9 @@ use crate::error::{Error, Result};
 use crate::txn::{IndexInfo, RecordChange};
 
 impl<K: Kind> Database<K> {
-    /// What it is an index of, if it is one.
-    pub(in crate::api) fn index_info(&self) -> Option<&Arc<IndexInfo>> {
-        self.named.index()
+    /// What it is an index of, and how, if it is one ([`Index`](super::Index)).
+    pub fn index_of(&self) -> Option<&IndexInfo> {
+        self.named.index().map(Arc::as_ref)
     }
 
     /// Whether it is the same database as another.

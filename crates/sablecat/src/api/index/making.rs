@@ -18,7 +18,7 @@ impl<O: Kind> Index<O> {
         // index and have been made again, between two of them.
         for _ in 0..LOOKS {
             let Some(entries) = from.existing_database(name)? else { return Ok(None) };
-            let Some(info) = entries.index_info().map(Arc::clone) else {
+            let Some(info) = entries.named.index().map(Arc::clone) else {
                 return Err(Error::invalid(format!("the database {name:?} is no index")));
             };
             if let Some(primary) = from.existing_database(&info.primary)? {

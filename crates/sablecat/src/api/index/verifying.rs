@@ -119,8 +119,7 @@ pub(in crate::api) fn verify_indices<O: Kind>(
         if report.not_known.contains(&name) || report.order_not_checked.contains(&name) {
             continue;
         }
-        let is_index =
-            state.existing_database(&name)?.is_some_and(|database| database.index_info().is_some());
+        let is_index = state.existing_database(&name)?.is_some_and(|database| database.index_of().is_some());
         if !is_index {
             continue;
         }
