@@ -54,8 +54,8 @@ pub(crate) struct Open {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Run {
     pub(crate) kind: Kind,
-    #[serde(default = "sequential")]
-    pub(crate) keys: KeyOrder,
+    #[serde(default = "sequential", with = "KeysWord")]
+    pub(crate) keys: Keys,
     pub(crate) records: u64,
     #[serde(default = "one")]
     pub(crate) threads: u32,
@@ -128,20 +128,11 @@ pub(crate) enum Kind {
 }
 
 /// [`Keys`], as it is spelt in a request.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum KeyOrder {
+#[derive(Deserialize)]
+#[serde(remote = "Keys", rename_all = "lowercase")]
+enum KeysWord {
     Sequential,
     Random,
-}
-
-impl From<KeyOrder> for Keys {
-    fn from(order: KeyOrder) -> Keys {
-        match order {
-            KeyOrder::Sequential => Keys::Sequential,
-            KeyOrder::Random => Keys::Random,
-        }
-    }
 }
 
 /// A line of output.
@@ -244,8 +235,8 @@ fn yes() -> bool {
     true
 }
 
-fn sequential() -> KeyOrder {
-    KeyOrder::Sequential
+fn sequential() -> Keys {
+    Keys::Sequential
 }
 
 #[cfg(test)]
@@ -258,7 +249,7 @@ mod tests {
         let Request::Run(run) = request else { panic!("{request:?} is not a run") };
         assert_eq!(
             (run.kind, run.keys, run.threads, run.passes, run.warm),
-            (Kind::Write, KeyOrder::Sequential, 1, 1, true)
+            (Kind::Write, Keys::Sequential, 1, 1, true)
         );
         assert!(matches!(serde_json::from_str(r#"{"op":"close"}"#).unwrap(), Request::Close));
         assert!(serde_json::from_str::<Request>(r#"{"op":"run","kind":"write"}"#).is_err());

@@ -21,7 +21,7 @@ use crate::protocol::{Answer, Figures, Kind, Open, Request, Run};
 use crate::system::{Acts, Job, Mode, Options, Outcome, Store, System, Timed};
 use crate::upkeep::{self, Intervals};
 use crate::watch::Watch;
-use crate::workload::{self, Order, Stage};
+use crate::workload;
 
 /// One system, and the store of it that is open, if any.
 pub(crate) struct Server {
@@ -113,14 +113,15 @@ impl Server {
     fn run(&mut self, run: &Run) -> Result<Figures, String> {
         let opened = self.opened.as_mut().ok_or("no store is open")?;
         opened.may_run(run)?;
-        let version = opened.version_for(run);
         let expected = opened.contents.expected();
-        let stored = Job { version: expected, ..job(run, Kind::Bulk, &opened.contents) };
-        let asked = Job { version, ..job(run, run.kind, &opened.contents) };
+        let version = run.version_of_values(opened.contents.version, expected);
+        let asked = Job { version, ..job(run, &opened.contents) };
 
         opened.before(run, version)?;
         if run.warm && matches!(run.kind, Kind::Read | Kind::Bulk | Kind::Update) {
-            opened.store.session()?.run(&Job { passes: 1, seconds_max: 0.0, ..stored }, &[], false);
+            let kind = Kind::Bulk as i32;
+            let stored = Job { kind, version: expected, passes: 1, seconds_max: 0.0, ..asked };
+            opened.store.session()?.run(&stored, &[], false);
         }
         let work = || run_on_threads(&opened.store, &asked, run);
         let (outcomes, checkpoints) = match Intervals::of(opened.contents.mode, run.checkpoint_ms) {
@@ -143,31 +144,10 @@ impl Opened {
     /// Whether the run makes sense on what the store holds.
     fn may_run(&self, run: &Run) -> Result<(), String> {
         let Contents { records, state, mode, removed, .. } = self.contents;
-        run.shape.check()?;
-        run.mix.map_or(Ok(()), |mix| mix.check())?;
-        if run.mix.is_some() != (run.kind == Kind::Mix) || (run.mix.is_some() && run.shape.is_plain()) {
-            return Err(
-                "a mix, and nothing else, says what is done, to records that know their version".to_owned()
-            );
-        }
-        let is_in_runs = |records: u64| records.checked_rem(run.together) == Some(0);
-        if !is_in_runs(run.records) || !is_in_runs(run.visited()) || run.visited() > run.records {
-            return Err(format!("{} of {} records, {} together", run.visited(), run.records, run.together));
-        }
-        if run.threads == 0 || run.threads > self.threads {
-            return Err(format!("{} threads, but the store was opened for {}", run.threads, self.threads));
-        }
-        if run.records == 0 || run.passes == 0 {
-            return Err("records and passes must be at least 1".to_owned());
-        }
+        run.check(self.threads)?;
         let reads = matches!(run.kind, Kind::Read | Kind::Bulk | Kind::Take);
         if mode == Mode::Ds && run.threads > 1 && !reads {
             return Err("Data Store has no locks: one thread writes".to_owned());
-        }
-        if (run.timed || run.checkpoint_ms > 0) && run.kind != Kind::Mix {
-            return Err(
-                "what a mix does is timed, and has checkpoints beside it, and nothing else".to_owned()
-            );
         }
         if run.checkpoint_ms > 0 && self.threads == 1 {
             return Err("who makes checkpoints is a thread too: at least 2 threads".to_owned());
@@ -201,14 +181,6 @@ impl Opened {
             }
             _ => Ok(()),
         }
-    }
-
-    fn version_for(&self, run: &Run) -> u32 {
-        run.version.unwrap_or(match run.kind {
-            Kind::Load | Kind::Write => 0,
-            Kind::Update => self.contents.version + 1,
-            Kind::Read | Kind::Bulk | Kind::Take | Kind::Delete | Kind::Mix => self.contents.expected(),
-        })
     }
 
     /// Notes what a run that writes is about to do, as if it were to fail.
@@ -281,28 +253,22 @@ fn run_on_threads(store: &Store, job: &Job, run: &Run) -> Result<Vec<Outcome>, S
     })
 }
 
-fn job(run: &Run, kind: Kind, contents: &Contents) -> Job {
-    let stage = match kind {
-        // What is removed and written again are the same records.
-        Kind::Load | Kind::Write | Kind::Delete => Stage::Write,
-        Kind::Update => Stage::Update,
-        Kind::Read | Kind::Bulk | Kind::Take | Kind::Mix => Stage::Read,
-    };
+fn job(run: &Run, contents: &Contents) -> Job {
     Job {
-        order: Order::in_runs(run.keys.into(), stage, (run.records / run.together, run.together), run.seed),
+        order: run.order(),
         shape: run.shape,
         records: run.records,
-        present: (run.records + contents.added).saturating_sub(contents.removed),
+        present: run.present(contents.added, contents.removed),
         acts: Acts::NONE,
         watch: Timed::NOT,
         first: 0,
         end: run.visited(),
-        seconds_max: if kind == Kind::Load { 0.0 } else { run.seconds_max },
+        seconds_max: run.seconds_limit(),
         // A durable commit takes long enough for a look at the clock each.
         check_every: if contents.mode == Mode::Sync { 1 } else { 64 },
         version: 0,
         passes: run.passes,
-        kind: kind as i32,
+        kind: run.kind as i32,
         whole: i32::from(run.mix.is_some_and(|mix| mix.whole)),
         cursor: i32::from(run.cursor),
     }

@@ -9,6 +9,7 @@
 //! both in turn. Unlike there, it is the driver who has to know what a directory holds: a wrong belief shows
 //! as errors, since every value is checked.
 
+mod asked;
 mod batch;
 mod checkpoints;
 mod device;
@@ -33,7 +34,7 @@ use crate::machine;
 use crate::mix::Act;
 use crate::protocol::{Answer, Figures, Kind, Open, Request, Run};
 use crate::shape::ANY_VERSION;
-use crate::workload::{self, Order, Stage};
+use crate::workload;
 pub(crate) use fill::records as records_of_fill;
 
 use device::Device;
@@ -241,35 +242,10 @@ impl Opened {
     }
 
     fn run(&mut self, run: &Run) -> Result<Figures, String> {
-        if run.threads == 0 || run.threads > self.threads {
-            return Err(format!("{} threads, but the store was opened for {}", run.threads, self.threads));
-        }
-        if run.records == 0 || run.passes == 0 {
-            return Err("records and passes must be at least 1".to_owned());
-        }
-        run.shape.check()?;
-        run.mix.map_or(Ok(()), |mix| mix.check())?;
-        if run.mix.is_some() != (run.kind == Kind::Mix) || (run.mix.is_some() && run.shape.is_plain()) {
-            return Err(
-                "a mix, and nothing else, says what is done, to records that know their version".to_owned()
-            );
-        }
-        let is_in_runs = |records: u64| records.checked_rem(run.together) == Some(0);
-        if !is_in_runs(run.records) || !is_in_runs(run.visited()) || run.visited() > run.records {
-            return Err(format!("{} of {} records, {} together", run.visited(), run.records, run.together));
-        }
-        let version = run.version.unwrap_or(match run.kind {
-            Kind::Load | Kind::Write => 0,
-            Kind::Update => self.contents.version + 1,
-            Kind::Read | Kind::Bulk | Kind::Take | Kind::Delete | Kind::Mix => self.contents.expected(),
-        });
-        let present = (run.records + self.contents.added).saturating_sub(self.contents.removed);
+        run.check(self.threads)?;
+        let version = run.version_of_values(self.contents.version, self.contents.expected());
+        let present = run.present(self.contents.added, self.contents.removed);
         let job = job(run, version, present);
-        if (run.timed || run.checkpoint_ms > 0) && run.kind != Kind::Mix {
-            return Err(
-                "what a mix does is timed, and has checkpoints beside it, and nothing else".to_owned()
-            );
-        }
         let mut checkpoints = Vec::new();
         let tally = match &mut self.store {
             Store::Device(device) => device.run(&job)?,
@@ -318,15 +294,9 @@ impl Opened {
 
 /// The run as one thread's job; further threads get another stretch of the positions.
 fn job(run: &Run, version: u32, present: u64) -> Job {
-    let stage = match run.kind {
-        // What is removed and written again are the same records.
-        Kind::Load | Kind::Write | Kind::Delete => Stage::Write,
-        Kind::Update => Stage::Update,
-        Kind::Read | Kind::Bulk | Kind::Take | Kind::Mix => Stage::Read,
-    };
     Job {
         kind: run.kind,
-        order: Order::in_runs(run.keys, stage, (run.records / run.together, run.together), run.seed),
+        order: run.order(),
         shape: run.shape,
         records: run.records,
         present,
@@ -336,7 +306,7 @@ fn job(run: &Run, version: u32, present: u64) -> Job {
         timed: run.timed,
         version,
         passes: run.passes,
-        seconds_max: if run.kind == Kind::Load { 0.0 } else { run.seconds_max },
+        seconds_max: run.seconds_limit(),
     }
 }
 
