@@ -103,9 +103,9 @@ fn main() {
                 println!("cargo::warning=skipped: {name}: {reason}");
                 writeln!(skipped, "    ({name:?}, {reason:?}),").expect("a String takes all");
             } else {
-                writeln!(statics, "    static {symbol}: Peer;").expect("a String takes all");
+                writeln!(statics, "    static {symbol}: RawPeer;").expect("a String takes all");
                 // SAFETY is argued where the generated file is included.
-                writeln!(found, "    ({name:?}, unsafe {{ &{symbol} }}),").expect("a String takes all");
+                writeln!(found, "    ({name:?}, &InC(unsafe {{ &{symbol} }})),").expect("a String takes all");
             }
         }
         if reason.is_none() {
@@ -121,7 +121,7 @@ fn main() {
     }
     let text = format!(
         "unsafe extern \"C\" {{\n{statics}}}\n\n\
-         pub(crate) static FOUND: &[(&str, &Peer)] = &[\n{found}];\n\n\
+         pub(crate) static FOUND: &[(&str, &dyn Peer)] = &[\n{found}];\n\n\
          pub(crate) static SKIPPED: &[(&str, &str)] = &[\n{skipped}];\n"
     );
     fs::write(out.join("systems.rs"), text).expect("OUT_DIR can be written");

@@ -193,10 +193,10 @@ impl List {
         let found = system::all().map(|system| Listed {
             system: system.name,
             available: true,
-            version: Some(system.version()),
+            version: Some(system.peer.version()),
             modes: Mode::ALL
                 .into_iter()
-                .filter_map(|mode| Some((mode.name().to_owned(), system.meaning(mode)?.into())))
+                .filter_map(|mode| Some((mode.name().to_owned(), system.peer.meaning(mode)?.into())))
                 .collect(),
             reason: None,
         });

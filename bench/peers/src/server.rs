@@ -8,7 +8,6 @@
 //! What is refused: reading records of which it is not known what they must be (see [`crate::contents`]), and
 //! Data Store writes by several threads, since that mode has no locks in the system that it is named after.
 
-use std::ffi::CString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Barrier;
@@ -18,7 +17,7 @@ use std::time::Instant;
 use crate::contents::{Contents, State};
 use crate::machine;
 use crate::protocol::{Answer, Figures, Kind, Open, Request, Run};
-use crate::system::{Acts, Job, Mode, Options, Outcome, Store, System, Timed};
+use crate::system::{Job, Mode, Options, Outcome, Store, System};
 use crate::upkeep::{self, Intervals};
 use crate::watch::Watch;
 use crate::workload;
@@ -30,7 +29,7 @@ pub(crate) struct Server {
 }
 
 struct Opened {
-    store: Store,
+    store: Box<dyn Store>,
     contents: Contents,
     dir: PathBuf,
     threads: u32,
@@ -47,7 +46,7 @@ impl Server {
     pub(crate) fn answer(&mut self, line: &str) -> Answer {
         let request = serde_json::from_str(line).map_err(|error| format!("request: {error}"));
         let done = request.and_then(|request| match request {
-            Request::Open(open) => match self.system.meaning(open.mode) {
+            Request::Open(open) => match self.system.peer.meaning(open.mode) {
                 Some(_) => self.open(&open).map(Answer::Done),
                 None => {
                     let skipped = format!("{}: it has no mode like {}", self.system.name, open.mode.name());
@@ -85,7 +84,7 @@ impl Server {
         let contents = Contents::read(&dir, self.system.name, open.mode)?;
         contents.write(&dir)?;
         let options = Options {
-            dir: CString::new(place.as_os_str().as_encoded_bytes()).map_err(|error| error.to_string())?,
+            dir: place,
             mode: open.mode,
             cache_bytes: open.cache_bytes,
             log_buffer: open.log_buffer,
@@ -95,7 +94,7 @@ impl Server {
             transactions: open.transactions,
         };
         let started = Instant::now();
-        let store = self.system.open(&options)?;
+        let store = self.system.peer.open(&options)?;
         let seconds = started.elapsed().as_secs_f64();
         let keeps_records = self.system.name != "device";
         self.opened =
@@ -119,13 +118,12 @@ impl Server {
 
         opened.before(run, version)?;
         if run.warm && matches!(run.kind, Kind::Read | Kind::Bulk | Kind::Update) {
-            let kind = Kind::Bulk as i32;
-            let stored = Job { kind, version: expected, passes: 1, seconds_max: 0.0, ..asked };
-            opened.store.session()?.run(&stored, &[], false);
+            let stored = Job { kind: Kind::Bulk, version: expected, passes: 1, seconds_max: 0.0, ..asked };
+            opened.store.session()?.run(&stored, Vec::new(), false);
         }
-        let work = || run_on_threads(&opened.store, &asked, run);
+        let work = || run_on_threads(&*opened.store, &asked, run);
         let (outcomes, checkpoints) = match Intervals::of(opened.contents.mode, run.checkpoint_ms) {
-            Some(intervals) => upkeep::beside(&opened.store, intervals, work)?,
+            Some(intervals) => upkeep::beside(&*opened.store, intervals, work)?,
             None => (work()?, Vec::new()),
         };
         let total = add_up(&outcomes);
@@ -222,7 +220,7 @@ impl Opened {
 }
 
 /// One job per thread, each on its own session; all start together.
-fn run_on_threads(store: &Store, job: &Job, run: &Run) -> Result<Vec<Outcome>, String> {
+fn run_on_threads(store: &dyn Store, job: &Job, run: &Run) -> Result<Vec<Outcome>, String> {
     let barrier = Barrier::new(run.threads as usize);
     thread::scope(|scope| {
         let threads: Vec<_> = (0..run.threads)
@@ -238,7 +236,7 @@ fn run_on_threads(store: &Store, job: &Job, run: &Run) -> Result<Vec<Outcome>, S
                     barrier.wait();
                     let outcome = session.map(|mut session| {
                         let job = Job { first: share.start, end: share.end, ..*job };
-                        let outcome = session.run(&job, &acts, run.timed);
+                        let outcome = session.run(&job, acts, run.timed);
                         barrier.wait();
                         outcome
                     });
@@ -253,14 +251,14 @@ fn run_on_threads(store: &Store, job: &Job, run: &Run) -> Result<Vec<Outcome>, S
     })
 }
 
+/// The run as one thread's job; each thread has positions and, in a mix, acts of its own.
 fn job(run: &Run, contents: &Contents) -> Job {
     Job {
+        kind: run.kind,
         order: run.order(),
         shape: run.shape,
         records: run.records,
         present: run.present(contents.added, contents.removed),
-        acts: Acts::NONE,
-        watch: Timed::NOT,
         first: 0,
         end: run.visited(),
         seconds_max: run.seconds_limit(),
@@ -268,9 +266,8 @@ fn job(run: &Run, contents: &Contents) -> Job {
         check_every: if contents.mode == Mode::Sync { 1 } else { 64 },
         version: 0,
         passes: run.passes,
-        kind: run.kind as i32,
-        whole: i32::from(run.mix.is_some_and(|mix| mix.whole)),
-        cursor: i32::from(run.cursor),
+        whole: run.mix.is_some_and(|mix| mix.whole),
+        cursor: run.cursor,
     }
 }
 

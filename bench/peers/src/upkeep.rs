@@ -4,7 +4,8 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use crate::system::{Mode, Store, now_ns};
+use crate::c::now_ns;
+use crate::system::{Mode, Store};
 
 /// What [`Mode::Background`] says.
 const FLUSH_INTERVAL: Duration = Duration::from_millis(50);
@@ -41,7 +42,7 @@ impl Intervals {
 
 /// Does the work while a thread keeps house.
 pub(crate) fn beside<T>(
-    store: &Store,
+    store: &dyn Store,
     intervals: Intervals,
     work: impl FnOnce() -> Result<T, String>,
 ) -> Result<(T, Vec<Made>), String> {
