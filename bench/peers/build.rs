@@ -1,5 +1,5 @@
 //! Finds the peers' libraries, compiles the adapters of those that are there, and tells the program about the
-//! rest.
+//! rest. Peers that are crates are always there: cargo brings them along.
 //!
 //! A library counts as found when a three-line program that includes its header and calls one function of it
 //! can be compiled and linked. What is found and what is not goes into `systems.rs`, which src/system.rs
@@ -9,6 +9,20 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{env, fs};
+
+/// A crate, which cargo has brought along, and the systems of its adapter in src/rust.
+struct Crate {
+    adapter: &'static str,
+    systems: &'static [(&'static str, &'static str)],
+}
+
+const CRATES: &[Crate] = &[
+    Crate { adapter: "redb", systems: &[("redb", "redb::REDB"), ("redb-dups", "redb::REDB_DUPS")] },
+    Crate { adapter: "fjall", systems: &[("fjall", "fjall::FJALL")] },
+];
+
+/// Why an adapter that could be built is not.
+const LEFT_OUT: &str = "left out by SABLECAT_PEERS_WITHOUT";
 
 /// A library, the adapter that needs it, and the systems which that adapter provides.
 struct Library {
@@ -87,17 +101,16 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=src/c");
     println!("cargo::rerun-if-env-changed=SABLECAT_PEERS_WITHOUT");
+    println!("cargo::rerun-if-changed=Cargo.lock");
     let without = env::var("SABLECAT_PEERS_WITHOUT").unwrap_or_default();
+    let is_left_out = |adapter| without.split(',').any(|name| name == adapter);
 
     let mut build = adapters();
     build.file("src/c/probe.c");
     let (mut statics, mut found, mut skipped) = (String::new(), String::new(), String::new());
     for library in LIBRARIES {
-        let reason = if without.split(',').any(|name| name == library.adapter) {
-            Some("left out by SABLECAT_PEERS_WITHOUT".to_owned())
-        } else {
-            missing(library, &out)
-        };
+        let reason =
+            if is_left_out(library.adapter) { Some(LEFT_OUT.to_owned()) } else { missing(library, &out) };
         for (name, symbol) in library.systems {
             if let Some(reason) = &reason {
                 println!("cargo::warning=skipped: {name}: {reason}");
@@ -112,6 +125,20 @@ fn main() {
             build.file(format!("src/c/{}.c", library.adapter));
         }
     }
+    for Crate { adapter, systems } in CRATES {
+        println!("cargo::rustc-check-cfg=cfg(peer_{adapter})");
+        println!("cargo::rustc-env={}_VERSION={}", adapter.to_uppercase(), locked_version(adapter));
+        if is_left_out(adapter) {
+            systems.iter().for_each(|(name, _)| {
+                writeln!(skipped, "    ({name:?}, {LEFT_OUT:?}),").expect("a String takes all");
+            });
+            continue;
+        }
+        println!("cargo::rustc-cfg=peer_{adapter}");
+        systems.iter().for_each(|(name, path)| {
+            writeln!(found, "    ({name:?}, &crate::rust::{path}),").expect("a String takes all");
+        });
+    }
     build.compile("sablecat_peers_adapters");
     // After the adapters, since a linker that drops what nobody has asked for yet goes from left to right.
     for library in LIBRARIES.iter().filter(|library| !skipped.contains(library.systems[0].0)) {
@@ -125,6 +152,14 @@ fn main() {
          pub(crate) static SKIPPED: &[(&str, &str)] = &[\n{skipped}];\n"
     );
     fs::write(out.join("systems.rs"), text).expect("OUT_DIR can be written");
+}
+
+/// The version of a crate that cargo builds, which crates do not tell themselves.
+fn locked_version(name: &str) -> String {
+    let lock = fs::read_to_string("Cargo.lock").unwrap_or_default();
+    let mut lines = lock.lines().skip_while(|line| *line != format!("name = {name:?}"));
+    let version = lines.nth(1).and_then(|line| line.strip_prefix("version = "));
+    version.map_or("unknown", |version| version.trim_matches('"')).to_owned()
 }
 
 /// The compiler as the adapters use it; optimised in every profile, since a slow loop would measure itself.

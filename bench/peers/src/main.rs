@@ -7,10 +7,10 @@
 //!
 //! The layers, each a file: [`protocol`] is the words of the requests and answers, [`server`] carries them
 //! out, [`asked`] says which of them make sense, [`contents`] remembers what a directory holds, [`system`] is
-//! what an adapter is, [`c`] the door to those in C (src/c), [`upkeep`] keeps house beside a run, [`watch`]
-//! times its operations, [`machine`] reads memory and disk use, and [`workload`], [`shape`] and [`mix`] are
-//! the records and what is done to them. These three and [`asked`] are files of the papers' crate. README.md
-//! has the protocol with examples and the table of modes.
+//! what an adapter is, [`c`] the door to those in C (src/c), [`rust`] has the others, [`upkeep`] keeps house
+//! beside a run, [`watch`] times its operations, [`machine`] reads memory and disk use, and [`workload`],
+//! [`shape`] and [`mix`] are the records and what is done to them. These three, [`asked`] and the loops of
+//! [`rust`] are files of the papers' crate. README.md has the protocol with examples and the table of modes.
 //!
 //! A process serves one system, so that its resident memory is that system's; the program that compares them
 //! runs several side by side and asks each in turn.
@@ -27,6 +27,7 @@ mod machine;
 #[allow(dead_code, unreachable_pub, reason = "shared with a crate that uses and exports all of it")]
 mod mix;
 mod protocol;
+mod rust;
 mod server;
 #[path = "../../../crates/sablecat-papers/src/shape.rs"]
 #[allow(dead_code, unreachable_pub, reason = "shared with a crate that uses and exports all of it")]

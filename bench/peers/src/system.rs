@@ -1,5 +1,5 @@
-//! What a peer is to the harness: three traits, which the adapters in src/c have by way of
-//! c.rs, and the list of those that this build has.
+//! What a peer is to the harness: three traits, which the adapters in src/c and in src/rust have each in
+//! their own way, and the list of those that this build has.
 //!
 //! A [`Peer`] can be opened, the [`Store`] is what it opens, and each thread has a [`Session`]. A session
 //! borrows its store, so a store cannot be closed under one, and closing a store consumes it.

@@ -39,6 +39,18 @@ impl Watch {
         Box::new(Watch { counts: [[0; BUCKETS]; 2], longest_ns: 0, longest_began_ns: 0, longest_is_write: 0 })
     }
 
+    /// An operation took from one moment to the other, as src/c/watch.h counts it.
+    #[inline]
+    pub(crate) fn count(&mut self, (began_ns, ended_ns): (u64, u64), is_write: bool) {
+        let ns = ended_ns - began_ns;
+        self.counts[usize::from(is_write)][bucket(ns)] += 1;
+        if ns > self.longest_ns {
+            self.longest_ns = ns;
+            self.longest_began_ns = began_ns;
+            self.longest_is_write = u64::from(is_write);
+        }
+    }
+
     /// Adds what another has seen.
     pub(crate) fn add(&mut self, other: &Watch) {
         for (mine, theirs) in self.counts.iter_mut().flatten().zip(other.counts.iter().flatten()) {
@@ -72,6 +84,17 @@ impl Watch {
     }
 }
 
+/// The bucket of a time; all that are longer than half an hour share the last.
+#[inline]
+fn bucket(ns: u64) -> usize {
+    if ns < 1 << BITS {
+        return ns as usize;
+    }
+    let shift = ns.ilog2() - BITS;
+    let bucket = ((shift as usize + 1) << BITS) + (ns >> shift) as usize % (1 << BITS);
+    bucket.min(BUCKETS - 1)
+}
+
 /// The longest time that is counted in a bucket.
 fn value(bucket: usize) -> u64 {
     let (bucket, one) = (bucket as u64, 1u64 << BITS);
@@ -101,6 +124,7 @@ mod tests {
                 (0..3000).chain((11..41).flat_map(|bits| [1 << bits, (1 << bits) + 12345, (2 << bits) - 1]))
             {
                 let bucket = probe_watch_bucket(ns) as usize;
+                assert_eq!(super::bucket(ns), bucket, "{ns}");
                 assert!(
                     value(bucket) >= ns && value(bucket) <= ns + ns / 100,
                     "{ns} {bucket} {}",
@@ -108,7 +132,10 @@ mod tests {
                 );
                 assert!(bucket == 0 || value(bucket - 1) < ns, "{ns} {bucket}");
             }
-            assert_eq!(probe_watch_bucket(u64::MAX) as usize, BUCKETS - 1);
+            assert_eq!(
+                (probe_watch_bucket(u64::MAX) as usize, super::bucket(u64::MAX)),
+                (BUCKETS - 1, BUCKETS - 1)
+            );
         }
     }
 

@@ -19,8 +19,8 @@ const RECORDS_SYNC: u64 = 500;
 /// Its records are taken.
 const QUEUE: &str = "bdb-queue";
 
-/// Its records are many values of few keys, inserted and scanned.
-const DUPLICATES: &str = "lmdb-dups";
+/// Their records are many values of few keys, inserted and scanned.
+const DUPLICATES: [&str; 2] = ["lmdb-dups", "redb-dups"];
 
 /// A `serve` process; ended by closing its input.
 struct Served {
@@ -60,6 +60,12 @@ impl Served {
         answer
     }
 
+    /// Ends it as it stands.
+    fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
     fn end(mut self) {
         drop(self.requests.take());
         assert!(self.child.wait().unwrap().success());
@@ -90,8 +96,8 @@ fn systems() -> Vec<(String, Vec<String>)> {
     let name = |system: &Value| system["system"].as_str().unwrap().to_owned();
     let modes = |system: &Value| system["modes"].as_object().unwrap().keys().cloned().collect();
     let available = all.iter().filter(|system| system["available"] == json!(true));
-    let available =
-        available.filter(|system| !matches!(name(system).as_str(), "device" | QUEUE | DUPLICATES));
+    let keeps_records = |name: &str| !matches!(name, "device" | QUEUE) && !DUPLICATES.contains(&name);
+    let available = available.filter(|system| keeps_records(&name(system)));
     available.map(|system| (name(system), modes(system))).collect()
 }
 
@@ -301,18 +307,55 @@ fn duplicates_are_all_found_in_a_scan() {
     let output = program(&["list"]).output().unwrap();
     let list: Value = serde_json::from_slice(&output.stdout).unwrap();
     let systems = list["systems"].as_array().unwrap();
-    let found = systems.iter().find(|system| system["system"] == DUPLICATES).unwrap();
-    if found["available"] == json!(false) {
-        return eprintln!("skipped: {DUPLICATES}: {}", found["reason"]);
+    for name in DUPLICATES {
+        let found = systems.iter().find(|system| system["system"] == name).unwrap();
+        if found["available"] == json!(false) {
+            eprintln!("skipped: {name}: {}", found["reason"]);
+            continue;
+        }
+        for mode in ["DS", "NoSync", "WriteNoSync"] {
+            let dir = fresh_dir(&format!("{name}-{mode}"));
+            let mut served = Served::start(name);
+            served.ask(&open(&dir, mode, 1));
+            served.ask_all(&run("write", "random", 1), RECORDS);
+            served.ask_all(&run("bulk", "random", 1), RECORDS);
+            served.ask(&json!({"op": "close"}));
+            served.end();
+            std::fs::remove_dir_all(dir).unwrap();
+        }
     }
-    for mode in ["DS", "NoSync", "WriteNoSync"] {
-        let dir = fresh_dir(&format!("{DUPLICATES}-{mode}"));
-        let mut served = Served::start(DUPLICATES);
-        served.ask(&open(&dir, mode, 1));
-        served.ask_all(&run("write", "random", 1), RECORDS);
-        served.ask_all(&run("bulk", "random", 1), RECORDS);
-        served.ask(&json!({"op": "close"}));
-        served.end();
+}
+
+#[test]
+fn crates_are_there_without_any_library() {
+    let output = program(&["list"]).output().unwrap();
+    let list: Value = serde_json::from_slice(&output.stdout).unwrap();
+    for name in ["redb", "redb-dups", "fjall"] {
+        let found =
+            list["systems"].as_array().unwrap().iter().find(|system| system["system"] == name).unwrap();
+        let version = found["version"].as_str().filter(|version| version.split('.').count() == 3);
+        // They can be left out by choice.
+        assert!(version.is_some() || found["reason"].as_str().unwrap().starts_with("left out"), "{found}");
+    }
+}
+
+#[test]
+fn what_crates_have_committed_outlives_a_killed_process_if_that_is_asked() {
+    let all = systems();
+    for (system, _) in all.iter().filter(|(system, _)| matches!(system.as_str(), "redb" | "fjall")) {
+        for mode in ["WriteNoSync", "Sync"] {
+            let records = records_for(mode);
+            let dir = fresh_dir(&format!("{system}-{mode}-killed"));
+            let mut killed = Served::start(system);
+            killed.ask_all(&open(&dir, mode, 1), 0);
+            killed.ask_all(&run_of(records, "write", "random", 1), records);
+            killed.kill();
+            let mut next = Served::start(system);
+            next.ask_all(&open(&dir, mode, 1), 0);
+            next.ask_all(&run_of(records, "bulk", "random", 1), records);
+            next.end();
+            std::fs::remove_dir_all(dir).unwrap();
+        }
     }
 }
 

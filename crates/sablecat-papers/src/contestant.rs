@@ -82,7 +82,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(1);
 pub(crate) const DEVICE: &str = "device";
 
 /// Peers worth comparing in a hurry: one of each library.
-const QUICK: [&str; 6] = ["bdb", "lmdb", "leveldb", "rocksdb", "wiredtiger", "sqlite"];
+const QUICK: [&str; 8] = ["bdb", "lmdb", "leveldb", "rocksdb", "wiredtiger", "sqlite", "redb", "fjall"];
 
 /// Whether a system promises as much as a mode asks, and so counts among the peers to be measured against.
 pub(crate) fn keeps_promise(system: &str, mode: Mode) -> bool {
@@ -213,8 +213,10 @@ impl Contestant for Program {
 
     fn has_pages(&self) -> bool {
         // Runs that are sorted have blocks, of which a lookup reads one: those stay as small as their
-        // libraries make them. LMDB's pages are the machine's.
-        !["lmdb", "leveldb", "rocksdb", "tkrzw"].iter().any(|library| self.name.starts_with(library))
+        // libraries make them. LMDB's pages are the machine's, redb's 4 KiB.
+        !["lmdb", "leveldb", "rocksdb", "tkrzw", "redb", "fjall"]
+            .iter()
+            .any(|library| self.name.starts_with(library))
     }
 
     fn has_direct_io(&self) -> bool {

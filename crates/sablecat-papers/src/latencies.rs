@@ -128,8 +128,8 @@ fn worst(head: &str, rows: &[Row]) -> Grid {
         "The ratio is the peer's time to ours, so that more is better. Times count for operations that could not \
          begin meanwhile."
             .to_owned(),
-        "LevelDB and RocksDB make no checkpoints: they merge files when they find it due, in every run. Where \
-         there are checkpoints, their logs are flushed."
+        "LevelDB, RocksDB and fjall make no checkpoints: they merge files when they find it due, in every run. \
+         Where there are checkpoints, their logs are flushed; redb's is an empty commit that is durable."
             .to_owned(),
     ];
     grid

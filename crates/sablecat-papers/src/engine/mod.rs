@@ -17,7 +17,7 @@
 //! - *Queue* (`queue.rs`): records that are appended to a queue, and consumed, each in a transaction of its
 //!   own; ours and Berkeley DB's.
 //! - *Hash* (`hash.rs`): the random operations of the first paper, in hash tables.
-//! - *Duplicates* (`duplicates.rs`): a hundred sorted values a key; ours, LMDB's and Berkeley DB's.
+//! - *Duplicates* (`duplicates.rs`): a hundred sorted values a key; ours, LMDB's and redb's.
 //! - *Secondary* (`secondary.rs`): an index, beside two records set in one transaction.
 
 mod attach;

@@ -25,12 +25,21 @@ const CURVES_HEIGHT: f64 = 240.0;
 
 /// The class of a system's colour: one for each library, and one for ours.
 pub(super) fn class(system: &str) -> &'static str {
-    const LIBRARIES: [&str; 7] = ["bdb", "lmdb", "leveldb", "rocksdb", "wiredtiger", "sqlite", "tkrzw"];
-    const CLASSES: [&str; 7] = ["c1", "c2", "c3", "c4", "c5", "c6", "c7"];
+    const LIBRARIES: [(&str, &str); 9] = [
+        ("bdb", "c1"),
+        ("lmdb", "c2"),
+        ("leveldb", "c3"),
+        ("rocksdb", "c4"),
+        ("wiredtiger", "c5"),
+        ("sqlite", "c6"),
+        ("tkrzw", "c7"),
+        ("redb", "c9"),
+        ("fjall", "c10"),
+    ];
     if is_ours(system) {
         return "c0";
     }
-    LIBRARIES.iter().position(|library| system.starts_with(library)).map_or("c8", |at| CLASSES[at])
+    LIBRARIES.iter().find(|(library, _)| system.starts_with(library)).map_or("c8", |(_, class)| class)
 }
 
 /// A mark at a place: what is the plain system of its library is full, its variants are hollow.
