@@ -357,6 +357,12 @@ impl Connection {
     pub(crate) fn release(&mut self, index: usize) {
         self.savepoints.truncate(index);
         self.each_row_ids(|ids| ids.release(index));
+        if self.savepoints.is_empty()
+            && self.begin.is_none()
+            && let Some(txn) = &mut self.txn
+        {
+            txn.forget_savepoints();
+        }
     }
 
     /// Goes back to a savepoint, which stays; without one, to where the transaction began.

@@ -448,6 +448,12 @@ impl<'env> Txn<'env> {
         self.inner.roll_back_to(savepoint.0)
     }
 
+    /// Gives up all savepoints: what was there before a change is not kept any more, until another is taken.
+    /// Within [`Txn::nested`] nothing happens.
+    pub fn forget_savepoints(&mut self) {
+        self.inner.records.forget_positions();
+    }
+
     /// Runs `work` as a transaction within this one: if it fails, what it changed is undone, and this
     /// transaction may go on.
     ///
@@ -606,7 +612,7 @@ struct Nested<'t, 'env> {
     txn: &'t mut Txn<'env>,
     before: Savepoint,
     /// What the transaction around it keeps from being rolled back.
-    kept: usize,
+    kept: Option<usize>,
 }
 
 impl Nested<'_, '_> {

@@ -320,6 +320,33 @@ fn a_savepoint_that_was_rolled_back_over_undoes_half_of_what_came_after() {
 }
 
 #[test]
+fn a_savepoint_that_was_given_up_undoes_nothing() {
+    let env = patient();
+    let db = env.database("d").unwrap();
+    let mut txn = env.begin().unwrap();
+    txn.forget_savepoints();
+    let first = txn.savepoint();
+    txn.insert(&db, "1", "").unwrap();
+    txn.forget_savepoints();
+    assert_eq!(kind(txn.rollback_to(&first)), ErrorKind::Invalid);
+    txn.insert(&db, "2", "").unwrap();
+    let second = txn.savepoint();
+    assert_eq!(kind(txn.rollback_to(&first)), ErrorKind::Invalid);
+    // What is within another transaction gives up nothing of that.
+    let failed: Result<()> = txn.nested(|txn| {
+        txn.insert(&db, "3", "")?;
+        txn.forget_savepoints();
+        txn.rollback_to(&first)
+    });
+    assert_eq!(kind(failed), ErrorKind::Invalid);
+    assert_eq!(keys(&mut txn, &db), ["1", "2"]);
+    txn.insert(&db, "4", "").unwrap();
+    txn.rollback_to(&second).unwrap();
+    txn.commit().unwrap();
+    assert_eq!(db.len().unwrap(), 2);
+}
+
+#[test]
 fn a_nested_transaction_that_rolls_back_over_its_beginning_undoes_the_one_around_it() {
     let env = patient();
     let db = env.database("d").unwrap();

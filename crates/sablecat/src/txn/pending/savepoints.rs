@@ -45,8 +45,9 @@ pub(in crate::txn) struct Journal {
     /// How many changes there have been, the undone ones counted.
     changes: u64,
     undos: Vec<Undo>,
-    /// As many of the first undos cannot be rolled back at present.
-    kept: usize,
+    /// As many of the first undos cannot be rolled back at present: they are from before a transaction within
+    /// the transaction. None: there is no such.
+    kept: Option<usize>,
 }
 
 /// Numbers of write sets with savepoints.
@@ -55,7 +56,12 @@ static SETS: AtomicU64 = AtomicU64::new(1);
 impl Default for Journal {
     fn default() -> Journal {
         // Relaxed: the numbers need only differ.
-        Journal { set: SETS.fetch_add(1, atomic::Ordering::Relaxed), changes: 0, undos: Vec::new(), kept: 0 }
+        Journal {
+            set: SETS.fetch_add(1, atomic::Ordering::Relaxed),
+            changes: 0,
+            undos: Vec::new(),
+            kept: None,
+        }
     }
 }
 
@@ -80,7 +86,7 @@ impl Journal {
                 "rolling back to a savepoint that is gone: the transaction was rolled back to an earlier one since; nothing was undone",
             ));
         }
-        if position.len < self.kept {
+        if self.kept.is_some_and(|kept| position.len < kept) {
             return Err(Error::invalid(
                 "rolling back, in a nested transaction, to a savepoint from before it: nothing was undone; let the nested transaction fail, which \
                  undoes what it did, then roll back",
@@ -104,13 +110,18 @@ impl Journal {
     }
 
     /// Keeps what was noted so far from being rolled back; says how much was kept before.
-    pub(in crate::txn) fn keep(&mut self) -> usize {
-        std::mem::replace(&mut self.kept, self.undos.len())
+    pub(in crate::txn) fn keep(&mut self) -> Option<usize> {
+        self.kept.replace(self.undos.len())
     }
 
     /// Ends [`Journal::keep`], by what that said.
-    pub(in crate::txn) fn keep_only(&mut self, kept: usize) {
+    pub(in crate::txn) fn keep_only(&mut self, kept: Option<usize>) {
         self.kept = kept;
+    }
+
+    /// Whether any of it is kept from being rolled back.
+    pub(super) fn is_kept(&self) -> bool {
+        self.kept.is_some()
     }
 }
 

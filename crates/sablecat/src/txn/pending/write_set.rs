@@ -8,9 +8,9 @@
 //! gone but for what is pending there. So what was pending in it before goes, and is not pending any more.
 //!
 //! Savepoints are positions in a journal of what each entry was before; the journal is kept only once a
-//! savepoint has been asked for. A position names the write set that it is of and the change that it follows:
-//! so one of another transaction, or of changes that have been undone, is told from one that can be rolled
-//! back to, however many changes the journal has by then.
+//! savepoint has been asked for, until all are given up. A position names the write set that it is of and the
+//! change that it follows: so one of another transaction, or of changes that have been undone, is told from
+//! one that can be rolled back to, however many changes the journal has by then.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -563,13 +563,21 @@ impl WriteSet {
         Ok(())
     }
 
+    /// Has no savepoint any more, and notes nothing until it is asked for one, unless some of what was noted
+    /// is kept.
+    pub(crate) fn forget_savepoints(&mut self) {
+        if self.journal.get().is_some_and(|journal| !journal.is_kept()) {
+            self.journal.clear();
+        }
+    }
+
     /// Keeps what was set so far from being rolled back; says how much was kept before.
-    pub(crate) fn keep(&mut self) -> usize {
-        self.journal.get_mut().map_or(0, Journal::keep)
+    pub(crate) fn keep(&mut self) -> Option<usize> {
+        self.journal.get_mut().and_then(Journal::keep)
     }
 
     /// Ends [`WriteSet::keep`], by what that said.
-    pub(crate) fn keep_only(&mut self, kept: usize) {
+    pub(crate) fn keep_only(&mut self, kept: Option<usize>) {
         if let Some(journal) = self.journal.get_mut() {
             journal.keep_only(kept);
         }

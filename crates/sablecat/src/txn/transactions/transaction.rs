@@ -396,13 +396,18 @@ impl<'k> Transaction<'k> {
     }
 
     /// Keeps what was set so far from being rolled back: see [`WriteSet::keep`].
-    pub(crate) fn keep(&mut self) -> usize {
+    pub(crate) fn keep(&mut self) -> Option<usize> {
         self.writes.keep()
     }
 
     /// Ends [`Transaction::keep`], by what that said.
-    pub(crate) fn keep_only(&mut self, kept: usize) {
+    pub(crate) fn keep_only(&mut self, kept: Option<usize>) {
         self.writes.keep_only(kept);
+    }
+
+    /// Has no position any more to roll back to: see [`WriteSet::forget_savepoints`].
+    pub(crate) fn forget_positions(&mut self) {
+        self.writes.forget_savepoints();
     }
 
     /// Commits. On success everything is visible to whoever begins afterwards, and as durable as the
