@@ -8,6 +8,7 @@ mod cursor;
 mod data_store;
 mod database;
 mod database_options;
+mod early;
 #[cfg(feature = "encryption")]
 mod encryption;
 mod entry;

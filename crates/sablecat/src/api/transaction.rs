@@ -12,7 +12,7 @@ use super::{Database, Env, KeyRange, Range, Read, Record, TxnOptions, Write, wit
 use crate::access::Method;
 use crate::env::{Asked, EnvTxn, Written, arranged};
 use crate::error::{Error, ErrorKind, Result};
-use crate::txn::{Durability, IndexInfo, Position, TreeRef};
+use crate::txn::{Durability, IndexInfo, Position, Transaction, TreeRef};
 use crate::types::{Content, Lsn};
 
 /// A read-write transaction. It sees one state of the environment, with its own changes over it; nobody sees
@@ -531,6 +531,11 @@ impl<'env> Txn<'env> {
     pub(super) fn commit_once(&mut self) -> Result<Lsn> {
         self.refuse_within()?;
         noted(&self.lost, self.inner.commit(self.durability))
+    }
+
+    /// The engine's transaction.
+    pub(super) fn records(&self) -> &Transaction<'env> {
+        &self.inner.records
     }
 
     /// The slot it has, by which it is known while it is in progress.

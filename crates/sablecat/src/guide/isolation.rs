@@ -125,6 +125,9 @@
 //! # }
 //! ```
 //!
+//! A commit is what decides. Before that a transaction may ask whether it has lost already
+//! ([`Txn::check_unchanged`](crate::Txn::check_unchanged)), and leave the rest of its work undone.
+//!
 //! # For update
 //!
 //! A transaction that is about to change a record which others want to change as well can lock it first:

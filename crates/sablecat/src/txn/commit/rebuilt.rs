@@ -37,7 +37,7 @@ use super::publish::{self, filler};
 use crate::error::{Error, Result};
 use crate::pages::Participant;
 use crate::region::STRUCTURE_LATCHES;
-use crate::types::{Lsn, TreeId};
+use crate::types::{Lsn, PageId, TreeId};
 
 const _: () = assert!(STRUCTURE_LATCHES <= u64::BITS as usize, "a bit each");
 
@@ -63,6 +63,12 @@ impl Drop for Frozen<'_> {
 }
 
 impl Committer {
+    /// Whether a leaf is in the newest state, which the caller has pinned, what it was at an LSN, and where it
+    /// was. False if it cannot be told.
+    pub(in crate::txn) fn is_leaf_unchanged(&self, leaf: PageId, at: Lsn) -> bool {
+        at >= self.pages.rebuilt_since() && self.pages.is_unchanged_since(leaf, at)
+    }
+
     /// Keeps everybody else from changing trees whose structure latches `me` holds, and returns a state that
     /// is the last which others have made of them. The caller holds no page latch.
     pub(in crate::txn) fn freeze(

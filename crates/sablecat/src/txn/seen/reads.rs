@@ -35,7 +35,7 @@ use crate::txn::commit::recent::Published;
 use crate::txn::ranges;
 use crate::txn::refusals::{conflict, removed};
 use crate::txn::state::Committed;
-use crate::types::{Lsn, PageId};
+use crate::types::{Lsn, PageId, TreeId};
 
 /// Reads of more leaves than this are found by hashing.
 const LINEAR_MAX: usize = 12;
@@ -495,6 +495,39 @@ impl ReadSet {
         Ok(since)
     }
 
+    /// A conflict if what was read at `at` of a leaf, in one piece with a key there, reads differently at
+    /// `now`. The participant has pinned both.
+    pub(in crate::txn) fn check_around(
+        &self,
+        kernel: &Committer,
+        (leaf, key): (PageId, Bound<&[u8]>),
+        (at, now): (Lsn, Lsn),
+        me: &Participant,
+    ) -> Result<()> {
+        let Some(read) = self.find(leaf).map(|read| &self.reads[read]) else { return Ok(()) };
+        let tree = self.trees[read.tree].tree();
+        let spans = read.spans().filter(|span| span.covers(&tree, key, key));
+        self.compare_spans(kernel, (read, spans), (at, now), me).map(drop)
+    }
+
+    /// A conflict if anything that was read at `at` of a tree reads differently in the newest state, which is
+    /// pinned for one leaf at a time.
+    pub(in crate::txn) fn check_tree(
+        &self,
+        kernel: &Committer,
+        tree: TreeId,
+        at: Lsn,
+        me: &Participant,
+    ) -> Result<()> {
+        for (read, of) in self.reads.iter().enumerate().filter(|(_, read)| self.trees[read.tree].id == tree) {
+            let newest = kernel.pages.guarded(me);
+            if !kernel.is_leaf_unchanged(of.page, at) {
+                self.compare(kernel, read, (at, newest.at()), me)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Whether anything that was counted may have changed with these pages: no count changes without that of
     /// all records, which is in the root.
     fn counts_on(&self, pages: &HashSet<PageId>) -> bool {
@@ -613,11 +646,22 @@ impl ReadSet {
         &self,
         kernel: &Committer,
         read: usize,
+        moments: (Lsn, Lsn),
+        me: &Participant,
+    ) -> Result<Vec<PageId>> {
+        let read = &self.reads[read];
+        self.compare_spans(kernel, (read, read.spans()), moments, me)
+    }
+
+    /// The same of some of what was read of one leaf.
+    fn compare_spans<'s>(
+        &self,
+        kernel: &Committer,
+        (read, spans): (&Read, impl Iterator<Item = &'s Span>),
         (at, now): (Lsn, Lsn),
         me: &Participant,
     ) -> Result<Vec<PageId>> {
         let compared = |at| Compared { state: Committed { kernel, me, at }, leaves: Vec::new() };
-        let read = &self.reads[read];
         let (of, stems) = (&self.trees[read.tree], &self.stems[read.stems.clone()]);
         let tree = of.tree();
         let state = Committed { kernel, me, at };
@@ -626,7 +670,7 @@ impl ReadSet {
             Ok(!kernel.is_nested(&tree, key) && state.had_lapsed(of.lapse, (key, value), self.time)?)
         };
         let (mut then, mut newest) = (compared(at), compared(now));
-        for span in read.spans() {
+        for span in spans {
             if !tree.reads_same(stems, span.bounds(), (&mut then, &mut newest), &may_go)? {
                 return Err(changed());
             }

@@ -5,6 +5,7 @@ mod accounting;
 mod bulk;
 mod counted;
 mod damaged;
+mod early;
 #[cfg(feature = "shuttle")]
 mod explore;
 mod failing;

@@ -76,7 +76,7 @@ pub(crate) struct Transaction<'k> {
     /// What the content was before it committed, and is since; none: it has changed nothing.
     contents: Cell<Option<[Content; 2]>>,
     /// Its time, by which records have lapsed or not, in milliseconds since 1970; 0: it was not asked for.
-    time: Cell<u64>,
+    pub(super) time: Cell<u64>,
 }
 
 impl std::fmt::Debug for Transaction<'_> {
