@@ -312,6 +312,10 @@ SQLITE_PRIVATE int sqlite3BtreePutData(BtCursor *pCur, u32 offset, u32 amt, void
   memcpy(aData, pCur->info.pPayload, nData);
   memcpy(&aData[offset], pNew, amt);
   rc = sablecatMoved(pCur->pBtree, pCur->pgnoRoot, pCur);
+  /* A statement has opened it, and is over. */
+  if( rc==SQLITE_OK ){
+    rc = sablecat_sql_begin_statement(sablecatDb(pCur->pBtree), pCur->pBtree->db->nSavepoint, 0);
+  }
   if( rc==SQLITE_OK ) rc = sablecat_sql_insert(pCur->pSablecat, pCur->info.nKey, aData, nData, 0);
   sqlite3_free(aData);
   if( rc!=SQLITE_OK ) return rc;

@@ -104,7 +104,8 @@ extern int sablecat_sql_begin(void*, int isWrite, int isAlone, int isExplicit, i
 extern int sablecat_sql_is_snapshot(void*, int*);
 extern int sablecat_sql_commit(void*, int eSync);
 extern int sablecat_sql_end(void*);
-extern int sablecat_sql_savepoints(void*, int nSavepoint);
+extern int sablecat_sql_begin_statement(void*, int nSavepoint, int isByItself);
+extern int sablecat_sql_be_whole(void*, int iStatement);
 extern int sablecat_sql_savepoint(void*, int isRollback, int iSavepoint);
 extern int sablecat_sql_create(void*, u32*);
 extern int sablecat_sql_drop(void*, u32);

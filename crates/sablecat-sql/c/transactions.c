@@ -83,7 +83,11 @@ SQLITE_PRIVATE int sqlite3BtreeBeginTrans(Btree *p, int wrflag, int *pSchemaVers
     sablecatOf(p)->isCommitted = 0;
   }
   if( pSchemaVersion ) rc = sablecat_sql_meta(sablecatDb(p), BTREE_SCHEMA_VERSION, (u32*)pSchemaVersion);
-  if( rc==SQLITE_OK && wrflag ) rc = sablecat_sql_savepoints(sablecatDb(p), p->db->nSavepoint);
+  /* What runs within another statement, as those of FTS5 do, is a part of that. */
+  if( rc==SQLITE_OK && wrflag ){
+    rc = sablecat_sql_begin_statement(sablecatDb(p), p->db->nSavepoint,
+                                      p->db->nVdbeExec==1 && p->db->nVTrans==0);
+  }
   return rc;
 }
 
@@ -158,7 +162,7 @@ SQLITE_PRIVATE int sqlite3BtreeRollback(Btree *p, int tripCode, int writeOnly){
 
 SQLITE_PRIVATE int sqlite3BtreeBeginStmt(Btree *p, int iStatement){
   if( p->pSablecat==0 ) return STOCK(BeginStmt)(p, iStatement);
-  return sablecat_sql_savepoints(sablecatDb(p), iStatement);
+  return sablecat_sql_be_whole(sablecatDb(p), iStatement);
 }
 
 SQLITE_PRIVATE int sqlite3BtreeSavepoint(Btree *p, int op, int iSavepoint){

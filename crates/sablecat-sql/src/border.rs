@@ -228,9 +228,18 @@ exported! {
         Ok(())
     }
 
-    fn sablecat_sql_savepoints(handle: *mut c_void, count: c_int) {
+    /// A statement begins to write, where there are so many savepoints with names, by itself or within
+    /// another.
+    fn sablecat_sql_begin_statement(handle: *mut c_void, named: c_int, is_by_itself: c_int) {
         // SAFETY: as the module says.
-        unsafe { connection(handle) }.savepoints(usize::try_from(count).unwrap_or(0))
+        let connection = unsafe { connection(handle) };
+        connection.begin_statement(usize::try_from(named).unwrap_or(0), is_by_itself != 0)
+    }
+
+    /// SQLite can roll it back, to the savepoint of this number.
+    fn sablecat_sql_be_whole(handle: *mut c_void, number: c_int) {
+        // SAFETY: as the module says.
+        unsafe { connection(handle) }.be_whole(usize::try_from(number).unwrap_or(0))
     }
 
     /// Rolls back to a savepoint or releases it; below 0 it is the transaction as a whole.

@@ -21,7 +21,7 @@ use sablecat::{
 
 use crate::ahead::StateOf;
 use crate::engine::{self, Shared};
-use crate::failure::Failure;
+use crate::failure::{BUSY_SNAPSHOT, Failure};
 use crate::key_value::KeyValues;
 use crate::place::Place;
 use crate::row_ids::{Block, RowIds};
@@ -76,12 +76,18 @@ pub(crate) struct Connection {
     /// savepoints. Without any nothing is noted of what was before a change.
     begin: Option<Savepoint>,
     savepoints: Vec<Savepoint>,
-    /// A number was to be read, and could not be: the transaction does not commit.
-    failed: Option<String>,
+    /// How many of these are not of a statement in progress.
+    named: usize,
+    /// How the statement that began last to write can be undone, if it can.
+    statement: Option<Whole>,
+    /// Why the transaction does not commit: it met a conflict, or a number could not be read.
+    failed: Option<Failure>,
     /// The next transaction that writes does so alone.
     alone_next: bool,
     /// The one in progress does, if it writes.
     is_alone: bool,
+    /// The one in progress has more than one statement.
+    is_explicit: bool,
     /// What was committed when the transaction in progress began, or the last one did, or by that; and a
     /// number for what others have committed of it.
     data_version: (Content, u32),
@@ -93,6 +99,15 @@ pub(crate) struct Connection {
     is_snapshot: bool,
     /// Goes last: what is above is of it.
     shared: Option<Arc<Shared>>,
+}
+
+/// How a statement that fails is undone without the rest of its transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Whole {
+    /// SQLite has a savepoint for it, as for all that it knows may fail half way.
+    BySqlite,
+    /// Here, to where it began.
+    Kept(Savepoint),
 }
 
 fn name_of(root: u32) -> String {
@@ -135,9 +150,12 @@ impl Connection {
             writes: false,
             begin: None,
             savepoints: Vec::new(),
+            named: 0,
+            statement: None,
             failed: None,
             alone_next: false,
             is_alone: false,
+            is_explicit: false,
             data_version: (env.content(), 1),
             state: 0,
             changes: Vec::new(),
@@ -256,6 +274,7 @@ impl Connection {
         if write && !self.writes {
             self.lock(alone)?;
         }
+        self.is_explicit = explicit;
         // A statement that only reads needs one state, and nobody to see that it is the last.
         let isolation = if write || explicit { Isolation::Serializable } else { Isolation::Snapshot };
         if self.txn.is_none() || (self.is_snapshot && isolation == Isolation::Serializable) {
@@ -318,8 +337,8 @@ impl Connection {
 
     /// Commits. The transaction is over either way.
     pub(crate) fn commit(&mut self, durability: Durability) -> Result<()> {
-        if let Some(reason) = self.failed.take() {
-            return Err(Failure::internal(format!("a number of the schema could not be read: {reason}")));
+        if let Some(failure) = self.failed.take() {
+            return Err(failure);
         }
         let txn = self.txn.take().ok_or_else(|| Failure::internal("committing where no transaction is"))?;
         if let Some([before, since]) = txn.commit_over(durability)? {
@@ -338,14 +357,41 @@ impl Connection {
         self.forget_made();
         self.makes = false;
         self.savepoints.clear();
+        self.statement = None;
         self.failed = None;
         if let Some(locker) = &mut self.locker {
             locker.unlock_all();
         }
     }
 
+    /// A statement that writes begins, where there are so many savepoints with names, `by_itself` or within
+    /// another. Not in a transaction that has met a conflict.
+    ///
+    /// It may meet one if others have committed something since the transaction's snapshot: then a place is
+    /// kept to which it goes back.
+    pub(crate) fn begin_statement(&mut self, named: usize, by_itself: bool) -> Result<()> {
+        if let Some(lost) = self.failed.as_ref().filter(|failure| failure.code == BUSY_SNAPSHOT) {
+            return Err(lost.clone());
+        }
+        if let Some(Whole::Kept(_)) = self.statement.take() {
+            self.forget_savepoints();
+        }
+        self.named = named;
+        self.savepoints(named)?;
+        if by_itself && self.is_explicit && !self.txn()?.sees_newest() {
+            self.statement = Some(Whole::Kept(self.txn()?.savepoint()));
+        }
+        Ok(())
+    }
+
+    /// SQLite can roll that statement back, to the savepoint of this number.
+    pub(crate) fn be_whole(&mut self, number: usize) -> Result<()> {
+        self.statement = Some(Whole::BySqlite);
+        self.savepoints(number)
+    }
+
     /// Takes savepoints until there are so many.
-    pub(crate) fn savepoints(&mut self, count: usize) -> Result<()> {
+    fn savepoints(&mut self, count: usize) -> Result<()> {
         while self.savepoints.len() < count {
             let savepoint = self.txn()?.savepoint();
             self.savepoints.push(savepoint);
@@ -353,16 +399,47 @@ impl Connection {
         Ok(())
     }
 
+    /// A conflict if others have changed, and committed, what the transaction has read of a key that it
+    /// changes. Then the statement in progress is undone, here or by SQLite. Nothing is asked for one that
+    /// cannot be.
+    pub(crate) fn check(&mut self, tree: &Database, key: &[u8]) -> Result<()> {
+        match self.may_go_back() {
+            true => self.checked(|txn| txn.check_unchanged(tree, key)),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether the statement in progress can be undone without the rest of its transaction.
+    fn may_go_back(&self) -> bool {
+        match self.statement {
+            Some(Whole::Kept(_)) => true,
+            Some(Whole::BySqlite) => self.is_explicit && self.savepoints.len() > self.named,
+            None => false,
+        }
+    }
+
+    fn checked(&mut self, check: impl FnOnce(&Txn<'static>) -> sablecat::Result<()>) -> Result<()> {
+        let Err(error) = check(self.txn()?) else { return Ok(()) };
+        let failure = match error.kind() {
+            ErrorKind::Conflict => Failure::conflict(),
+            _ => error.into(),
+        };
+        if failure.code == BUSY_SNAPSHOT {
+            self.failed = Some(failure.clone());
+        }
+        if let Some(Whole::Kept(begin)) = self.statement.take() {
+            self.go_back(&begin)?;
+            // It inserts no more rows.
+            self.each_row_ids(RowIds::forget);
+        }
+        Err(failure)
+    }
+
     /// Lets go of a savepoint and those after it.
     pub(crate) fn release(&mut self, index: usize) {
         self.savepoints.truncate(index);
         self.each_row_ids(|ids| ids.release(index));
-        if self.savepoints.is_empty()
-            && self.begin.is_none()
-            && let Some(txn) = &mut self.txn
-        {
-            txn.forget_savepoints();
-        }
+        self.forget_savepoints();
     }
 
     /// Goes back to a savepoint, which stays; without one, to where the transaction began.
@@ -375,15 +452,31 @@ impl Connection {
             Some(index) => self.savepoints.get(index).copied(),
         };
         let Some(to) = to else { return Ok(()) };
-        self.writing()?.rollback_to(&to)?;
-        self.seen = [None; NUMBERS];
+        self.go_back(&to)?;
         self.savepoints.truncate(index.map_or(0, |index| index + 1));
         match index {
             None => self.each_row_ids(RowIds::forget),
             Some(index) => self.each_row_ids(|ids| ids.roll_back(index)),
         }
+        Ok(())
+    }
+
+    /// Goes back to a savepoint.
+    fn go_back(&mut self, to: &Savepoint) -> Result<()> {
+        self.writing()?.rollback_to(to)?;
+        self.seen = [None; NUMBERS];
         self.forget_made();
         Ok(())
+    }
+
+    /// Without savepoints nothing is noted of what was before a change.
+    fn forget_savepoints(&mut self) {
+        if self.savepoints.is_empty()
+            && self.begin.is_none()
+            && let Some(txn) = &mut self.txn
+        {
+            txn.forget_savepoints();
+        }
     }
 
     /// What the transaction created may not be there, or will be another one of that number.
@@ -438,6 +531,7 @@ impl Connection {
     /// A new tree; its root.
     pub(crate) fn create(&mut self) -> Result<u32> {
         let last = self.last_root()?;
+        self.check(&self.numbers.clone(), LAST_ROOT)?;
         let root = last.checked_add(1).filter(|root| i32::try_from(*root).is_ok()).ok_or_else(|| {
             Failure::too_big("there were as many tables and indices here as there are numbers for them")
         })?;
@@ -461,7 +555,11 @@ impl Connection {
     pub(crate) fn clear(&mut self, root: u32) -> Result<u64> {
         let tree = self.tree(root)?;
         self.row_ids(root).borrow_mut().removed(self.savepoints.len(), i64::MAX);
-        Ok(self.writing()?.clear(&tree)?)
+        let count = self.writing()?.clear(&tree)?;
+        if self.may_go_back() {
+            self.checked(|txn| txn.check_all_unchanged(&tree))?;
+        }
+        Ok(count)
     }
 
     /// The highest root so far.
@@ -488,7 +586,8 @@ impl Connection {
                 Ok(number)
             }
             Err(failure) => {
-                self.failed = Some(failure.message.clone());
+                let reason = format!("a number of the schema could not be read: {}", failure.message);
+                self.failed.get_or_insert(Failure::internal(reason));
                 Err(failure)
             }
         }
@@ -497,6 +596,7 @@ impl Connection {
     pub(crate) fn set_meta(&mut self, index: c_int, number: u32) -> Result<()> {
         let key = number_key(index)?;
         let numbers = self.numbers.clone();
+        self.check(&numbers, &[key])?;
         self.txn()?.insert(&numbers, [key], number.to_be_bytes())?;
         self.seen[usize::from(key)] = Some(number);
         Ok(())

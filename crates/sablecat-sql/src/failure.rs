@@ -25,7 +25,7 @@ pub(crate) const BUSY_SNAPSHOT: c_int = BUSY | (2 << 8);
 const OURS: c_int = 0x53 << 8;
 
 /// Why a call of SQLite's fails.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Failure {
     pub(crate) code: c_int,
     pub(crate) message: String,
@@ -35,6 +35,13 @@ impl Failure {
     /// Somebody else is in the way, for now.
     pub(crate) fn busy() -> Failure {
         Failure { code: BUSY, message: String::new() }
+    }
+
+    /// The transaction in progress cannot commit any more.
+    pub(crate) fn conflict() -> Failure {
+        let message = "database is locked: another transaction changed what this one has read and is to change, and \
+                       committed first; only ROLLBACK helps, then run the transaction again";
+        Failure { code: BUSY_SNAPSHOT, message: message.to_owned() }
     }
 
     pub(crate) fn corrupt(message: impl Into<String>) -> Failure {

@@ -181,6 +181,7 @@ pub(crate) fn change(
             "the database {name:?} holds keys with several values, which SQL can only read"
         )));
     }
+    let keys = [from, to.map(|(key, _)| key)];
     let txn = of.writing_to(number)?;
     let done = match (from, to) {
         (Some(from), None) => match txn.remove(&database, from) {
@@ -207,7 +208,11 @@ pub(crate) fn change(
         (None, None) => Ok(()),
     };
     match done {
-        Ok(()) => Ok(true),
+        Ok(()) => {
+            // Behind the looks at what is there.
+            keys.into_iter().flatten().try_for_each(|key| of.check(&database, key))?;
+            Ok(true)
+        }
         Err(None) if from.is_some() => Err(gone(name)),
         Err(None) => Ok(false),
         Err(Some(error)) => Err(failure(error)),

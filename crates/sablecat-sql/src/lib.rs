@@ -35,8 +35,11 @@
 //!
 //! # Transactions
 //! A transaction sees the state of its first read, and commits if it is as if transactions had run one after
-//! the other. If not, `COMMIT` fails with `SQLITE_BUSY_SNAPSHOT`; nothing was changed, the transaction is
-//! over, and the program runs it again. A statement outside a transaction runs again by itself. `BEGIN
+//! the other. If not, it fails with `SQLITE_BUSY_SNAPSHOT`: at the statement that changes or removes a row,
+//! or inserts one of a key, of which another transaction has committed a change since; or at `COMMIT`. Such a
+//! statement leaves nothing behind, and the transaction is open until `ROLLBACK`, which is all that helps:
+//! whatever would write after it, and `COMMIT`, fail as well. If `COMMIT` fails the transaction is over. The
+//! program runs it again. A statement outside a transaction runs again by itself. `BEGIN
 //! IMMEDIATE` and `BEGIN EXCLUSIVE` wait, as the busy handler says, until no other transaction writes, keep
 //! others from writing, and never meet a conflict; readers go on. `BEGIN CONCURRENT`, which a branch of
 //! SQLite's has for many writers, is `BEGIN`, in files of SQLite's as well.

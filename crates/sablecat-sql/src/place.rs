@@ -53,6 +53,10 @@ pub(crate) struct Place {
     key: Vec<u8>,
     /// or right before it, whether or not there is a record with it.
     before: bool,
+    /// The key at which it stood before an entry was inserted.
+    before_entry: Vec<u8>,
+    /// The key, or the beginning of one, that was sought last and of which there was no record.
+    absent: Vec<u8>,
     /// The record there, unless `ahead` has it.
     value: Vec<u8>,
     led: Led,
@@ -97,6 +101,8 @@ impl Place {
             encoding,
             key: Vec::new(),
             before: false,
+            before_entry: Vec::new(),
+            absent: Vec::new(),
             value: Vec::new(),
             led: Led::Key,
             row_ids: of.row_ids(root),
@@ -199,7 +205,7 @@ impl Place {
         self.keep_key();
         self.changes(of);
         let rowid = self.rowid()?;
-        let Place { tree, key, value, .. } = self;
+        let Place { tree, key, value, absent, .. } = self;
         let there = of.txn()?.get_with(tree, &*key, |found| {
             found.is_some_and(|found| {
                 value.clear();
@@ -207,6 +213,9 @@ impl Place {
                 true
             })
         })?;
+        if !there {
+            absent.clone_from(key);
+        }
         Ok(there.then_some(Row { rowid, data: value }))
     }
 
@@ -276,7 +285,10 @@ impl Place {
                 (self.key, self.value) = (key, value);
                 Ok(Some(Row { rowid: 0, data: &self.value }))
             }
-            None if first => Ok(None),
+            None if first => {
+                self.absent.clone_from(&self.key);
+                Ok(None)
+            }
             None => {
                 self.key = above;
                 Ok(None)
@@ -367,6 +379,7 @@ impl Place {
         if self.key != key && !self.row_ids.borrow().is_free(rowid) {
             of.txn()?.contains_key(&self.tree, key)?;
         }
+        of.check(&self.tree, &key)?;
         if self.key != key {
             self.lead(Led::Key);
         }
@@ -407,7 +420,9 @@ impl Place {
     /// Sets the record of an index, and stands there.
     pub(crate) fn insert_key(&mut self, of: &mut Connection, record: &[u8]) -> Result<()> {
         self.before = false;
+        self.keep_key();
         self.lead(Led::Key);
+        std::mem::swap(&mut self.key, &mut self.before_entry);
         self.key.clear();
         let mut values = Values::of(record)?;
         for order in self.order.as_deref().unwrap_or_default() {
@@ -419,12 +434,18 @@ impl Place {
                 self.key.len()
             )));
         }
+        // What is another entry, and was not looked for, is set whatever there is.
+        let is_sought = !self.absent.is_empty() && self.key.starts_with(&self.absent);
+        if is_sought || self.key == self.before_entry {
+            of.check(&self.tree, &self.key)?;
+        }
         Ok(of.writing_to(self.root)?.insert(&self.tree, &self.key, record)?)
     }
 
     /// Removes the record at which it stands, and stays between those around it.
     pub(crate) fn delete(&mut self, of: &mut Connection) -> Result<()> {
         self.keep_key();
+        of.check(&self.tree, &self.key)?;
         if !self.is_index() {
             let rowid = key::rowid(&self.key).ok_or_else(no_rowid)?;
             self.row_ids.borrow_mut().removed(of.savepoint_count(), rowid);

@@ -6,6 +6,7 @@ use sablecat_sql as _;
 mod asked;
 mod backup;
 mod blobs;
+mod conflicts;
 mod cursors;
 mod dice;
 mod differential;

@@ -284,7 +284,11 @@ fn money_is_neither_made_nor_lost_by_transfers_at_once() {
                         })();
                         match code(&tried) {
                             None => done += 1,
-                            Some(BUSY_SNAPSHOT) => assert!(db.is_autocommit()),
+                            // A statement has met it, or the commit.
+                            Some(BUSY_SNAPSHOT) if !db.is_autocommit() => {
+                                db.execute_batch("ROLLBACK").expect("it ends")
+                            }
+                            Some(BUSY_SNAPSHOT) => {}
                             Some(_) => panic!("{tried:?}"),
                         }
                     }
