@@ -446,7 +446,9 @@ static int sablecatUpdate(sqlite3_vtab *pVtab, int argc, sqlite3_value **argv, s
     isReplacing = sqlite3_vtab_on_conflict(pTab->db)==SQLITE_REPLACE;
   }
   if( rc!=SQLITE_OK ) return rc;
-  rc = sablecat_sql_change(sablecatDb(pTab->pBtree), pTab->zDatabase, &from, &key, &value, isReplacing, &isDone);
+  do{
+    rc = sablecat_sql_change(sablecatDb(pTab->pBtree), pTab->zDatabase, &from, &key, &value, isReplacing, &isDone);
+  }while( rc==SQLITE_BUSY && sqlite3InvokeBusyHandler(&pTab->db->busyHandler) );
   if( rc==SQLITE_OK && !isDone ){
     rc = sablecatRefuse(pTab, SQLITE_CONSTRAINT,
         sqlite3_mprintf("UNIQUE constraint failed: %s.%s", pTab->zTable, sablecatColumns[SABLECAT_KEY]));

@@ -168,6 +168,7 @@ type Stopped = Option<Error>;
 
 /// Removes the record of one key, if it is given one, and sets another, or the same, if it is given that;
 /// or does neither. False if there is a record where another is to be set, and that is not to be replaced.
+/// Busy, and nothing is done, while a program has one of the records locked.
 pub(crate) fn change(
     of: &mut Connection,
     name: &str,
@@ -182,6 +183,11 @@ pub(crate) fn change(
         )));
     }
     let keys = [from, to.map(|(key, _)| key)];
+    for key in keys.into_iter().flatten() {
+        if of.txn()?.is_locked(&database, key).map_err(failure)? {
+            return Err(Failure::busy());
+        }
+    }
     let txn = of.writing_to(number)?;
     let done = match (from, to) {
         (Some(from), None) => match txn.remove(&database, from) {

@@ -102,7 +102,9 @@
 //!   for each value, to be read only. Queues, records by number, globals and records that expire make no
 //!   tables.
 //! - Writers that `BEGIN IMMEDIATE` waits for, and keeps away, are those of SQL. A program that changes the
-//!   same records by itself may still be in its way.
+//!   same records by itself may still be in its way. While it has one
+//!   [locked](sablecat::Txn::get_for_update), a statement that changes that waits, as the busy handler says,
+//!   and then fails with `SQLITE_BUSY`. SQL itself locks no records.
 
 mod ahead;
 mod border;

@@ -1,8 +1,12 @@
 //! Transactions that meet: which statement says so, what is left of it, and what it is not said of.
 
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
-use rusqlite::{Connection, Result};
+use rusqlite::{Connection, ErrorCode, Result};
+use sablecat::Env;
 
 use crate::asked::{BUSY_SNAPSHOT, code, number, texts};
 use crate::directory::Directory;
@@ -253,7 +257,7 @@ fn a_child_that_commits() {
 }
 
 /// A connection with a table `kv` of records that a program has, too.
-fn with_records(directory: &Directory) -> (Connection, sablecat::Database) {
+fn with_records(directory: &Directory) -> (Connection, Env, sablecat::Database) {
     let db = directory.ours();
     let env = sablecat_sql::environment(directory.path().join("ours")).expect("the environment is open");
     let words = env.database("words").expect("a database");
@@ -262,13 +266,13 @@ fn with_records(directory: &Directory) -> (Connection, sablecat::Database) {
         "CREATE VIRTUAL TABLE kv USING sablecat('words', key=text, value=text); CREATE TABLE still (x)",
     )
     .expect("tables");
-    (db, words)
+    (db, env, words)
 }
 
 #[test]
 fn a_record_that_a_program_has_changed_is_met_unless_nobody_has_read_it() {
     let directory = Directory::new();
-    let (db, words) = with_records(&directory);
+    let (db, _, words) = with_records(&directory);
     for (statement, is_met) in [
         ("UPDATE kv SET value = value + 1", true),
         ("UPDATE kv SET value = 7 WHERE key = 'b'", true),
@@ -293,5 +297,49 @@ fn a_record_that_a_program_has_changed_is_met_unless_nobody_has_read_it() {
             db.execute_batch("COMMIT").unwrap_or_else(|error| panic!("{statement}: {error}"));
             words.insert("a", "1").expect("as before");
         }
+    }
+}
+
+/// Somebody waits.
+static WAITS: AtomicBool = AtomicBool::new(false);
+
+fn waits(_: i32) -> bool {
+    WAITS.store(true, Ordering::SeqCst);
+    thread::yield_now();
+    true
+}
+
+#[test]
+fn a_record_that_a_program_has_locked_is_waited_for_as_long_as_the_connection_waits() {
+    let directory = Directory::new();
+    let (mut db, env, words) = with_records(&directory);
+    for begun in ["", "BEGIN"] {
+        db.busy_timeout(Duration::ZERO).expect("a setting");
+        let mut holder = env.begin().expect("a transaction");
+        holder.get_for_update(&words, "b").expect("nobody else has it");
+        db.execute_batch(begun).expect("a transaction");
+        let change = "UPDATE kv SET value = value + 1";
+        let refused = db.execute_batch(change).expect_err("somebody has a record of these");
+        assert_eq!(refused.sqlite_error_code(), Some(ErrorCode::DatabaseBusy));
+        assert_eq!(code(&Result::<()>::Err(refused)), Some(5), "no conflict");
+        assert_eq!(texts(&db, "SELECT group_concat(value) FROM kv"), ["1,1,1"], "nothing of it is left");
+        assert_eq!(db.execute("UPDATE kv SET value = 1 WHERE key < 'b'", []), Ok(1), "others are free");
+
+        WAITS.store(false, Ordering::SeqCst);
+        db.busy_handler(Some(waits)).expect("a setting");
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                while !WAITS.load(Ordering::SeqCst) {
+                    thread::yield_now();
+                }
+                drop(holder);
+            });
+            assert_eq!(db.execute(change, []), Ok(3));
+        });
+        if !begun.is_empty() {
+            db.execute_batch("COMMIT").expect("nobody was met");
+        }
+        assert_eq!(texts(&db, "SELECT group_concat(value) FROM kv"), ["2,2,2"]);
+        db.execute_batch("UPDATE kv SET value = 1").expect("as before");
     }
 }

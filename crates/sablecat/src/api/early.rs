@@ -53,4 +53,26 @@ impl Txn<'_> {
     pub fn check_all_unchanged(&self, db: &Database) -> Result<()> {
         within(self, db, |txn, tree| txn.records.check_all_unchanged(tree))
     }
+
+    /// Whether another transaction has the record of a key [locked](Txn::get_for_update). It may have that
+    /// no more when this returns, or again.
+    ///
+    /// ```
+    /// # fn main() -> sablecat::Result<()> {
+    /// # let env = sablecat::Env::in_memory()?;
+    /// let stock = env.database("stock")?;
+    /// let (mut one, other) = (env.begin()?, env.begin()?);
+    /// one.get_for_update(&stock, "apples")?;
+    /// assert!(other.is_locked(&stock, "apples")? && !one.is_locked(&stock, "apples")?);
+    /// one.commit()?;
+    /// assert!(!other.is_locked(&stock, "apples")?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Txn::get`].
+    pub fn is_locked(&self, db: &Database, key: impl AsRef<[u8]>) -> Result<bool> {
+        within(self, db, |txn, tree| Ok(txn.records.is_locked(tree, key.as_ref())))
+    }
 }

@@ -16,6 +16,7 @@ use super::Transaction;
 use crate::error::Result;
 use crate::pages::Participant;
 use crate::txn::catalog::TreeRef;
+use crate::txn::locks::record_hash;
 use crate::txn::options::Isolation;
 use crate::txn::refusals::{conflict, count_conflict, removed};
 use crate::txn::state::Committed;
@@ -48,6 +49,11 @@ impl Transaction<'_> {
             self.check_there(tree, self.kernel.pages.guarded(me).at(), me)?;
             self.reads.borrow().check_tree(self.kernel, tree.id, at, me)
         })
+    }
+
+    /// Whether another transaction has a record locked.
+    pub(crate) fn is_locked(&self, tree: &TreeRef, key: &[u8]) -> bool {
+        self.kernel.locks.is_taken(self.number(), record_hash(tree.id, key))
     }
 
     /// Whether the commit compares anything of a tree with the snapshot.
