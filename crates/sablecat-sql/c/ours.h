@@ -102,6 +102,7 @@ extern int sablecat_sql_is_same(void*, void*, int*);
 extern int sablecat_sql_close(void*);
 extern int sablecat_sql_begin(void*, int isWrite, int isAlone, int isExplicit, int isSavepoint);
 extern int sablecat_sql_is_snapshot(void*, int*);
+extern int sablecat_sql_may_commit(void*);
 extern int sablecat_sql_commit(void*, int eSync);
 extern int sablecat_sql_end(void*);
 extern int sablecat_sql_begin_statement(void*, int nSavepoint, int isByItself);

@@ -62,6 +62,22 @@ static int sablecatIsBegin(sqlite3 *db){
   return 0;
 }
 
+/* Whether a statement that begins to write has to do with no other database, and so is undone where it is in
+** this one. */
+static int sablecatIsWithin(Btree *p){
+  sqlite3 *db = p->db;
+  Vdbe *v;
+  int i;
+  if( db->nDb==2 && db->aDb[1].pBt==0 ) return 1;
+  for(v=db->pVdbe; v; v=v->pVNext){
+    if( v->eVdbeState!=VDBE_RUN_STATE || v->readOnly ) continue;
+    for(i=0; i<db->nDb; i++){
+      if( db->aDb[i].pBt!=p && DbMaskTest(v->btreeMask, i) ) return 0;
+    }
+  }
+  return 1;
+}
+
 SQLITE_PRIVATE int sqlite3BtreeBeginTrans(Btree *p, int wrflag, int *pSchemaVersion){
   int rc = SQLITE_OK, isExplicit = p->db->autoCommit==0, isSnapshot = 0;
   if( p->pSablecat==0 ) return STOCK(BeginTrans)(p, wrflag, pSchemaVersion);
@@ -86,7 +102,7 @@ SQLITE_PRIVATE int sqlite3BtreeBeginTrans(Btree *p, int wrflag, int *pSchemaVers
   /* What runs within another statement, as those of FTS5 do, is a part of that. */
   if( rc==SQLITE_OK && wrflag ){
     rc = sablecat_sql_begin_statement(sablecatDb(p), p->db->nSavepoint,
-                                      p->db->nVdbeExec==1 && p->db->nVTrans==0);
+                                      p->db->nVdbeExec==1 && p->db->nVTrans==0 && sablecatIsWithin(p));
   }
   return rc;
 }
@@ -119,13 +135,24 @@ static int sablecatSync(Btree *p){
 #endif
 }
 
+/* Why the transaction does not commit, if a statement has met a conflict in any database. */
+static int sablecatIsLost(sqlite3 *db){
+  int rc = SQLITE_OK, i;
+  for(i=0; i<db->nDb && rc==SQLITE_OK; i++){
+    Btree *p = db->aDb[i].pBt;
+    if( p && p->pSablecat && p->inTrans==TRANS_WRITE ) rc = sablecat_sql_may_commit(sablecatDb(p));
+  }
+  return rc;
+}
+
 /* This is the commit: it may fail, which phase two may not. */
 SQLITE_PRIVATE int sqlite3BtreeCommitPhaseOne(Btree *p, const char *zSuperJrnl){
   SablecatBtree *pOurs = sablecatOf(p);
   int rc = SQLITE_OK;
   if( pOurs==0 ) return STOCK(CommitPhaseOne)(p, zSuperJrnl);
   if( p->inTrans==TRANS_WRITE && !pOurs->isCommitted ){
-    rc = sablecat_sql_commit(pOurs->pDb, sablecatSync(p));
+    if( p->db->nDb>2 ) rc = sablecatIsLost(p->db);
+    if( rc==SQLITE_OK ) rc = sablecat_sql_commit(pOurs->pDb, sablecatSync(p));
     pOurs->isCommitted = rc==SQLITE_OK;
   }
   return rc;

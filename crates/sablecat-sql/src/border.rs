@@ -211,6 +211,12 @@ exported! {
         Ok(())
     }
 
+    /// Why the transaction does not commit, if that is known.
+    fn sablecat_sql_may_commit(handle: *mut c_void) {
+        // SAFETY: as the module says.
+        unsafe { connection(handle) }.may_commit()
+    }
+
     /// Commits, as durably as `PRAGMA synchronous` says: 1 is OFF, 2 NORMAL, and above is FULL.
     fn sablecat_sql_commit(handle: *mut c_void, synchronous: c_int) {
         let durability = match synchronous {

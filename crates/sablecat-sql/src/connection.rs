@@ -335,11 +335,14 @@ impl Connection {
         self.alone_next = true;
     }
 
+    /// An error if it is known already that the transaction does not commit.
+    pub(crate) fn may_commit(&self) -> Result<()> {
+        self.failed.clone().map_or(Ok(()), Err)
+    }
+
     /// Commits. The transaction is over either way.
     pub(crate) fn commit(&mut self, durability: Durability) -> Result<()> {
-        if let Some(failure) = self.failed.take() {
-            return Err(failure);
-        }
+        self.may_commit()?;
         let txn = self.txn.take().ok_or_else(|| Failure::internal("committing where no transaction is"))?;
         if let Some([before, since]) = txn.commit_over(durability)? {
             self.note_change(before);

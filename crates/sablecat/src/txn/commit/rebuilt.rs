@@ -63,8 +63,8 @@ impl Drop for Frozen<'_> {
 }
 
 impl Committer {
-    /// Whether a leaf is in the newest state, which the caller has pinned, what it was at an LSN, and where it
-    /// was. False if it cannot be told.
+    /// Whether a leaf is in the newest state, which the caller has pinned, what it was at an LSN, and where
+    /// it was. False if it cannot be told.
     pub(in crate::txn) fn is_leaf_unchanged(&self, leaf: PageId, at: Lsn) -> bool {
         at >= self.pages.rebuilt_since() && self.pages.is_unchanged_since(leaf, at)
     }

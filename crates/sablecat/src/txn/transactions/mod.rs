@@ -3,8 +3,8 @@
 //! A `transaction` reads its snapshot with what it has pending over it (`seeing`; by number, `ranks`), sets
 //! records, with what follows them (`followed`), and removes ranges of them (`remove_range`). It appends to
 //! queues and consumes from them (`queue`). It may have the environment to itself (`gate`), or sleep until
-//! something changes that it has read (`waiting`). Who asks is told of a conflict before the commit (`early`).
-//! Locks by name are held beside them (`locker`).
+//! something changes that it has read (`waiting`). Who asks is told of a conflict before the commit
+//! (`early`). Locks by name are held beside them (`locker`).
 
 mod early;
 mod followed;
