@@ -439,9 +439,8 @@ impl<'a> Tree<'a> {
     #[inline]
     pub(crate) fn inline_value_bytes_max(&self, page_size: usize, key_len: usize) -> usize {
         match self.method {
-            Method::Btree | Method::Counted | Method::Hash => {
-                btree::node::inline_value_bytes_max(page_size, key_len)
-            }
+            Method::Btree | Method::Counted => btree::node::inline_value_bytes_max(page_size, key_len),
+            Method::Hash => hash::inline_value_bytes_max(page_size, key_len),
             #[cfg(feature = "seam")]
             Method::Flat => flat::inline_value_bytes_max(page_size),
         }

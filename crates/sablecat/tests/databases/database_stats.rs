@@ -224,3 +224,19 @@ fn ranges_are_told_of_with_comparators_prefixes_long_keys_and_in_hash_tables_and
     (0..100u8).for_each(|n| store.insert(&db, [n], "").expect("inserted"));
     assert_eq!(store.estimate(&db, [10]..[30]).expect("looked").records, 20);
 }
+
+#[test]
+fn records_of_a_kilobyte_lie_beside_each_other() {
+    let (env, db) = with_database();
+    let (records, bytes) = (3000, 1000);
+    for n in 0..records {
+        db.insert(key(n), vec![7; bytes]).expect("inserted");
+    }
+    let (pages, there) = true_of(&env);
+    assert_eq!(there, records);
+    // Three fit a page, and two do after any split.
+    assert!(pages * 2 < there * 5 / 4, "{pages} pages");
+    // One that does not fit beside another has pages of its own.
+    db.insert("long", vec![8; 1500]).expect("inserted");
+    assert!(true_of(&env).0 > pages && db.get("long").expect("read").is_some_and(|long| long.len() == 1500));
+}

@@ -42,12 +42,14 @@ type Fixture = (u32, &'static [u8], Option<&'static [u8]>);
 ///
 /// Version 1: there were no journals. Version 2: there were no other volumes. Version 3: blocks were named
 /// without their seals. Version 4: there were two berths for superblocks, and headers of other volumes had
-/// their copies side by side.
-const FIXTURES: [Fixture; 4] = [
+/// their copies side by side. Version 5: of values that lie in leaves now the longer half had pages of their
+/// own.
+const FIXTURES: [Fixture; 5] = [
     (1, include_bytes!("../data/format-1-main"), None),
     (2, include_bytes!("../data/format-2-main"), None),
     (3, include_bytes!("../data/format-3-main"), Some(include_bytes!("../data/format-3-beside"))),
     (4, include_bytes!("../data/format-4-main"), Some(include_bytes!("../data/format-4-beside"))),
+    (5, include_bytes!("../data/format-5-main"), Some(include_bytes!("../data/format-5-beside"))),
 ];
 
 /// Does something with an environment of each old format from this one on.

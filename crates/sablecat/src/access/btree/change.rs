@@ -150,7 +150,7 @@ pub(super) fn change_leaf<W: PageWrite>(
             if should_merge(bytes) && page != tree.root { Changed::Sparse } else { Changed::Done }
         }
         (Some(value), place) => {
-            let stored = nest::store_value(writer, tree.id, key.len(), value, store)?;
+            let stored = nest::store_value(writer, tree, key.len(), value, store)?;
             match put_in_page(writer, tree, page, (key, stored), place) {
                 Ok(changed) => changed,
                 Err(error) => {

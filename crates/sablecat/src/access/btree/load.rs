@@ -135,7 +135,7 @@ impl<'t> TreeLoad<'t> {
         value: &[u8],
         store: impl FnOnce(&mut W, TreeId, &[u8]) -> Result<PageId>,
     ) -> Result<()> {
-        let stored = nest::store_value(writer, self.tree.id, key.len(), value, store)?;
+        let stored = nest::store_value(writer, &self.tree, key.len(), value, store)?;
         self.push_stored(writer, key, stored)
     }
 

@@ -27,9 +27,7 @@
 //!
 //! Costs: a stem that only one key begins with takes a page of its own. A descent adds one descent a stem.
 
-use super::node::{
-    self, COUNT_BYTES, Inner, Kind, Leaf, Order, Value, decode_count, encode_count, inline_value_bytes_max,
-};
+use super::node::{self, COUNT_BYTES, Inner, Kind, Leaf, Order, Value, decode_count, encode_count};
 use super::shape::{put, remove_with};
 use super::{Toward, Tree, counted, damaged, find_leaf, flags_of, format_root};
 use crate::access::method::{Method, Place};
@@ -193,20 +191,20 @@ pub(crate) fn inside<'b>(bound: std::ops::Bound<&'b [u8]>, stems: &[u8]) -> std:
     }
 }
 
-/// What a leaf keeps of the value of a key with `key_len` bytes: itself, or where its pages are, which
-/// `store` puts it in.
+/// What a tree keeps beside a key of `key_len` bytes: the value itself, or where its pages are, which `store`
+/// puts it in.
 #[inline]
 pub(crate) fn store_value<'v, W: PageWrite>(
     writer: &mut W,
-    tree: TreeId,
+    tree: &Tree<'_>,
     key_len: usize,
     value: &'v [u8],
     store: impl FnOnce(&mut W, TreeId, &[u8]) -> Result<PageId>,
 ) -> Result<Value<'v>> {
-    if value.len() <= inline_value_bytes_max(writer.page_size(), key_len) {
+    if value.len() <= tree.inline_value_bytes_max(writer.page_size(), key_len) {
         return Ok(Value::Inline(value));
     }
-    Ok(Value::Long { first_page: store(writer, tree, value)?, len: value.len() as u64 })
+    Ok(Value::Long { first_page: store(writer, tree.id, value)?, len: value.len() as u64 })
 }
 
 /// Sets or removes the record of a nested key, making and unmaking subtrees. `store` stores the value if it
@@ -318,7 +316,7 @@ fn insert_noting<'v, W: PageWrite>(
     let method = place.tree.method.nested();
     let mut make = |writer: &mut W| make(writer, method, home).inspect(|tree| roots.push(tree.root));
     let mut tree = if stems.is_empty() { place.tree } else { make(writer)? };
-    *stored = store_value(writer, tree.id, last.len(), value, store)?;
+    *stored = store_value(writer, &tree, last.len(), value, store)?;
     put(writer, &tree, last, *stored)?;
     for (depth, stem) in stems.chunks_exact(stem_len).enumerate().rev() {
         let around = if depth == 0 { place.tree } else { make(writer)? };

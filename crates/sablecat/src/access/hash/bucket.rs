@@ -22,17 +22,24 @@
 //! lookup compares all tags, sixteen at a time, and then the keys whose tags are the wanted one: 1.1 of them,
 //! with 30 records in a page. The tags of sixteen records are in the processor's line that the header is in.
 //!
-//! Keys and values are as long as in a leaf of a B+tree (btree/node/limits.rs). With page size P four records
-//! of the longest take 4 (3P/16 - 34 + 4 + 2) + 48 + 16 bytes, which is 3P/4 - 48, of the page: so a record
-//! has room in a bucket with three others at least.
+//! Keys are as long as in a leaf of a B+tree (btree/node/limits.rs). Key and value together have 3P/16 - 34
+//! bytes at most, P being the page size: four such records take 4 (3P/16 - 34 + 4 + 2) + 48 + 16 bytes, which
+//! is 3P/4 - 48, of the page. So a record has room in a bucket with three others at least: who divides one
+//! cannot choose by keys what goes where.
 
 use std::ops::Range;
 
 use super::tags::{LANE, matching};
-use crate::access::btree::node::{claim, inline_value_bytes_max, key_bytes_max};
+use crate::access::btree::node::{claim, key_bytes_max};
 use crate::access::method::Value;
 use crate::pages::header::{self, at};
 use crate::types::{PageId, TreeId};
+
+/// The longest value kept in a bucket beside a key of `key_len` bytes; a longer one becomes
+/// [`Long`](Value::Long).
+pub(crate) const fn inline_value_bytes_max(page_size: usize, key_len: usize) -> usize {
+    (page_size * 3 / 16 - 34).saturating_sub(key_len)
+}
 
 /// The kind of these pages.
 pub(crate) const KIND: u8 = 5;

@@ -4,10 +4,10 @@
 //! pages that it changes before it changes one, and leaves a table that is whole: where several are needed
 //! they follow each other.
 
-use super::bucket::{Bucket, BucketMut, LEVEL_MAX, Stretch};
+use super::bucket::{Bucket, BucketMut, LEVEL_MAX, Stretch, inline_value_bytes_max};
 use super::directory::{Child, Directory, DirectoryMut};
 use super::{Step, find_bucket, hash_of, is_bucket, is_bucket_for, is_directory};
-use crate::access::btree::{nest, node};
+use crate::access::btree::nest;
 use crate::access::method::{Change, Tree, Tried, Value};
 use crate::access::wrong::damaged;
 use crate::access::{PageWrite, long};
@@ -48,7 +48,7 @@ pub(crate) fn try_change<W: PageWrite>(
     let place = bucket.find(hash, key);
     // A value in pages of its own: those change as well.
     if place.is_some_and(|slot| matches!(bucket.value(slot), Value::Long { .. }))
-        || value.is_some_and(|value| value.len() > node::inline_value_bytes_max(bytes.len(), key.len()))
+        || value.is_some_and(|value| value.len() > inline_value_bytes_max(bytes.len(), key.len()))
     {
         return Ok(Tried::Structure);
     }
@@ -142,7 +142,7 @@ fn change_bucket<W: PageWrite>(
             if is_sparse(Bucket::new(bytes)) { Changed::Sparse } else { Changed::Done }
         }
         (Some(value), place) => {
-            let stored = nest::store_value(writer, tree.id, key.len(), value, store)?;
+            let stored = nest::store_value(writer, tree, key.len(), value, store)?;
             let is_set = match writer.write(page).map(|bytes| set(bytes, hash, (key, stored), place)) {
                 Ok(true) => Ok(Changed::Done),
                 Ok(false) => put(writer, tree, hash, (key, stored)).map(|()| Changed::Split),

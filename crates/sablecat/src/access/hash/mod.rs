@@ -48,6 +48,7 @@ mod ways;
 mod whole;
 
 pub(super) use beside::change_beside;
+pub(crate) use bucket::inline_value_bytes_max;
 pub(super) use change::{change, try_change};
 pub(super) use estimate::{estimate, estimate_range};
 #[cfg(feature = "seam")]
@@ -228,7 +229,7 @@ pub(super) fn get<'p>(bytes: &'p [u8], (key, hash): (&[u8], u64)) -> Option<Valu
 /// Does everything to a page that passed the check, with this key.
 #[cfg(any(test, feature = "fuzzing"))]
 pub(super) fn exercise(bytes: &[u8], key: &[u8]) {
-    use crate::access::btree::node::{inline_value_bytes_max, key_bytes_max};
+    use crate::access::btree::node::key_bytes_max;
     let mut page = bytes.to_vec();
     let key = &key[..key.len().min(key_bytes_max(bytes.len()))];
     let hash = Seed { low: 1, high: 2 }.hash(key);

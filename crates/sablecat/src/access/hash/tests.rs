@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::bucket::{Bucket, BucketMut, LEVEL_MAX, Stretch};
 use super::directory::{Child, Directory, DirectoryMut};
 use super::*;
-use crate::access::btree::node::{inline_value_bytes_max, key_bytes_max};
+use crate::access::btree::node::key_bytes_max;
 use crate::access::check_page;
 
 const TREE: TreeId = TreeId(20);

@@ -66,7 +66,7 @@ use crate::types::{BERTHS, Berth, BlockId, Lsn, SealedBlock, VolumeId};
 /// Bytes of one encoded superblock.
 pub(crate) const SUPERBLOCK_BYTES: usize = DRAFT_BYTES;
 /// The format this build writes.
-pub(crate) const FORMAT_VERSION: u32 = 5;
+pub(crate) const FORMAT_VERSION: u32 = 6;
 /// The oldest that it reads: older ones differ from the present one in what they cannot say.
 const FORMAT_VERSION_MIN: u32 = 1;
 

@@ -46,7 +46,7 @@ fn exercise_leaf(page: &[u8], key: &[u8], order: Order<'_>) {
         }
         assert!(leaf.search(&whole, order).unwrap_or_else(|slot| slot) <= leaf.count());
     }
-    if leaf.count() >= 4 {
+    if leaf.count() >= 2 {
         let (mut left, mut right, mut merged) = (page.to_vec(), page.to_vec(), page.to_vec());
         for at in SPLITS {
             let separator = split_leaf(page, &mut left, &mut right, PageId(5), (at, key));

@@ -10,7 +10,7 @@ use super::counts::encode_count;
 use super::header::{self, Identity};
 use super::heap::{build, bytes_for, entries};
 use super::inner::Inner;
-use super::limits::{record_bytes_max, usable_bytes};
+use super::limits::usable_bytes;
 use super::slots::{INNER, LEAF, cell, slot_bytes, suffix};
 use super::{Fences, header::is_custom};
 use crate::types::PageId;
@@ -133,7 +133,7 @@ fn halves_fit<const C: usize>(source: &[u8], left_end: usize, right_start: usize
 }
 
 /// Among `points`, the one that divides the bytes most evenly; or one close by whose separator is shorter, if
-/// both halves still have room for whatever may come.
+/// both halves still have room for another entry as long as the longest of these.
 fn middle<const C: usize>(
     source: &[u8],
     points: std::ops::Range<usize>,
@@ -157,7 +157,8 @@ fn middle<const C: usize>(
     let before_best: usize = (0..best).map(entry).sum();
     let larger = before_best.max(total - before_best);
     let key_max = super::limits::key_bytes_max(source.len());
-    let with_room = larger + 2 * key_max + record_bytes_max(source.len()) + 10 <= usable_bytes(source.len());
+    let longest = (0..count).map(entry).max().unwrap_or(0);
+    let with_room = larger + 2 * key_max + longest <= usable_bytes(source.len());
     if with_room { best } else { even }
 }
 

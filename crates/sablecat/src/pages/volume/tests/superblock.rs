@@ -111,7 +111,7 @@ fn what_is_encoded_is_decoded() {
 #[test]
 fn the_bytes_are_those_of_the_format() {
     let bytes = sample().encode();
-    assert_eq!(&bytes[..20], b"\x89sablecat\r\n\x1a\n\0\0\0\x05\0\0\0");
+    assert_eq!(&bytes[..20], b"\x89sablecat\r\n\x1a\n\0\0\0\x06\0\0\0");
     assert_eq!(bytes[24..32], [0, 16, 0, 0, 1, 0, 0, 0]);
     assert_eq!(bytes[32..48], UUID);
     assert_eq!(bytes[48..64], [6, 5, 4, 3, 2, 1, 0, 0, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11]);

@@ -92,8 +92,8 @@ fn each_kind_of_damage_is_named() {
     leaf.insert(0, &[1; 120], Value::Inline(b"")).unwrap();
     assert!(check_bounds(&page).unwrap_err().contains("a key of 120"));
     let mut leaf = LeafMut::format(&mut page, PageId(1), TREE, 0, Fences::NONE);
-    leaf.insert(0, b"", Value::Inline(&[1; 200])).unwrap();
-    assert!(check_bounds(&page).unwrap_err().contains("a value of 200"));
+    leaf.insert(0, b"", Value::Inline(&[1; 400])).unwrap();
+    assert!(check_bounds(&page).unwrap_err().contains("a value of 400"));
     LeafMut::format(&mut page, PageId(1), TREE, 0, Fences { lower: Some(&[1; 200]), upper: None });
     assert!(check_bounds(&page).unwrap_err().contains("a fence of 200"));
 }
