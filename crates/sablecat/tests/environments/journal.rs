@@ -239,7 +239,7 @@ fn damage_in_what_only_an_epoch_names_is_found_and_says_where() {
         .expect("created");
     let database = env.database("d").expect("made");
     for round in 0..4u8 {
-        (0..50u32).for_each(|key| database.insert(key.to_be_bytes(), [round; 100]).expect("inserted"));
+        (0..50u32).for_each(|key| database.insert(key.to_be_bytes(), [round; 200]).expect("inserted"));
         env.checkpoint().expect("written");
     }
     let problems =
