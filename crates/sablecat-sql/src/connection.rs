@@ -340,7 +340,8 @@ impl Connection {
         self.failed.clone().map_or(Ok(()), Err)
     }
 
-    /// Commits. The transaction is over either way.
+    /// Commits. The transaction is over either way, unless it was known before that it does not commit: then
+    /// it is open until it is rolled back.
     pub(crate) fn commit(&mut self, durability: Durability) -> Result<()> {
         self.may_commit()?;
         let txn = self.txn.take().ok_or_else(|| Failure::internal("committing where no transaction is"))?;
