@@ -1,6 +1,6 @@
 //! Puts and removes that may change the tree's shape.
 
-use super::node::{self, Fences, Inner, InnerMut, Kind, Leaf, LeafMut, SplitPoint, Value};
+use super::node::{self, Coming, Fences, Inner, InnerMut, Kind, Leaf, LeafMut, SplitPoint, Value};
 use super::{Step, Toward, Tree, counted, damaged, find_leaf, put_in_leaf};
 use crate::access::PageWrite;
 use crate::error::{Error, Result};
@@ -21,7 +21,7 @@ pub(crate) fn put<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, key: &[u8], val
         if put_in_leaf(writer.write(leaf)?, key, value, tree.order).is_ok() {
             return if counts { counted::add(writer, &path, 1) } else { Ok(()) };
         }
-        split(writer, tree, &path, leaf, key)?;
+        split(writer, tree, &path, leaf, (key, value))?;
     }
 }
 
@@ -32,7 +32,7 @@ fn split<W: PageWrite>(
     tree: &Tree<'_>,
     path: &[Step],
     page: PageId,
-    key: &[u8],
+    (key, value): (&[u8], Value<'_>),
 ) -> Result<()> {
     let Some((parent, above)) = path.split_last() else {
         return grow(writer, tree);
@@ -40,7 +40,7 @@ fn split<W: PageWrite>(
     let has_room =
         writer.read(parent.page, |bytes| Inner::new(bytes).fits(node::key_bytes_max(bytes.len())))?;
     if !has_room {
-        return split(writer, tree, above, parent.page, key);
+        return split(writer, tree, above, parent.page, (key, value));
     }
     let source = writer.read(page, <[u8]>::to_vec)?;
     let right = writer.allocate(tree.home.volume)?;
@@ -50,7 +50,9 @@ fn split<W: PageWrite>(
         Err(error) => return Err(in_vain(writer, right, error)),
     };
     let separator = if node::kind(&source) == Some(Kind::Leaf) {
-        node::split_leaf(&source, left_bytes, right_bytes, right, (split_point(&source, tree, key), key))
+        let coming = Coming { key, value, place: Leaf::new(&source).search(key, tree.order) };
+        let at = split_point(Leaf::new(&source), coming.place);
+        node::split_leaf(&source, left_bytes, right_bytes, right, (at, coming))
     } else {
         let inner = Inner::new(&source);
         let at = if inner.find(key, tree.order).0 == inner.count() {
@@ -80,13 +82,14 @@ pub(super) fn settle<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, page: PageId
     writer.settle(page, home)
 }
 
-/// Where to split a leaf: in the middle, unless the key goes to one of its ends, as it does when keys come in
-/// order.
-fn split_point(source: &[u8], tree: &Tree<'_>, key: &[u8]) -> SplitPoint {
-    let leaf = Leaf::new(source);
-    match leaf.search(key, tree.order) {
-        Err(index) if index == leaf.count() => SplitPoint::Append,
-        Err(0) => SplitPoint::Prepend,
+/// Where to split a leaf: in the middle, unless records seem to come in order: at an end of the tree, or
+/// next to the record that came before, at an end of the leaf. Of leaves of three records every second one
+/// is split for a record at one of its ends, in whatever order they come.
+fn split_point(leaf: Leaf<'_>, place: std::result::Result<usize, usize>) -> SplitPoint {
+    let (count, Fences { lower, upper }) = (leaf.count(), leaf.fences());
+    match place {
+        Err(slot) if slot == count && (upper.is_none() || leaf.is_newest(count - 1)) => SplitPoint::Append,
+        Err(0) if lower.is_none() || leaf.is_newest(0) => SplitPoint::Prepend,
         _ => SplitPoint::Middle,
     }
 }

@@ -2,7 +2,7 @@
 //! through it without a panic, and be a page that passes it again after every change.
 
 use super::{
-    Inner, InnerMut, Kind, Leaf, LeafMut, Order, SplitPoint, Value, check_bounds, check_full, kind,
+    Coming, Inner, InnerMut, Kind, Leaf, LeafMut, Order, SplitPoint, Value, check_bounds, check_full, kind,
     may_merge, merge_inner, merge_leaf, split_inner, split_leaf,
 };
 use crate::types::PageId;
@@ -49,7 +49,8 @@ fn exercise_leaf(page: &[u8], key: &[u8], order: Order<'_>) {
     if leaf.count() >= 2 {
         let (mut left, mut right, mut merged) = (page.to_vec(), page.to_vec(), page.to_vec());
         for at in SPLITS {
-            let separator = split_leaf(page, &mut left, &mut right, PageId(5), (at, key));
+            let coming = Coming { key, value: Value::Inline(key), place: leaf.search(key, order) };
+            let separator = split_leaf(page, &mut left, &mut right, PageId(5), (at, coming));
             sound(&left);
             sound(&right);
             may_merge(&left, &right, &separator);

@@ -6,7 +6,7 @@ use super::bytes::{u16_at, u64_at};
 use super::cell::Cell;
 use super::counts::COUNT_BYTES;
 use super::header::{self, Identity, Kind};
-use super::slots::{LEAF, cell, offset_at};
+use super::slots::{LEAF, cell, cell_offset, offset_at};
 use super::{Fences, Order, PageFull, Value, heap, search};
 use crate::types::{PageId, TreeId};
 
@@ -70,6 +70,12 @@ impl<'a> Leaf<'a> {
     #[inline]
     pub(crate) fn value(self, slot: usize) -> Value<'a> {
         cell::<LEAF>(self.page, slot).value(self.page)
+    }
+
+    /// Whether the cell of a slot was the last to come, as far as can be seen: where the page was built or
+    /// moved together since, it is that of the last record.
+    pub(crate) fn is_newest(self, slot: usize) -> bool {
+        cell_offset::<LEAF>(self.page, slot) == header::heap_start(self.page)
     }
 
     /// What the page covers.

@@ -69,7 +69,7 @@ pub(crate) use inner::{Inner, InnerMut};
 pub(crate) use leaf::{Leaf, LeafMut, Record};
 pub(crate) use limits::{inline_value_bytes_max, key_bytes_max};
 pub(crate) use merge::{may_merge, merge_inner, merge_leaf};
-pub(crate) use split::{SplitPoint, split_inner, split_leaf};
+pub(crate) use split::{Coming, SplitPoint, split_inner, split_leaf};
 
 /// How the keys of a tree are ordered.
 #[derive(Clone, Copy)]

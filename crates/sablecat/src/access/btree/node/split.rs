@@ -12,13 +12,13 @@ use super::heap::{build, bytes_for, entries};
 use super::inner::Inner;
 use super::limits::usable_bytes;
 use super::slots::{INNER, LEAF, cell, slot_bytes, suffix};
-use super::{Fences, header::is_custom};
+use super::{Fences, Value, header::is_custom};
 use crate::types::PageId;
 
 /// Where to split.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SplitPoint {
-    /// Half the bytes to each side: whatever is to be inserted fits either half.
+    /// Half the bytes to each side; in a leaf, with the record that it is split for.
     Middle,
     /// Records arrive in ascending order at the right end: all stay left, and the next one begins the right
     /// page.
@@ -27,7 +27,16 @@ pub(crate) enum SplitPoint {
     Prepend,
 }
 
-/// Splits a leaf of at least two records, to make room for `key`, which is above all of them where records
+/// The record that a leaf is split for.
+#[derive(Clone, Copy)]
+pub(crate) struct Coming<'a> {
+    pub(crate) key: &'a [u8],
+    pub(crate) value: Value<'a>,
+    /// The slot that has its key, whose value it replaces; or the one to insert it at.
+    pub(crate) place: Result<usize, usize>,
+}
+
+/// Splits a leaf of at least two records, to make room for another, which is above all of them where records
 /// are appended and below all where they are prepended; returns the separator: the upper fence of `left` and
 /// lower fence of `right`.
 pub(crate) fn split_leaf(
@@ -35,28 +44,58 @@ pub(crate) fn split_leaf(
     left: &mut [u8],
     right: &mut [u8],
     right_id: PageId,
-    (at, key): (SplitPoint, &[u8]),
+    (at, coming): (SplitPoint, Coming<'_>),
 ) -> Vec<u8> {
-    let count = header::count(source);
+    let (count, key) = (header::count(source), coming.key);
     assert!(count >= 2, "a leaf of {count} records is not to be split");
     let divides = |separator: Vec<u8>, point: usize| -> Option<(Vec<u8>, usize)> {
         halves_fit::<LEAF>(source, point, point, &separator).then_some((separator, point))
     };
     // Between the last record and the key there may be no room for a fence, which a page is the fuller of.
-    let edge = match at {
-        SplitPoint::Middle => None,
+    let wanted = match at {
+        SplitPoint::Middle => beside(source, coming).and_then(|(separator, point)| divides(separator, point)),
         SplitPoint::Append => divides(separator_beyond(source, count - 1, key), count)
             .or_else(|| divides(leaf_separator(source, count - 1), count - 1)),
         SplitPoint::Prepend => {
-            divides(separator_before(source, key), 0).or_else(|| divides(leaf_separator(source, 1), 1))
+            divides(separator_before(source, 0, key), 0).or_else(|| divides(leaf_separator(source, 1), 1))
         }
     };
-    let (separator, point) = edge.unwrap_or_else(|| {
+    let (separator, point) = wanted.unwrap_or_else(|| {
         let point = middle::<LEAF>(source, 1..count, |point| leaf_separator_len(source, point));
         (leaf_separator(source, point), point)
     });
     build_halves::<LEAF>(source, left, right, right_id, point, point, &separator);
     separator
+}
+
+/// Where the bytes of few records are divided most evenly with the record that comes among them, of which
+/// each counts: the separator, and how many records are left of it. `None` where there are many.
+fn beside(source: &[u8], coming: Coming<'_>) -> Option<(Vec<u8>, usize)> {
+    const FEW: usize = 16;
+    let count = header::count(source);
+    if count > FEW {
+        return None;
+    }
+    let suffix_len = coming.key.len().saturating_sub(header::prefix_len(source));
+    let mut sizes: Vec<usize> = (0..count).map(|slot| cell::<LEAF>(source, slot).size()).collect();
+    let size = super::cell::size(suffix_len, coming.value);
+    match coming.place {
+        Ok(slot) => sizes[slot] = size,
+        Err(slot) => sizes.insert(slot, size),
+    }
+    let inserted = coming.place.err();
+    // With one record of the page on each side at least.
+    let point_at = |cut: usize| cut - usize::from(inserted.is_some_and(|slot| slot < cut));
+    let total: usize = sizes.iter().sum();
+    let cut = (1..sizes.len())
+        .filter(|&cut| (1..count).contains(&point_at(cut)))
+        .min_by_key(|&cut| (2 * sizes[..cut].iter().sum::<usize>()).abs_diff(total))?;
+    let separator = match inserted {
+        Some(slot) if slot == cut => separator_beyond(source, slot - 1, coming.key),
+        Some(slot) if slot + 1 == cut => separator_before(source, slot, coming.key),
+        _ => leaf_separator(source, point_at(cut)),
+    };
+    Some((separator, point_at(cut)))
 }
 
 /// Splits an inner page of at least three separators; returns the one that moves up. `Append` leaves right
@@ -174,19 +213,19 @@ fn leaf_separator(page: &[u8], point: usize) -> Vec<u8> {
     [header::prefix(page), suffix].concat()
 }
 
-/// The shortest key that divides a page's last record from a key above it.
-fn separator_beyond(page: &[u8], last: usize, key: &[u8]) -> Vec<u8> {
+/// The shortest key that divides a record from a key above it, and below the next record.
+fn separator_beyond(page: &[u8], slot: usize, key: &[u8]) -> Vec<u8> {
     if is_custom(page) {
         return key.to_vec();
     }
-    let below = [header::prefix(page), suffix::<LEAF>(page, last)].concat();
+    let below = [header::prefix(page), suffix::<LEAF>(page, slot)].concat();
     shortest_separator(&below, key).to_vec()
 }
 
-/// The shortest key that divides a key from a page's first record, which is above it.
-fn separator_before(page: &[u8], key: &[u8]) -> Vec<u8> {
-    let first = [header::prefix(page), suffix::<LEAF>(page, 0)].concat();
-    if is_custom(page) { first } else { shortest_separator(key, &first).to_vec() }
+/// The shortest key that divides a key from a record above it, and above the record before.
+fn separator_before(page: &[u8], slot: usize, key: &[u8]) -> Vec<u8> {
+    let above = [header::prefix(page), suffix::<LEAF>(page, slot)].concat();
+    if is_custom(page) { above } else { shortest_separator(key, &above).to_vec() }
 }
 
 /// The shortest key above `below` and not above `above`, of two keys in ascending byte order.

@@ -214,7 +214,8 @@ fn keys_that_share_any_number_of_bytes_are_found() {
             model.remove(0);
         }
         let (mut left, mut right) = (vec![0; 4096], vec![0; 4096]);
-        split_leaf(leaf.as_leaf().page, &mut left, &mut right, PageId(2), (SplitPoint::Middle, b""));
+        let coming = Coming { key: &model[1], value: Value::Inline(b"v"), place: Ok(1) };
+        split_leaf(leaf.as_leaf().page, &mut left, &mut right, PageId(2), (SplitPoint::Middle, coming));
         let probes =
             (0..=shared).flat_map(|at| [b'a', b'm', b'z'].map(|byte| [&stem[..at], &[byte]].concat()));
         let probes: Vec<Key> =

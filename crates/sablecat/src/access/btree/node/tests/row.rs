@@ -50,14 +50,14 @@ impl Row {
                 at => at,
             };
             assert!(count >= 2, "no room beside one record");
-            self.split(i, at, key);
+            self.split(i, at, Coming { key, value, place });
         }
     }
 
-    fn split(&mut self, i: usize, at: SplitPoint, key: &[u8]) {
+    fn split(&mut self, i: usize, at: SplitPoint, coming: Coming<'_>) {
         let (mut left, mut right) = (vec![0xee; self.size], vec![0xee; self.size]);
         let new = PageId(self.pages.len() as u32 + 1);
-        let separator = split_leaf(&self.pages[i], &mut left, &mut right, new, (at, key));
+        let separator = split_leaf(&self.pages[i], &mut left, &mut right, new, (at, coming));
         if at == SplitPoint::Middle {
             assert!(Leaf::new(&left).count() > 0 && Leaf::new(&right).count() > 0);
         }
@@ -146,7 +146,7 @@ fn an_empty_separator_has_something_below_it_in_custom_order() {
     for key in [&b"b"[..], b"a"] {
         row.insert(key, Value::Inline(b"value"), SplitPoint::Middle);
     }
-    row.split(0, SplitPoint::Append, b"");
+    row.split(0, SplitPoint::Append, Coming { key: b"", value: Value::Inline(b""), place: Err(2) });
     assert_eq!(Leaf::new(&row.pages[1]).lower_fence(), Some(&b""[..]));
     assert_eq!(row.place(b"a"), 0);
     assert_eq!(row.place(b""), 1);
@@ -159,7 +159,7 @@ fn a_split_is_where_a_short_key_divides() {
         let key = [&[if n < 32 { b'a' } else { b'b' }; 20][..], &[n]].concat();
         row.insert(&key, Value::Inline(&[7; 20]), SplitPoint::Middle);
     }
-    row.split(0, SplitPoint::Middle, b"");
+    row.split(0, SplitPoint::Middle, Coming { key: b"c", value: Value::Inline(b""), place: Err(60) });
     assert_eq!(Leaf::new(&row.pages[1]).lower_fence(), Some(&b"b"[..]));
 }
 
