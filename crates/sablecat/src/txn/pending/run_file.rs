@@ -6,7 +6,10 @@
 //! So the file is about as long as the runs that there were at once.
 
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sablecat_os::disk::File;
@@ -23,6 +26,11 @@ pub(in crate::txn) struct RunFile {
     path: PathBuf,
     keys: Option<RunKeys>,
     space: Mutex<Space>,
+    /// By which the runs' filters know keys.
+    hashing: RandomState,
+    /// Bytes of memory that the filters have, and may have.
+    memory: AtomicUsize,
+    memory_max: usize,
 }
 
 /// What of a file is in no extent.
@@ -74,7 +82,29 @@ impl RunFile {
     pub(in crate::txn) fn make(place: &Place) -> Result<Arc<RunFile>> {
         let (file, path) = place.make_file()?;
         let keys = place.cipher.and_then(RunKeys::random);
-        Ok(Arc::new(RunFile { file, path, keys, space: Mutex::default() }))
+        Ok(Arc::new(RunFile {
+            file,
+            path,
+            keys,
+            space: Mutex::default(),
+            hashing: RandomState::new(),
+            memory: AtomicUsize::new(0),
+            memory_max: place.bytes_max,
+        }))
+    }
+
+    /// Takes so many bytes of the memory that filters have: as much as the records in memory, and for a
+    /// moment what the caller is about to give back. False if there is not so much.
+    pub(super) fn take_memory(&self, bytes: usize, returning: usize) -> bool {
+        let most = self.memory_max + returning;
+        self.memory.fetch_add(bytes, Relaxed) + bytes <= most || {
+            self.give_memory_back(bytes);
+            false
+        }
+    }
+
+    pub(super) fn give_memory_back(&self, bytes: usize) {
+        self.memory.fetch_sub(bytes, Relaxed);
     }
 
     /// What a new run is enciphered with, if it is to be.
@@ -125,6 +155,12 @@ impl Extent {
     pub(in crate::txn) fn read(&self, into: &mut [u8], at: u64) -> Result<usize> {
         let read = self.of.file.read_at(into, self.begin + at);
         read.map_err(|e| Error::io("reading a part of a large transaction from", &self.of.path, e))
+    }
+
+    /// The hash of a key, which is the same for all extents of the file.
+    #[inline]
+    pub(super) fn hash(&self, key: &[u8]) -> u64 {
+        self.of.hashing.hash_one(key)
     }
 
     /// The name that its file had.

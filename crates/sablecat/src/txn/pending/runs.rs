@@ -2,13 +2,14 @@
 //!
 //! ```text
 //! run    blocks, one after the other; the first key of each stays in memory, with where the block is
-//! block  entries in key order, some dozens of KiB or one longer entry
+//! block  entries in key order, some dozens of KiB or one longer | where each begins u32 | how many u32
 //! entry  what u8 (0: removed, 1: set, 2: nothing pending) | key bytes u32 | value bytes u32 | key | value
 //! ```
 //!
 //! Runs that follow each other in time are merged when there are many of one size, so there are few, and each
-//! record is written a few times. The file is removed from its directory as soon as it is open: it goes with
-//! the transaction, however that ends.
+//! record is written a few times. Of most keys that a run does not have its filter says so (filter.rs), and
+//! it is known of those above its last. The file is removed from its directory as soon as it is open: it goes
+//! with the transaction, however that ends.
 //!
 //! All files have one name, for the moment that each has any. Nobody comes to a file by it, so anybody may
 //! take it away, whosever it is: who makes a file and finds the name taken does, and who opens the
@@ -29,6 +30,8 @@ use std::sync::Arc;
 
 use sablecat_os::disk::{Disk, File, How};
 
+use super::block::{self, Block, PLACE_BYTES};
+use super::filter::Filter;
 use super::run_file::{Extent, RunFile};
 use super::short::Short;
 use super::write_set::{Becomes, Slot};
@@ -42,10 +45,6 @@ const BLOCK_BYTES: usize = 64 << 10;
 const WRITE_BYTES: usize = 1 << 20;
 /// So many runs of one size are merged into one of the next.
 const MERGED_AT_ONCE: usize = 8;
-const HEADER_BYTES: usize = 9;
-const REMOVED: u8 = 0;
-const SET: u8 = 1;
-const NOTHING: u8 = 2;
 /// What a file is called for a moment.
 const NAME: &str = "sablecat.spill";
 
@@ -102,12 +101,6 @@ pub(in crate::txn) fn compare(order: Option<&Comparator>, a: &[u8], b: &[u8]) ->
     order.map_or_else(|| a.cmp(b), |order| (order.compare)(a, b))
 }
 
-/// How many bytes an entry takes.
-pub(super) fn entry_bytes(key: &[u8], slot: Option<Becomes<'_>>) -> u64 {
-    let value = slot.flatten().map_or(0, <[u8]>::len);
-    (HEADER_BYTES + key.len() + value) as u64
-}
-
 /// One run.
 #[derive(Debug)]
 pub(in crate::txn) struct Run {
@@ -115,45 +108,21 @@ pub(in crate::txn) struct Run {
     key: Option<RunKey>,
     /// How often what is in it was merged.
     level: u32,
-    blocks: Vec<Block>,
+    entries: usize,
+    blocks: Vec<BlockAt>,
+    /// The key of the last entry.
+    last_key: Short,
+    filter: Option<Filter>,
     /// The block that was looked at last.
-    last: RefCell<Option<(usize, Arc<Vec<u8>>)>>,
+    last: RefCell<Option<(usize, Arc<Block>)>>,
 }
 
+/// Where a block is, and which key it begins with.
 #[derive(Debug)]
-struct Block {
+struct BlockAt {
     first: Short,
     at: u64,
     len: usize,
-}
-
-/// An entry of a block.
-struct Entry<'a> {
-    key: &'a [u8],
-    what: u8,
-    value: &'a [u8],
-    /// Where the next one is.
-    end: usize,
-}
-
-impl Entry<'_> {
-    fn slot(&self) -> Slot {
-        match self.what {
-            REMOVED => Some(None),
-            SET => Some(Some(Short::from(self.value))),
-            _ => None,
-        }
-    }
-}
-
-/// The entry at a place in a block.
-fn entry(block: &[u8], at: usize) -> Option<Entry<'_>> {
-    let header = block.get(at..at + HEADER_BYTES)?;
-    let len =
-        |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]) as usize;
-    let (key, value) = (at + HEADER_BYTES, at + HEADER_BYTES + len(1));
-    let end = value + len(5);
-    Some(Entry { key: block.get(key..value)?, what: header[0], value: block.get(value..end)?, end })
 }
 
 /// A run being written.
@@ -162,40 +131,72 @@ pub(in crate::txn) struct Writer {
     buffer: Vec<u8>,
     /// Where the block in progress begins in the buffer.
     begun: usize,
+    /// Where its entries begin, from there.
+    places: Vec<u32>,
     written: u64,
 }
 
+/// What a run is to hold, at most.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Most {
+    entries: usize,
+    bytes: u64,
+}
+
+impl Most {
+    pub(super) fn add(&mut self, key: &[u8], slot: Option<Becomes<'_>>) {
+        self.entries += 1;
+        self.bytes += block::entry_bytes(key, slot);
+    }
+}
+
 impl Writer {
-    /// Begins a run that will have so many bytes at most.
-    pub(in crate::txn) fn begin(file: &Arc<RunFile>, bytes_max: u64) -> Writer {
-        Self::begin_merged(file, bytes_max, 0)
+    /// Begins a run of what moves out of memory.
+    pub(super) fn begin(file: &Arc<RunFile>, order: Option<&Comparator>, most: Most) -> Writer {
+        Self::begin_merged(file, order, most, (0, 0))
     }
 
-    fn begin_merged(file: &Arc<RunFile>, bytes_max: u64, level: u32) -> Writer {
+    /// Begins a run of a level in place of others, whose filters have so many bytes.
+    fn begin_merged(
+        file: &Arc<RunFile>,
+        order: Option<&Comparator>,
+        most: Most,
+        (level, returning): (u32, usize),
+    ) -> Writer {
         let key = file.new_key();
-        let tags = key.as_ref().map_or(0, |_| crypt::RUN_BYTES as u64 * (bytes_max / BLOCK_BYTES as u64 + 1));
-        let extent = Extent::take(file, bytes_max + tags);
-        let run = Run { extent, key, level, blocks: Vec::new(), last: RefCell::default() };
-        Writer { run, buffer: Vec::new(), begun: 0, written: 0 }
+        // Each block but the last has so many bytes at least.
+        let blocks = most.bytes / BLOCK_BYTES as u64 + 1;
+        let each = PLACE_BYTES + key.as_ref().map_or(0, |_| crypt::RUN_BYTES);
+        let extent = Extent::take(file, most.bytes + blocks * each as u64);
+        // An order of users' may take keys for one that are written in different ways.
+        let is_of_bytes = order.is_none_or(|order| order.table.is_some());
+        let filter = is_of_bytes.then(|| Filter::new(file, most.entries, returning)).flatten();
+        let run = Run {
+            extent,
+            key,
+            level,
+            entries: 0,
+            blocks: Vec::new(),
+            last_key: Short::from(&b""[..]),
+            filter,
+            last: RefCell::default(),
+        };
+        Writer { run, buffer: Vec::new(), begun: 0, places: Vec::new(), written: 0 }
     }
 
     /// Adds an entry, in key order.
     pub(in crate::txn) fn add(&mut self, key: &[u8], slot: Option<Becomes<'_>>) -> Result<()> {
         if self.begun == self.buffer.len() {
             let at = self.written + self.buffer.len() as u64;
-            self.run.blocks.push(Block { first: key.into(), at, len: 0 });
+            self.run.blocks.push(BlockAt { first: key.into(), at, len: 0 });
         }
-        let (what, value): (u8, &[u8]) = match slot {
-            Some(None) => (REMOVED, &[]),
-            Some(Some(value)) => (SET, value),
-            None => (NOTHING, &[]),
-        };
-        self.buffer.push(what);
-        self.buffer.extend_from_slice(&(key.len() as u32).to_le_bytes());
-        self.buffer.extend_from_slice(&(value.len() as u32).to_le_bytes());
-        self.buffer.extend_from_slice(key);
-        self.buffer.extend_from_slice(value);
-        if self.buffer.len() - self.begun >= BLOCK_BYTES {
+        self.places.push((self.buffer.len() - self.begun) as u32);
+        block::write_entry(&mut self.buffer, key, slot);
+        self.run.entries += 1;
+        if let Some(filter) = &mut self.run.filter {
+            filter.add(self.run.extent.hash(key));
+        }
+        if self.buffer.len() - self.begun + self.places.len() * PLACE_BYTES >= BLOCK_BYTES {
             self.end_block();
         }
         if self.buffer.len() >= WRITE_BYTES && self.begun == self.buffer.len() {
@@ -206,6 +207,11 @@ impl Writer {
     }
 
     fn end_block(&mut self) {
+        let last =
+            self.places.last().and_then(|&last| block::entry_at(&self.buffer, self.begun + last as usize));
+        self.run.last_key = last.map_or_else(|| Short::from(&[][..]), |last| last.key.into());
+        block::end(&mut self.buffer, &self.places);
+        self.places.clear();
         if let Some(block) = self.run.blocks.last_mut() {
             if let Some(key) = &self.run.key {
                 key.seal(block.at, &mut self.buffer, self.begun);
@@ -235,13 +241,13 @@ impl Writer {
 }
 
 impl Run {
-    fn block(&self, index: usize) -> Result<Arc<Vec<u8>>> {
-        if let Some((_, bytes)) = self.last.borrow().as_ref().filter(|(last, _)| *last == index) {
-            return Ok(Arc::clone(bytes));
+    fn block(&self, index: usize) -> Result<Arc<Block>> {
+        if let Some((_, block)) = self.last.borrow().as_ref().filter(|(last, _)| *last == index) {
+            return Ok(Arc::clone(block));
         }
-        let block = &self.blocks[index];
-        let mut bytes = vec![0; block.len];
-        let read = self.extent.read(&mut bytes, block.at)?;
+        let at = &self.blocks[index];
+        let mut bytes = vec![0; at.len];
+        let read = self.extent.read(&mut bytes, at.at)?;
         if read < bytes.len() {
             return Err(Error::corruption(format!(
                 "a part of a large transaction in {} is cut off",
@@ -249,32 +255,56 @@ impl Run {
             )));
         }
         if let Some(key) = &self.key
-            && !key.open(block.at, &mut bytes)
+            && !key.open(at.at, &mut bytes)
         {
-            return Err(Error::corruption(format!(
-                "a part of a large transaction in {} is not what was written",
-                self.extent.path().display()
-            )));
+            return Err(self.is_changed());
         }
-        let bytes = Arc::new(bytes);
-        *self.last.borrow_mut() = Some((index, Arc::clone(&bytes)));
-        Ok(bytes)
+        let block = Arc::new(Block::new(bytes).ok_or_else(|| self.is_changed())?);
+        *self.last.borrow_mut() = Some((index, Arc::clone(&block)));
+        Ok(block)
     }
 
-    /// What is said of a key, if anything.
-    pub(in crate::txn) fn get(&self, order: Option<&Comparator>, key: &[u8]) -> Result<Option<Slot>> {
+    #[cold]
+    fn is_changed(&self) -> Error {
+        Error::corruption(format!(
+            "a part of a large transaction in {} is not what was written",
+            self.extent.path().display()
+        ))
+    }
+
+    fn entry<'b>(&self, block: &'b Block, at: usize) -> Result<block::Entry<'b>> {
+        block.entry(at).ok_or_else(|| self.is_changed())
+    }
+
+    fn partition_point(&self, block: &Block, is_before: impl Fn(&[u8]) -> bool) -> Result<usize> {
+        block.partition_point(is_before).ok_or_else(|| self.is_changed())
+    }
+
+    /// The hash of a key, as the filters of all runs of the file have it.
+    pub(in crate::txn) fn hash(&self, key: &[u8]) -> u64 {
+        self.extent.hash(key)
+    }
+
+    /// What is said of a key with this hash, if anything.
+    pub(in crate::txn) fn get(
+        &self,
+        order: Option<&Comparator>,
+        key: &[u8],
+        hash: u64,
+    ) -> Result<Option<Slot>> {
+        let is_out = self.filter.as_ref().is_some_and(|filter| !filter.may_have(hash));
+        if is_out || compare(order, &self.last_key, key).is_lt() {
+            return Ok(None);
+        }
         let after = self.blocks.partition_point(|block| compare(order, &block.first, key).is_le());
         let Some(index) = after.checked_sub(1) else { return Ok(None) };
         let block = self.block(index)?;
-        let mut at = 0;
-        while let Some(entry) = entry(&block, at) {
-            match compare(order, entry.key, key) {
-                Ordering::Less => at = entry.end,
-                Ordering::Equal => return Ok(Some(entry.slot())),
-                Ordering::Greater => break,
-            }
+        let at = self.partition_point(&block, |have| compare(order, have, key).is_lt())?;
+        if at == block.count() {
+            return Ok(None);
         }
-        Ok(None)
+        let entry = self.entry(&block, at)?;
+        Ok(compare(order, entry.key, key).is_eq().then(|| entry.slot()))
     }
 
     /// The first key beyond the lower bound (`forward`), or the last below the upper.
@@ -291,6 +321,9 @@ impl Run {
             Bound::Included(bound) => compare(order, key, bound).is_le(),
             Bound::Excluded(bound) => compare(order, key, bound).is_lt(),
         };
+        if forward && !is_beyond(&self.last_key) {
+            return Ok(None);
+        }
         // The block with the edge: going forward, the last that begins before what is looked for, or the one
         // after; going back, the last that begins below the bound.
         let from = if forward {
@@ -303,38 +336,27 @@ impl Run {
         };
         for index in from..self.blocks.len() {
             let block = self.block(index)?;
-            let (mut at, mut found) = (0, None);
-            while let Some(entry) = entry(&block, at) {
-                at = entry.end;
-                if is_beyond(entry.key) {
-                    found = Some(entry.key.to_vec());
-                    if forward {
-                        break;
-                    }
-                } else if !forward {
-                    break;
-                }
-            }
-            if found.is_some() || !forward {
-                return Ok(found);
+            let at = self.partition_point(&block, |key| is_beyond(key) != forward)?;
+            let at = if forward { Some(at).filter(|&at| at < block.count()) } else { at.checked_sub(1) };
+            if let Some(at) = at {
+                return Ok(Some(self.entry(&block, at)?.key.to_vec()));
             }
         }
         Ok(None)
     }
 
     fn cursor(&self, order: Option<&Comparator>, after: Option<&[u8]>) -> Result<Cursor<'_>> {
-        let index = after.map_or(0, |after| {
-            self.blocks.partition_point(|block| compare(order, &block.first, after).is_le()).saturating_sub(1)
-        });
-        let mut cursor = Cursor { run: self, index, block: Arc::default(), at: 0, entry: None };
-        cursor.load()?;
-        while cursor
-            .entry
-            .as_ref()
-            .is_some_and(|(key, _)| after.is_some_and(|after| compare(order, key, after).is_le()))
-        {
-            cursor.step()?;
+        let mut cursor = Cursor { run: self, index: 0, block: None, at: 0, entry: None };
+        if let Some(after) = after {
+            let is_before = |key: &[u8]| compare(order, key, after).is_le();
+            cursor.index = self.blocks.partition_point(|block| is_before(&block.first)).saturating_sub(1);
+            if cursor.index < self.blocks.len() {
+                let block = self.block(cursor.index)?;
+                cursor.at = self.partition_point(&block, is_before)?;
+                cursor.block = Some(block);
+            }
         }
+        cursor.step()?;
         Ok(cursor)
     }
 }
@@ -342,39 +364,31 @@ impl Run {
 /// A place in a run.
 struct Cursor<'r> {
     run: &'r Run,
+    /// The block with the next entry, if there is one, and which that is; or the one after.
     index: usize,
-    block: Arc<Vec<u8>>,
+    block: Option<Arc<Block>>,
     at: usize,
     entry: Option<(Vec<u8>, Slot)>,
 }
 
 impl Cursor<'_> {
-    fn load(&mut self) -> Result<()> {
+    /// Goes to the next entry.
+    fn step(&mut self) -> Result<()> {
         self.entry = None;
         while self.index < self.run.blocks.len() {
-            self.block = self.run.block(self.index)?;
-            self.at = 0;
-            if self.step_within() {
+            let block = match &self.block {
+                Some(block) => block,
+                None => self.block.insert(self.run.block(self.index)?),
+            };
+            if self.at < block.count() {
+                let entry = self.run.entry(block, self.at)?;
+                self.entry = Some((entry.key.to_vec(), entry.slot()));
+                self.at += 1;
                 return Ok(());
             }
-            self.index += 1;
+            (self.index, self.block, self.at) = (self.index + 1, None, 0);
         }
         Ok(())
-    }
-
-    fn step_within(&mut self) -> bool {
-        let Some(entry) = entry(&self.block, self.at) else { return false };
-        self.entry = Some((entry.key.to_vec(), entry.slot()));
-        self.at = entry.end;
-        true
-    }
-
-    fn step(&mut self) -> Result<()> {
-        if self.step_within() {
-            return Ok(());
-        }
-        self.index += 1;
-        self.load()
     }
 }
 
@@ -424,8 +438,13 @@ pub(super) fn merge_some(file: &Arc<RunFile>, order: Option<&Comparator>, runs: 
             break;
         }
         let from = runs.len() - same;
-        let bytes = runs[from..].iter().map(|run| run.extent.bytes()).sum();
-        let mut writer = Writer::begin_merged(file, bytes, level + 1);
+        let merged = &runs[from..];
+        let most = Most {
+            entries: merged.iter().map(|run| run.entries).sum(),
+            bytes: merged.iter().map(|run| run.extent.bytes()).sum(),
+        };
+        let returning = merged.iter().filter_map(|run| run.filter.as_ref()).map(Filter::bytes).sum();
+        let mut writer = Writer::begin_merged(file, order, most, (level + 1, returning));
         let mut merge = Merge::after(order, &runs[from..], None)?;
         while let Some((key, slot)) = merge.next()? {
             // What is not pending need not be said where nothing older could say that it is.
@@ -439,4 +458,91 @@ pub(super) fn merge_some(file: &Arc<RunFile>, order: Option<&Comparator>, runs: 
         runs.push(merged);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+    use sablecat_os::sim::SimDisk;
+
+    use super::*;
+
+    fn file(disk: &SimDisk, bytes_max: usize) -> Arc<RunFile> {
+        let place = Place { disk: Arc::new(disk.clone()), directory: "".into(), bytes_max, cipher: None };
+        RunFile::make(&place).unwrap()
+    }
+
+    fn run(file: &Arc<RunFile>, entries: &BTreeMap<Vec<u8>, Vec<u8>>) -> Run {
+        let mut most = Most::default();
+        entries.iter().for_each(|(key, value)| most.add(key, Some(Some(value))));
+        let mut writer = Writer::begin(file, None, most);
+        entries.iter().for_each(|(key, value)| writer.add(key, Some(Some(value))).unwrap());
+        writer.finish().unwrap()
+    }
+
+    fn get(run: &Run, key: &[u8]) -> Option<Slot> {
+        run.get(None, key, run.hash(key)).unwrap()
+    }
+
+    #[test]
+    fn of_keys_that_a_run_does_not_have_few_are_looked_for_in_its_file() {
+        let disk = SimDisk::new(1);
+        let key = |n: u64| n.to_be_bytes().to_vec();
+        let even = (0..20_000).map(|n| (key(2 * n), vec![7; 30])).collect();
+        let run = run(&file(&disk, 1 << 20), &even);
+        let before = disk.calls();
+        // No two in one block, one after the other.
+        let odd = (0..20_000).map(|n| n * 7919 % 20_000 * 2 + 1);
+        odd.for_each(|n| assert!(get(&run, &key(n)).is_none(), "{n}"));
+        (50_000..60_000).for_each(|n| assert!(get(&run, &key(n)).is_none(), "{n}"));
+        assert!(disk.calls() - before < 800, "{} calls", disk.calls() - before);
+        assert!((0..20_000).all(|n| get(&run, &key(2 * n)).is_some()));
+    }
+
+    #[test]
+    fn filters_take_no_more_memory_than_they_may() {
+        let disk = SimDisk::new(1);
+        let file = file(&disk, 10_000);
+        let entries = (0..5000u64).map(|n| (n.to_be_bytes().to_vec(), vec![])).collect();
+        let runs: Vec<Run> = (0..3).map(|_| run(&file, &entries)).collect();
+        let has_filter = |run: &Run| run.filter.is_some();
+        assert_eq!(runs.iter().map(has_filter).collect::<Vec<_>>(), [true, false, false]);
+        assert!(runs.iter().all(|run| get(run, &7u64.to_be_bytes()).is_some()), "without one as well");
+        drop(runs);
+        assert!(has_filter(&run(&file, &entries)), "what was given back is there");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(30))]
+
+        /// Runs of blocks of all sizes say of each key, and of what is beside it, what a map does.
+        #[test]
+        fn a_run_says_what_was_written(
+            entries in prop::collection::btree_map(
+                prop::collection::vec(any::<u8>(), 0..4), (0usize..40_000).prop_map(|len| vec![7; len]), 1..20),
+            probes in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..4), 1..20),
+        ) {
+            let disk = SimDisk::new(2);
+            let runs = [run(&file(&disk, 1 << 20), &entries)];
+            let [run] = &runs;
+            for key in entries.keys().chain(&probes) {
+                let said = get(run, key).map(|slot| slot.flatten().map(Short::into_vec));
+                prop_assert_eq!(said, entries.get(key).map(|value| Some(value.clone())));
+                let above = run.edge(None, Bound::Excluded(key), true).unwrap();
+                let beyond = (Bound::Excluded(key.clone()), Bound::Unbounded);
+                prop_assert_eq!(&above, &entries.range(beyond.clone()).next().map(|(key, _)| key.clone()));
+                let from = run.edge(None, Bound::Included(key), true).unwrap();
+                prop_assert_eq!(from, entries.range(key.clone()..).next().map(|(key, _)| key.clone()));
+                let below = run.edge(None, Bound::Excluded(key), false).unwrap();
+                prop_assert_eq!(below, entries.range(..key.clone()).next_back().map(|(key, _)| key.clone()));
+                let to = run.edge(None, Bound::Included(key), false).unwrap();
+                prop_assert_eq!(to, entries.range(..=key.clone()).next_back().map(|(key, _)| key.clone()));
+                let mut rest = Merge::after(None, &runs, Some(key)).unwrap();
+                let rest: Vec<_> = std::iter::from_fn(|| rest.next().unwrap()).map(|(key, _)| key).collect();
+                prop_assert_eq!(rest, entries.range(beyond).map(|(key, _)| key.clone()).collect::<Vec<_>>());
+            }
+        }
+    }
 }

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use super::recent::{Iter, Recent};
 use super::run_file::RunFile;
-use super::runs::{self, Merge, Place, Run, Writer, compare, entry_bytes};
+use super::runs::{self, Merge, Most, Place, Run, Writer, compare};
 use super::savepoints::{Journal, Position, Undone, foreign};
 use super::short::Short;
 use crate::access::{Bounds, PendingRecord};
@@ -105,8 +105,9 @@ impl Records {
         if self.is_void(key) {
             return Ok(None);
         }
+        let hash = self.runs().first().map_or(0, |run| run.hash(key));
         for run in self.runs().iter().rev() {
-            if let Some(slot) = run.get(self.recent.order(), key)? {
+            if let Some(slot) = run.get(self.recent.order(), key, hash)? {
                 return Ok(slot);
             }
         }
@@ -268,8 +269,10 @@ impl Records {
             let all = self.void().into_iter().flat_map(Recent::iter);
             all.map(|(key, _)| key).filter(|key| self.recent.get(key).is_none())
         };
-        let bytes = self.recent.iter().map(|(key, pending)| entry_bytes(key, Some(pending))).sum::<u64>();
-        let mut writer = Writer::begin(file, bytes + void().map(|key| entry_bytes(key, None)).sum::<u64>());
+        let mut most = Most::default();
+        self.recent.iter().for_each(|(key, pending)| most.add(key, Some(pending)));
+        void().for_each(|key| most.add(key, None));
+        let mut writer = Writer::begin(file, order, most);
         let mut void = void().peekable();
         for (key, pending) in self.recent.iter() {
             while let Some(void) = void.next_if(|void| compare(order, void, key).is_lt()) {
