@@ -493,16 +493,16 @@ impl WriteSet {
         let value_len = value.map_or(0, <[u8]>::len);
         let bytes = key.len() + value_len + RECORD_BYTES;
         let records = self.records_mut(tree);
-        let spilled = match is_journaled && records.is_spilled() && records.recent.get(key).is_none() {
-            true => records.get_spilled(key)?,
-            false => None,
-        };
-        let mut before = None;
+        let (mut before, mut was_in_memory) = (None, false);
         records.recent.set(key, value, |pending| {
+            was_in_memory = pending.is_some();
             if is_journaled {
-                before = pending.map(|value| value.map(Short::from)).or(spilled);
+                before = pending.map(|value| value.map(Short::from));
             }
         });
+        if is_journaled && !was_in_memory && records.is_spilled() {
+            before = records.get_spilled(key).inspect_err(|_| records.recent.unset(key))?;
+        }
         self.bytes += bytes;
         self.longest = self.longest.max(value_len);
         self.note(tree.id, || Undone::Record(key.into(), before));

@@ -355,6 +355,32 @@ fn a_record_whose_predecessors_could_not_be_moved_to_a_file_has_not_been_set() {
 }
 
 #[test]
+fn a_record_of_which_the_file_cannot_say_what_was_pending_has_not_been_set() {
+    let disk = SimDisk::new(3);
+    let store = spilling_store(16, 3, Some(spilling(&disk, 4000)));
+    let mut txn = store.begin(Isolation::Snapshot, false);
+    let position = txn.position();
+    (0..300).for_each(|n| store.set(&mut txn, n, Some(&[1; 40])));
+    let (later, mut refused) = (txn.position(), 0);
+    for n in 0..300 {
+        // The next call: a read, or the write of what moves out of memory.
+        disk.fail_at(disk.calls() + 1, Fault::Error(std::io::ErrorKind::Other));
+        let outcome = txn.set(&store.tree, &key(n), Some(&[2; 40]));
+        disk.clear_faults();
+        refused += u32::from(outcome.is_err());
+        let expected = if outcome.is_err() { [1; 40] } else { [2; 40] };
+        assert_eq!(store.seen(&mut txn, n).as_deref(), Some(&expected[..]), "record {n}");
+    }
+    assert!(refused > 20, "{refused} refused");
+    txn.roll_back_to(later).unwrap();
+    (0..300).for_each(|n| assert_eq!(store.seen(&mut txn, n).as_deref(), Some(&[1; 40][..]), "record {n}"));
+    txn.roll_back_to(position).unwrap();
+    (0..300).for_each(|n| assert_eq!(store.seen(&mut txn, n), None, "record {n}"));
+    drop(txn);
+    store.assert_nothing_leaks();
+}
+
+#[test]
 fn a_large_commit_needs_no_seat_but_its_own() {
     let store = roomy(64);
     let mut txn = store.begin(Isolation::Snapshot, false);
