@@ -110,8 +110,8 @@ pub(in crate::txn) struct Run {
     level: u32,
     entries: usize,
     blocks: Vec<BlockAt>,
-    /// The key of the last entry.
-    last_key: Short,
+    /// The key of the last entry. None: there are no entries.
+    last_key: Option<Short>,
     filter: Option<Filter>,
     /// The block that was looked at last.
     last: RefCell<Option<(usize, Arc<Block>)>>,
@@ -177,7 +177,7 @@ impl Writer {
             level,
             entries: 0,
             blocks: Vec::new(),
-            last_key: Short::from(&b""[..]),
+            last_key: None,
             filter,
             last: RefCell::default(),
         };
@@ -209,7 +209,7 @@ impl Writer {
     fn end_block(&mut self) {
         let last =
             self.places.last().and_then(|&last| block::entry_at(&self.buffer, self.begun + last as usize));
-        self.run.last_key = last.map_or_else(|| Short::from(&[][..]), |last| last.key.into());
+        self.run.last_key = last.map(|last| last.key.into());
         block::end(&mut self.buffer, &self.places);
         self.places.clear();
         if let Some(block) = self.run.blocks.last_mut() {
@@ -293,7 +293,7 @@ impl Run {
         hash: u64,
     ) -> Result<Option<Slot>> {
         let is_out = self.filter.as_ref().is_some_and(|filter| !filter.may_have(hash));
-        if is_out || compare(order, &self.last_key, key).is_lt() {
+        if is_out || self.last_key.as_ref().is_none_or(|last| compare(order, last, key).is_lt()) {
             return Ok(None);
         }
         let after = self.blocks.partition_point(|block| compare(order, &block.first, key).is_le());
@@ -321,7 +321,7 @@ impl Run {
             Bound::Included(bound) => compare(order, key, bound).is_le(),
             Bound::Excluded(bound) => compare(order, key, bound).is_lt(),
         };
-        if forward && !is_beyond(&self.last_key) {
+        if forward && !self.last_key.as_ref().is_some_and(|last| is_beyond(last)) {
             return Ok(None);
         }
         // The block with the edge: going forward, the last that begins before what is looked for, or the one
@@ -499,6 +499,22 @@ mod tests {
         (50_000..60_000).for_each(|n| assert!(get(&run, &key(n)).is_none(), "{n}"));
         assert!(disk.calls() - before < 800, "{} calls", disk.calls() - before);
         assert!((0..20_000).all(|n| get(&run, &key(2 * n)).is_some()));
+    }
+
+    #[test]
+    fn an_order_is_asked_about_nothing_but_keys() {
+        let order = Comparator::new("numbers", |a, b| {
+            assert!(a.len() == 8 && b.len() == 8, "not a key of this order");
+            a.cmp(b)
+        });
+        let file = file(&SimDisk::new(1), 1 << 20);
+        // All that was in it was rolled back.
+        let run = Writer::begin(&file, Some(&order), Most::default()).finish().unwrap();
+        let key = &7u64.to_be_bytes()[..];
+        assert!(run.get(Some(&order), key, run.hash(key)).unwrap().is_none());
+        for bound in [Bound::Included(key), Bound::Excluded(key), Bound::Unbounded] {
+            assert!([true, false].iter().all(|&to| run.edge(Some(&order), bound, to).unwrap().is_none()));
+        }
     }
 
     #[test]
