@@ -40,32 +40,11 @@ pub(super) fn remove_some<W: PageWrite>(
     tree: &Tree<'_>,
     bounds: Bounds<'_>,
 ) -> Result<Removed> {
-    remove_first(writer, tree, bounds, |writer, key| {
-        tree.change(writer, (tree.sought(key), None), &mut { PageId::NONE }, |_, _, _| Err(no_value()))
-    })
-}
-
-/// As [`remove_some`], in a tree whose root is a copy.
-pub(super) fn remove_some_beside<W: CopyWrite>(
-    writer: &mut W,
-    tree: &Tree<'_>,
-    bounds: Bounds<'_>,
-) -> Result<Removed> {
-    remove_first(writer, tree, bounds, |writer, key| {
-        tree.change_beside(writer, (key, None), &mut { PageId::NONE }, |_, _, _| Err(no_value()))
-    })
-}
-
-fn remove_first<W: PageWrite>(
-    writer: &mut W,
-    tree: &Tree<'_>,
-    bounds: Bounds<'_>,
-    remove: impl FnOnce(&mut W, &[u8]) -> Result<bool>,
-) -> Result<Removed> {
     let Some((key, _)) = scan(bounds).next(tree, &mut Scanned(writer), true)? else {
         return Ok(Removed::default());
     };
-    let removed = remove(writer, &key)?;
+    let change = (tree.sought(&key), None);
+    let removed = tree.change(writer, change, &mut { PageId::NONE }, |_, _, _| Err(no_value()))?;
     if !removed {
         // Another may have removed it meanwhile: then it is not found again, its page being held by now.
         let again = scan(bounds).next(tree, &mut Scanned(writer), true)?;
@@ -76,6 +55,21 @@ fn remove_first<W: PageWrite>(
             )));
         }
     }
+    Ok(Removed { records: u64::from(removed), left: Some(key) })
+}
+
+/// As [`remove_some`], in a tree whose root is a copy.
+pub(super) fn remove_some_beside<W: CopyWrite>(
+    writer: &mut W,
+    tree: &Tree<'_>,
+    bounds: Bounds<'_>,
+) -> Result<Removed> {
+    let Some((key, _)) = scan(bounds).next(tree, &mut Scanned(writer), true)? else {
+        return Ok(Removed::default());
+    };
+    let change = (&key[..], None);
+    // Or pages were copied, and it is to be removed once these are published.
+    let removed = tree.change_beside(writer, change, &mut { PageId::NONE }, |_, _, _| Err(no_value()))?;
     Ok(Removed { records: u64::from(removed), left: Some(key) })
 }
 

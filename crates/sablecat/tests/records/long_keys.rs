@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-use sablecat::{Database, Durability, Env, ErrorKind, Isolation, Result, TxnOptions};
+use sablecat::{Database, Durability, Env, ErrorKind, Isolation, Method, Result, TxnOptions};
 use sablecat_os::sim::{SimDisk, Survival};
 
 type Bytes = Vec<u8>;
@@ -517,5 +517,26 @@ fn a_snapshot_keeps_showing_subtrees_that_are_gone() {
     assert_eq!(seen, model);
     for (key, value) in &model {
         assert_eq!(snapshot.get(&db, key).unwrap().as_ref(), Some(value));
+    }
+}
+
+#[test]
+fn a_transaction_of_keys_that_begin_alike_may_be_larger_than_the_cache() {
+    let key = |n: u64| [&[b'k'; 60][..], &n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()].concat();
+    for method in [Method::Btree, Method::Counted, Method::Hash] {
+        let env = builder(512, &SimDisk::new(1)).cache_size(300 * 512).open("/env").unwrap();
+        let db = env.database_as("d", method).unwrap();
+        (0..5000).for_each(|n| db.insert(key(n), [1; 30]).unwrap());
+        env.write(|txn| (0..5000).try_for_each(|n| txn.insert(&db, key(n), [2; 30]))).unwrap();
+        assert!((0..5000).all(|n| db.get(key(n)).unwrap().is_some_and(|value| value == [2; 30])));
+        assert_eq!((db.len().unwrap(), env.verify(&mut |_| {}).unwrap().problems.len()), (5000, 0));
+        // A part of them goes, and all others change.
+        env.write(|txn| {
+            (0..2000).try_for_each(|n| txn.remove(&db, key(n)).map(drop))?;
+            (2000..5000).try_for_each(|n| txn.insert(&db, key(n), [3; 30]))
+        })
+        .unwrap();
+        assert_eq!((db.len().unwrap(), env.verify(&mut |_| {}).unwrap().problems.len()), (3000, 0));
+        assert!((2000..5000).all(|n| db.get(key(n)).unwrap().is_some_and(|value| value == [3; 30])));
     }
 }

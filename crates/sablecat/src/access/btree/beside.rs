@@ -8,7 +8,7 @@
 use super::change::{Changed, change_leaf};
 use super::node::{self, Inner, InnerMut, Kind, Leaf, LeafMut, Value};
 use super::shape::{merge_up, should_merge};
-use super::{Toward, Tree, find_leaf, is_leaf_for, nest};
+use super::{Toward, Tree, damaged, find_leaf, is_leaf_for, nest};
 use crate::access::CopyWrite;
 use crate::access::method::Change;
 use crate::error::{Error, Result};
@@ -16,7 +16,7 @@ use crate::pages::header;
 use crate::types::{PageId, TreeId};
 
 /// Sets or removes a record in a tree whose root is a copy. The way to a leaf is never too long to be copied
-/// at once.
+/// at once; a subtree may be, and then it is false: so far only pages were copied.
 pub(crate) fn change_beside<W: CopyWrite>(
     writer: &mut W,
     tree: &Tree<'_>,
@@ -27,7 +27,9 @@ pub(crate) fn change_beside<W: CopyWrite>(
     let (key, value) = change;
     if nest::is_nested(tree, key, writer.page_size()) {
         *last = PageId::NONE;
-        own_nested(writer, tree, key)?;
+        if !own_nested(writer, tree, key)? {
+            return Ok(false);
+        }
         return nest::change(writer, tree, key, value, store).map(|_| true);
     }
     if *last == PageId::NONE || !writer.read(*last, |bytes| is_leaf_for(bytes, tree, key))? {
@@ -97,8 +99,9 @@ fn own_neighbours<W: CopyWrite>(writer: &mut W, tree: &Tree<'_>, key: &[u8]) -> 
     Ok(())
 }
 
-/// As [`own_leaf`] for a nested key, in all trees on the way to it.
-pub(crate) fn own_nested<W: CopyWrite>(writer: &mut W, tree: &Tree<'_>, key: &[u8]) -> Result<()> {
+/// As [`own_leaf`] for a nested key, in all trees on the way to it. False if a subtree is not wholly copied
+/// yet.
+pub(crate) fn own_nested<W: CopyWrite>(writer: &mut W, tree: &Tree<'_>, key: &[u8]) -> Result<bool> {
     let stem_bytes = nest::stem_bytes(tree.order, writer.page_size());
     let (mut tree, mut rest) = (*tree, key);
     while let Some((stem, after)) = rest.split_at_checked(stem_bytes) {
@@ -107,12 +110,17 @@ pub(crate) fn own_nested<W: CopyWrite>(writer: &mut W, tree: &Tree<'_>, key: &[u
             Ok(slot) => nest::subtree_at(&tree, bytes, slot).map(|below| Some((slot, below))),
             Err(_) => Ok(None),
         })??;
-        let Some((slot, below)) = below else { return Ok(()) };
+        let Some((slot, below)) = below else { return Ok(true) };
         let below = Tree { home: tree.home.of_subtree(stem), ..below };
-        tree = if writer.is_own(below.root)? { below } else { copy_led_to(writer, &below, leaf, slot)? };
+        tree = if writer.is_own(below.root)? {
+            below
+        } else {
+            let Some(copy) = copy_led_to(writer, &below, leaf, slot)? else { return Ok(false) };
+            copy
+        };
         rest = after;
     }
-    own_leaf(writer, &tree, rest).map(drop)
+    own_leaf(writer, &tree, rest).map(|_| true)
 }
 
 /// Copies a whole subtree, as [`copy_subtree`], and has the record in a slot of a leaf lead to it.
@@ -121,35 +129,67 @@ pub(super) fn copy_led_to<'t, W: CopyWrite>(
     old: &Tree<'t>,
     leaf: PageId,
     slot: usize,
-) -> Result<Tree<'t>> {
-    let new = copy_subtree(writer, old)?;
+) -> Result<Option<Tree<'t>>> {
+    let Some(new) = copy_subtree(writer, old)? else { return Ok(None) };
     let records = writer.read(leaf, |bytes| nest::records_led_to(Leaf::new(bytes).value(slot)))?;
     let reference = nest::reference(&new, records);
     LeafMut::new(writer.write(leaf)?)
         .replace_value(slot, Value::Inline(&reference))
         .map_err(|_| Error::corruption(format!("page {leaf} has no room for what stood there")))?;
-    Ok(new)
+    Ok(Some(new))
 }
 
 /// Copies a whole subtree, whose number is in all of its pages and goes with the root's. What is nested in it
-/// stays.
-pub(crate) fn copy_subtree<'t, W: CopyWrite>(writer: &mut W, old: &Tree<'t>) -> Result<Tree<'t>> {
-    let root = writer.copy(old, old.root)?;
-    let new = Tree { root, id: TreeId(!root.0), ..*old };
-    let mut left = vec![root];
-    while let Some(page) = left.pop() {
-        let bytes = writer.write(page)?;
-        header::set_tree_id(bytes, new.id);
-        if node::kind(bytes) != Some(Kind::Inner) {
-            continue;
+/// stays. None if that is more than should be copied at once: the next call goes on.
+pub(crate) fn copy_subtree<'t, W: CopyWrite>(writer: &mut W, old: &Tree<'t>) -> Result<Option<Tree<'t>>> {
+    let root = match writer.begun(old.root) {
+        Some(root) => root,
+        None => {
+            let root = writer.copy(old, old.root)?;
+            header::set_tree_id(writer.write(root)?, TreeId(!root.0));
+            root
         }
-        for slot in 0..=Inner::new(bytes).count() {
-            let child = writer.read(page, |bytes| Inner::new(bytes).child(slot))?;
-            if writer.is_own(child)? {
-                return Err(Error::corruption(format!("page {child} is reached twice in tree {}", old.id)));
-            }
-            left.push(own_child(writer, old, page, slot, child)?);
+    };
+    let new = Tree { root, id: TreeId(!root.0), ..*old };
+    let is_whole = copy_below(writer, old, &new, root)?;
+    writer.set_begun((!is_whole).then_some((old.root, root)));
+    Ok(is_whole.then_some(new))
+}
+
+/// Copies what a page of a subtree's copy leads to, in order, and what that does. False if there is more than
+/// should be copied at once: of its children the first are copies by then, of which the last may not lead to
+/// copies alone.
+fn copy_below<W: CopyWrite>(writer: &mut W, old: &Tree<'_>, new: &Tree<'_>, page: PageId) -> Result<bool> {
+    let (level, children) = writer.read(page, |bytes| match node::kind(bytes) {
+        Some(Kind::Inner) => (node::level(bytes), Inner::new(bytes).count() + 1),
+        _ => (0, 0),
+    })?;
+    let child = |writer: &W, slot| writer.read(page, |bytes| Inner::new(bytes).child(slot));
+    let (mut copied, mut not) = (0, children);
+    while copied < not {
+        let middle = copied + (not - copied) / 2;
+        if writer.is_own(child(writer, middle)?)? {
+            copied = middle + 1;
+        } else {
+            not = middle;
         }
     }
-    Ok(new)
+    for slot in copied.saturating_sub(1)..children {
+        let mut below = child(writer, slot)?;
+        if slot >= copied {
+            if writer.is_full() {
+                return Ok(false);
+            }
+            below = own_child(writer, old, page, slot, below)?;
+            header::set_tree_id(writer.write(below)?, new.id);
+        }
+        // Or damaged pages might lead round and round.
+        if writer.read(below, node::level)? + 1 != level {
+            return Err(damaged(old, below, "is not of the level that it is reached at"));
+        }
+        if !copy_below(writer, old, new, below)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }

@@ -72,14 +72,15 @@ trait Way<W> {
         child: PageId,
     ) -> Result<PageId>;
 
-    /// The subtree to be changed in the place of one, to which a stem leads.
+    /// The subtree to be changed in the place of one, to which a stem leads. None if that is not wholly
+    /// copied yet.
     fn own_subtree<'t>(
         &self,
         writer: &mut W,
         tree: &Tree<'t>,
         stem: &[u8],
         below: Tree<'t>,
-    ) -> Result<Tree<'t>>;
+    ) -> Result<Option<Tree<'t>>>;
 }
 
 /// Pages are changed as they are. Leaves are latched in key order.
@@ -94,8 +95,14 @@ impl<W: PageWrite> Way<W> for InPlace {
         Ok(child)
     }
 
-    fn own_subtree<'t>(&self, _: &mut W, _: &Tree<'t>, _: &[u8], below: Tree<'t>) -> Result<Tree<'t>> {
-        Ok(below)
+    fn own_subtree<'t>(
+        &self,
+        _: &mut W,
+        _: &Tree<'t>,
+        _: &[u8],
+        below: Tree<'t>,
+    ) -> Result<Option<Tree<'t>>> {
+        Ok(Some(below))
     }
 }
 
@@ -124,12 +131,12 @@ impl<W: CopyWrite> Way<W> for InCopies {
         tree: &Tree<'t>,
         stem: &[u8],
         below: Tree<'t>,
-    ) -> Result<Tree<'t>> {
+    ) -> Result<Option<Tree<'t>>> {
         let leaf = beside::own_leaf(writer, tree, stem)?;
         let slot = writer.read(leaf, |bytes| Leaf::new(bytes).search(stem, tree.order))?;
         match slot {
             Ok(slot) if !writer.is_own(below.root)? => beside::copy_led_to(writer, &below, leaf, slot),
-            _ => Ok(below),
+            _ => Ok(Some(below)),
         }
     }
 }
@@ -165,7 +172,10 @@ fn remove<W: PageWrite>(
         if !has_others(writer, &below, inside)? {
             break (Bound::Included(stem), to);
         }
-        let inner = way.own_subtree(writer, &tree, stem, below)?;
+        let Some(inner) = way.own_subtree(writer, &tree, stem, below)? else {
+            // Nothing was removed so far.
+            return Ok(Removed { records: 0, left: first_within(lower) });
+        };
         let outer = std::mem::replace(&mut tree, inner);
         around.push((outer, stem.to_vec()));
         stems.extend_from_slice(stem);
@@ -181,6 +191,15 @@ fn remove<W: PageWrite>(
         _ => after(&stems).filter(|after| whole.below(after, upper)),
     };
     Ok(Removed { left, ..removed })
+}
+
+/// The least key within a lower bound, in the order of bytes.
+fn first_within(lower: Bound<&[u8]>) -> Option<Vec<u8>> {
+    Some(match lower {
+        Bound::Unbounded => Vec::new(),
+        Bound::Included(key) => key.to_vec(),
+        Bound::Excluded(key) => [key, &[0]].concat(),
+    })
 }
 
 /// The stem of a bound that is nested.

@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::types::{PageId, TreeId};
 
 /// Sets or removes a record in a tree whose root is a copy. The way to a bucket is never too long to be
-/// copied at once.
+/// copied at once; a subtree may be, and then it is false: so far only pages were copied.
 pub(crate) fn change_beside<W: CopyWrite>(
     writer: &mut W,
     tree: &Tree<'_>,
@@ -25,7 +25,9 @@ pub(crate) fn change_beside<W: CopyWrite>(
     let (key, value) = change;
     if nest::is_nested(tree, key, writer.page_size()) {
         *last = PageId::NONE;
-        nesting::own_nested(writer, tree, key)?;
+        if !nesting::own_nested(writer, tree, key)? {
+            return Ok(false);
+        }
         return nest::change(writer, tree, key, value, store).map(|_| true);
     }
     let hash = hash_of(tree, key);

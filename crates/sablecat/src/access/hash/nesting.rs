@@ -62,16 +62,18 @@ pub(crate) fn remove_reference<W: PageWrite>(
 }
 
 /// Makes sure that all pages on the way to a nested key are copies, those of its subtrees too. The root is.
-pub(super) fn own_nested<W: CopyWrite>(writer: &mut W, tree: &Tree<'_>, key: &[u8]) -> Result<()> {
+/// False if a subtree is not wholly copied yet.
+pub(super) fn own_nested<W: CopyWrite>(writer: &mut W, tree: &Tree<'_>, key: &[u8]) -> Result<bool> {
     let Some((stem, rest)) = key.split_at_checked(nest::stem_bytes(tree.order, writer.page_size())) else {
-        return Ok(());
+        return Ok(true);
     };
     let bucket = beside::own_bucket(writer, tree, hash_of(tree, stem))?;
     let found = writer.read(bucket, |bytes| reference_in(bytes, tree, (bucket, stem)))??;
-    let Some((slot, below)) = found else { return Ok(()) };
+    let Some((slot, below)) = found else { return Ok(true) };
     let mut subtree = Tree { home: tree.home.of_subtree(stem), ..below };
     if !writer.is_own(subtree.root)? {
-        subtree = btree::copy_subtree(writer, &subtree)?;
+        let Some(copy) = btree::copy_subtree(writer, &subtree)? else { return Ok(false) };
+        subtree = copy;
         let reference = nest::reference(&subtree, 0);
         BucketMut::new(writer.write(bucket)?)
             .replace_value(slot, Value::Inline(&reference))

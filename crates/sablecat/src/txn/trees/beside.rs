@@ -123,6 +123,7 @@ impl Trees {
             list: note.tree_of_note()?,
             runs: large.into_runs(),
             roots: Vec::new(),
+            begun: None,
         };
         for (tree, records) in rebuilt() {
             build.tree(tree, records)?;
@@ -143,6 +144,8 @@ struct Build<'a> {
     runs: VecDeque<Run<'a>>,
     /// The roots of trees, and those beside them.
     roots: Vec<(PageId, PageId)>,
+    /// The root of a subtree of which a part is copied, and that of the copy.
+    begun: Option<(PageId, PageId)>,
 }
 
 /// What a batch has done.
@@ -194,7 +197,7 @@ impl<'a> Build<'a> {
         let kernel = self.kernel;
         let most = kernel.pages_in_batch();
         let (mut changes, _) = self.changes();
-        let mut copying = Copying::new(&mut changes, self.frozen, most);
+        let mut copying = Copying::new(&mut changes, self.frozen, most, self.begun);
         let old = tree.tree();
         let root = match root {
             Some(root) => root,
@@ -205,8 +208,10 @@ impl<'a> Build<'a> {
         while let Some(from) = left.as_deref().filter(|_| !copying.is_full()) {
             left = new.remove_some_beside(&mut copying, (Bound::Included(from), upper), most)?.left;
         }
-        copying.finish().write(&self.list, &mut changes)?;
+        let (listed, begun) = copying.finish();
+        listed.write(&self.list, &mut changes)?;
         publish::publish(&kernel.pages, &kernel.log, changes, &mut filler(), |_| Ok(()))?;
+        self.begun = begun;
         Ok((root, left))
     }
 
@@ -221,7 +226,7 @@ impl<'a> Build<'a> {
         let kernel = self.kernel;
         let most = kernel.pages_in_batch();
         let (mut changes, now) = self.changes();
-        let mut copying = Copying::new(&mut changes, self.frozen, most);
+        let mut copying = Copying::new(&mut changes, self.frozen, most, self.begun);
         let old = tree.tree();
         let root = match root {
             Some(root) => root,
@@ -246,8 +251,10 @@ impl<'a> Build<'a> {
             passed = Some(key);
         }
         let passed = passed.map(Cow::into_owned);
-        copying.finish().write(&self.list, &mut changes)?;
+        let (listed, begun) = copying.finish();
+        listed.write(&self.list, &mut changes)?;
         publish::publish(&kernel.pages, &kernel.log, changes, &mut filler(), |_| Ok(()))?;
+        self.begun = begun;
         self.runs.drain(..stored).for_each(Run::keep);
         Ok(Batch { root, passed, more })
     }

@@ -21,17 +21,24 @@ pub(in crate::txn) struct Copying<'c, 'a> {
     frozen: Lsn,
     most: usize,
     listed: Additions,
+    begun: Option<(PageId, PageId)>,
 }
 
 impl<'c, 'a> Copying<'c, 'a> {
-    /// Copies what was born up to `frozen`, until about `most` pages are latched.
-    pub(in crate::txn) fn new(changes: &'c mut Changes<'a>, frozen: Lsn, most: usize) -> Copying<'c, 'a> {
-        Copying { changes, frozen, most, listed: Additions::default() }
+    /// Copies what was born up to `frozen`, until about `most` pages are latched. `begun` is the subtree of
+    /// which those before have copied a part, by its root and that of the copy.
+    pub(in crate::txn) fn new(
+        changes: &'c mut Changes<'a>,
+        frozen: Lsn,
+        most: usize,
+        begun: Option<(PageId, PageId)>,
+    ) -> Copying<'c, 'a> {
+        Copying { changes, frozen, most, listed: Additions::default(), begun }
     }
 
-    /// What is to be listed of it.
-    pub(in crate::txn) fn finish(self) -> Additions {
-        self.listed
+    /// What is to be listed of it, and the subtree that is not wholly copied.
+    pub(in crate::txn) fn finish(self) -> (Additions, Option<(PageId, PageId)>) {
+        (self.listed, self.begun)
     }
 
     /// Says that pages are not needed any more if the commit comes about.
@@ -87,6 +94,14 @@ impl CopyWrite for Copying<'_, '_> {
         let copy = self.copy_page(tree, page)?;
         self.replaces(page, 1);
         Ok(copy)
+    }
+
+    fn begun(&self, root: PageId) -> Option<PageId> {
+        self.begun.filter(|(of, _)| *of == root).map(|(_, copy)| copy)
+    }
+
+    fn set_begun(&mut self, begun: Option<(PageId, PageId)>) {
+        self.begun = begun;
     }
 }
 
