@@ -20,7 +20,7 @@ mod scan;
 mod sought;
 mod wrong;
 
-pub(crate) use btree::RecordsOnPage;
+pub(crate) use btree::{Begun, RecordsOnPage};
 pub(crate) use estimate::{Estimate, Records};
 #[cfg(feature = "seam")]
 pub use hash::hash_order;
@@ -153,10 +153,6 @@ pub(crate) trait CopyWrite: PageWrite {
     /// Copies a page of a tree, which then is not needed any more if all this comes about.
     fn copy(&mut self, tree: &Tree<'_>, page: PageId) -> Result<PageId>;
 
-    /// The root of the copy that was begun of a subtree with this root, if it is not whole: nothing leads to
-    /// it until then.
-    fn begun(&self, root: PageId) -> Option<PageId>;
-
-    /// Notes that the copy of a subtree was begun, by the roots of both; or that it is whole.
-    fn set_begun(&mut self, begun: Option<(PageId, PageId)>);
+    /// What was begun with a subtree and is not ended.
+    fn begun(&mut self) -> &mut Begun;
 }

@@ -540,3 +540,32 @@ fn a_transaction_of_keys_that_begin_alike_may_be_larger_than_the_cache() {
         assert!((2000..5000).all(|n| db.get(key(n)).unwrap().is_some_and(|value| value == [3; 30])));
     }
 }
+
+#[test]
+fn a_range_may_take_keys_that_begin_alike_and_are_more_than_the_cache_holds() {
+    let key = |n: u64| [&[b'k'; 60][..], &n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()].concat();
+    for method in [Method::Btree, Method::Counted, Method::Hash] {
+        let env = builder(512, &SimDisk::new(1)).cache_size(300 * 512).open("/env").unwrap();
+        let db = env.database_as("d", method).unwrap();
+        for around in [b'a', b'z'] {
+            (0..100).for_each(|n| db.insert([around, n], [1; 30]).unwrap());
+        }
+        (0..5000).for_each(|n| db.insert(key(n), [1; 30]).unwrap());
+        env.write(|txn| {
+            let (removed, expected) = match method {
+                Method::Hash => (txn.clear(&db)?, 5200),
+                _ => (txn.remove_range(&db, vec![b'b']..vec![b'y'])?, 5000),
+            };
+            assert_eq!(removed, expected);
+            (0..100).try_for_each(|n| txn.insert(&db, [b'm', n], [2; 30]))
+        })
+        .unwrap();
+        assert_eq!(db.len().unwrap(), if method == Method::Hash { 100 } else { 300 });
+        assert!((0..100).all(|n| db.get([b'm', n]).unwrap().is_some_and(|value| value == [2; 30])));
+        let pages = env.verify(&mut |_| {}).unwrap();
+        assert_eq!(pages.problems.len(), 0, "{:?}", pages.problems);
+        if method == Method::Counted {
+            assert_eq!(env.snapshot().unwrap().rank(&db, [b'z', 7]).unwrap(), 207);
+        }
+    }
+}

@@ -7,6 +7,7 @@
 
 use super::change::{Changed, change_leaf};
 use super::node::{self, Inner, InnerMut, Kind, Leaf, LeafMut, Value};
+use super::removal::Going;
 use super::shape::{merge_up, should_merge};
 use super::{Toward, Tree, damaged, find_leaf, is_leaf_for, nest};
 use crate::access::CopyWrite;
@@ -14,6 +15,15 @@ use crate::access::method::Change;
 use crate::error::{Error, Result};
 use crate::pages::header;
 use crate::types::{PageId, TreeId};
+
+/// What was begun with a subtree and not ended, as that is more than should be done at once.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Begun {
+    /// The roots of one that is copied, and of the copy: nothing leads to that until it is whole.
+    copied: Option<(PageId, PageId)>,
+    /// One that a removed range takes whole.
+    pub(super) going: Option<Going>,
+}
 
 /// Sets or removes a record in a tree whose root is a copy. The way to a leaf is never too long to be copied
 /// at once; a subtree may be, and then it is false: so far only pages were copied.
@@ -142,9 +152,9 @@ pub(super) fn copy_led_to<'t, W: CopyWrite>(
 /// Copies a whole subtree, whose number is in all of its pages and goes with the root's. What is nested in it
 /// stays. None if that is more than should be copied at once: the next call goes on.
 pub(crate) fn copy_subtree<'t, W: CopyWrite>(writer: &mut W, old: &Tree<'t>) -> Result<Option<Tree<'t>>> {
-    let root = match writer.begun(old.root) {
-        Some(root) => root,
-        None => {
+    let root = match writer.begun().copied {
+        Some((of, root)) if of == old.root => root,
+        _ => {
             let root = writer.copy(old, old.root)?;
             header::set_tree_id(writer.write(root)?, TreeId(!root.0));
             root
@@ -152,7 +162,7 @@ pub(crate) fn copy_subtree<'t, W: CopyWrite>(writer: &mut W, old: &Tree<'t>) -> 
     };
     let new = Tree { root, id: TreeId(!root.0), ..*old };
     let is_whole = copy_below(writer, old, &new, root)?;
-    writer.set_begun((!is_whole).then_some((old.root, root)));
+    writer.begun().copied = (!is_whole).then_some((old.root, root));
     Ok(is_whole.then_some(new))
 }
 

@@ -35,6 +35,7 @@ mod scan;
 mod shape;
 mod verify;
 
+pub(crate) use beside::Begun;
 pub(super) use beside::{change_beside, copy_subtree, own_nested};
 pub(super) use change::{change, remove_here, try_change};
 pub(super) use count::count;

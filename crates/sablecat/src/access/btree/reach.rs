@@ -4,7 +4,7 @@
 use super::node::{self, Inner, Kind, Leaf, Order, Value};
 use super::{Tree, damaged, nest};
 use crate::access::{PageRead, long};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::pages::header;
 use crate::types::PageId;
 
@@ -31,7 +31,7 @@ pub(crate) fn reach<R: PageRead>(
     let mut ahead = vec![Step::root(tree)];
     while let Some(step) = ahead.pop() {
         if !met(step.page) {
-            return Err(damaged(&step.tree, step.page, "is reached twice"));
+            return Err(step.damaged("is reached twice"));
         }
         let mut long = |first: PageId, pages: u64| {
             (0..pages).all(|n| u32::try_from(u64::from(first.0) + n).map(PageId).is_ok_and(&mut *met))
@@ -47,6 +47,11 @@ impl<'t> Step<'t> {
     /// The first one.
     pub(super) fn root(tree: &Tree<'t>) -> Step<'t> {
         Step { tree: *tree, page: tree.root, level: None, stems_len: 0 }
+    }
+
+    /// An error about the page.
+    pub(super) fn damaged(&self, what: impl std::fmt::Display) -> Error {
+        damaged(&self.tree, self.page, what)
     }
 
     /// Tells of the long values in a page, by their first pages and their lengths, and adds what is below it

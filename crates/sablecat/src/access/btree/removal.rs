@@ -17,8 +17,9 @@
 //! A range is removed in *steps*, each from the range's beginning on and below one parent: who builds beside
 //! what there is publishes between them. After each the tree is whole.
 //!
-//! A subtree that loses all of its records goes with the reference to it, page by page. One that keeps some
-//! is gone into, as any tree: at most the first and the last that a range meets.
+//! A subtree that loses all of its records goes with the reference to it, page by page; beside what there is
+//! in as many steps as it takes, before which nothing else of its leaf changes. One that keeps some is gone
+//! into, as any tree: at most the first and the last that a range meets.
 //!
 //! A writer in place that fails on the way leaves pages that nothing leads to, and no record without its
 //! value: pages are freed after nothing leads to them.
@@ -81,7 +82,17 @@ trait Way<W> {
         stem: &[u8],
         below: Tree<'t>,
     ) -> Result<Option<Tree<'t>>>;
+
+    /// Whether the pages of a subtree that goes whole, with this root, have begun to.
+    fn is_going(&self, writer: &mut W, root: PageId) -> bool;
+
+    /// Frees all pages of a subtree, or adds them to what is to be freed once nothing leads to them; says how
+    /// many records it has. None if it is more than should be freed at once: the next call goes on.
+    fn let_go(&self, writer: &mut W, subtree: &Tree<'static>, freed: &mut Vec<Freed>) -> Result<Option<u64>>;
 }
+
+/// The first of pages to be freed: a single one, or those of a long value of so many bytes.
+type Freed = (PageId, Option<u64>);
 
 /// Pages are changed as they are. Leaves are latched in key order.
 struct InPlace;
@@ -103,6 +114,23 @@ impl<W: PageWrite> Way<W> for InPlace {
         below: Tree<'t>,
     ) -> Result<Option<Tree<'t>>> {
         Ok(Some(below))
+    }
+
+    fn is_going(&self, _: &mut W, _: PageId) -> bool {
+        false
+    }
+
+    fn let_go(&self, writer: &mut W, subtree: &Tree<'static>, freed: &mut Vec<Freed>) -> Result<Option<u64>> {
+        let mut going = Going::new(subtree);
+        going.go_on(
+            writer,
+            |_| false,
+            |_, pages| {
+                freed.push(pages);
+                Ok(())
+            },
+        )?;
+        Ok(Some(going.records))
     }
 }
 
@@ -139,6 +167,21 @@ impl<W: CopyWrite> Way<W> for InCopies {
             _ => Ok(Some(below)),
         }
     }
+
+    fn is_going(&self, writer: &mut W, root: PageId) -> bool {
+        writer.begun().going.as_ref().is_some_and(|going| going.root == root)
+    }
+
+    fn let_go(&self, writer: &mut W, subtree: &Tree<'static>, _: &mut Vec<Freed>) -> Result<Option<u64>> {
+        let begun = writer.begun().going.take().filter(|going| going.root == subtree.root);
+        let mut going = begun.unwrap_or_else(|| Going::new(subtree));
+        going.go_on(writer, W::is_full, free)?;
+        if going.ahead.is_empty() {
+            return Ok(Some(going.records));
+        }
+        writer.begun().going = Some(going);
+        Ok(None)
+    }
 }
 
 /// One step. Bounds know whole keys; in the innermost tree that the range begins in, and does not empty, they
@@ -169,7 +212,8 @@ fn remove<W: PageWrite>(
         let Some(below) = nest::find_subtree(writer, &tree, stem)? else { break (Bound::Included(stem), to) };
         let below = Tree { home: tree.home.of_subtree(stem), ..below };
         let inside = (nest::inside(bounds.0, stem), nest::inside(bounds.1, stem));
-        if !has_others(writer, &below, inside)? {
+        // Of one that is going the pages may be free already.
+        if way.is_going(writer, below.root) || !has_others(writer, &below, inside)? {
             break (Bound::Included(stem), to);
         }
         let Some(inner) = way.own_subtree(writer, &tree, stem, below)? else {
@@ -251,12 +295,27 @@ struct Loss {
     /// Nothing that it covers behind these goes.
     ends: bool,
     records: u64,
-    /// What is to be freed with them: single pages, and long values by their lengths.
-    freed: Vec<(PageId, Option<u64>)>,
+    /// What is to be freed with them.
+    freed: Vec<Freed>,
     lower: Option<Vec<u8>>,
     upper: Option<Vec<u8>>,
     /// The first key that is left to a later step, if this is cut short for being much.
     cut: Option<Vec<u8>>,
+}
+
+impl Loss {
+    /// Leaves what begins in this slot of the leaf to a later step.
+    fn cut_at(&mut self, slot: usize, leaf: Leaf<'_>) {
+        self.slots.end = slot;
+        let (prefix, suffix) = leaf.key(slot);
+        self.cut = Some([prefix, suffix].concat());
+    }
+}
+
+/// What a record leads to, and is to be freed with it.
+enum Hanging {
+    Value(Freed),
+    Subtree(Tree<'static>),
 }
 
 /// Removes the first records of a range in the bounds of the own keys of one tree, which is nested in those
@@ -289,12 +348,13 @@ fn remove_leaves<W: PageWrite>(
         way.hold(writer, leaf)?;
         let loss = step.look(writer, leaf, (from, upper), most)?;
         from = Bound::Unbounded;
-        let next = loss.cut.clone().or_else(|| loss.upper.clone().filter(|_| !loss.ends));
-        if let (Some(next), Some(first)) = (&next, first)
-            && tree.order.compare(next, first).is_le()
+        let behind = loss.upper.clone().filter(|_| !loss.ends);
+        if let (Some(behind), Some(first)) = (&behind, first)
+            && tree.order.compare(behind, first).is_le()
         {
             return Err(damaged(tree, leaf, "ends before it begins"));
         }
+        let next = loss.cut.clone().or(behind);
         weight += 1 + loss.freed.len();
         let stops = next.is_none() || loss.cut.is_some() || slot == last || weight >= most;
         if loss.all {
@@ -361,10 +421,19 @@ struct Removal<'a, 't, Y> {
 
 impl<Y> Removal<'_, '_, Y> {
     /// What a leaf, which is held, loses of a range that begins in it or before it.
-    fn look<W: PageWrite>(&self, writer: &W, page: PageId, bounds: Bounds<'_>, most: usize) -> Result<Loss> {
+    fn look<W: PageWrite>(
+        &self,
+        writer: &mut W,
+        page: PageId,
+        bounds: Bounds<'_>,
+        most: usize,
+    ) -> Result<Loss>
+    where
+        Y: Way<W>,
+    {
         let tree = self.tree;
         let stem_bytes = nest::stem_bytes(tree.order, writer.page_size());
-        let (mut loss, subtrees) = writer.read(page, |bytes| {
+        let (mut loss, hanging) = writer.read(page, |bytes| {
             if header::tree_id(bytes) != tree.id || node::kind(bytes) != Some(Kind::Leaf) {
                 return Err(damaged(tree, page, "should be a leaf of the tree, and is not"));
             }
@@ -386,30 +455,42 @@ impl<Y> Removal<'_, '_, Y> {
                 upper: ends.map(<[u8]>::to_vec),
                 cut: None,
             };
-            let mut subtrees = Vec::new();
+            let mut hanging = Vec::new();
             for (slot, record) in loss.slots.clone().zip(leaf.records(loss.slots.clone())) {
                 if leaf.prefix().len() + record.suffix().len() == stem_bytes {
-                    subtrees.push(nest::subtree_at(tree, bytes, slot)?);
+                    hanging.push((slot, Hanging::Subtree(nest::subtree_at(tree, bytes, slot)?)));
                 } else if let Value::Long { first_page, len } = record.value() {
-                    loss.freed.push((first_page, Some(len)));
+                    hanging.push((slot, Hanging::Value((first_page, Some(len)))));
                 } else {
                     continue;
                 }
                 // What is freed with one leaf may be much.
-                if loss.freed.len() + subtrees.len() >= most && slot + 1 < loss.slots.end {
-                    loss.slots.end = slot + 1;
-                    let (prefix, suffix) = leaf.key(slot + 1);
-                    loss.cut = Some([prefix, suffix].concat());
+                if hanging.len() >= most && slot + 1 < loss.slots.end {
+                    loss.cut_at(slot + 1, leaf);
                     break;
                 }
             }
             loss.all = loss.slots == (0..leaf.count());
-            loss.records = (loss.slots.len() - subtrees.len()) as u64;
-            Ok((loss, subtrees))
+            Ok((loss, hanging))
         })??;
-        for subtree in subtrees {
-            loss.records += whole_subtree(writer, &subtree, &mut loss.freed)?;
+        let mut subtrees = 0;
+        for (slot, hanging) in hanging {
+            match hanging {
+                Hanging::Value(pages) => loss.freed.push(pages),
+                Hanging::Subtree(subtree) => match self.way.let_go(writer, &subtree, &mut loss.freed)? {
+                    Some(records) => {
+                        subtrees += 1;
+                        loss.records += records;
+                    }
+                    None => {
+                        writer.read(page, |bytes| loss.cut_at(slot, Leaf::new(bytes)))?;
+                        loss.all = false;
+                        break;
+                    }
+                },
+            }
         }
+        loss.records += (loss.slots.len() - subtrees) as u64;
         Ok(loss)
     }
 
@@ -498,10 +579,7 @@ impl<Y> Removal<'_, '_, Y> {
     /// Frees what nothing leads to any more.
     fn free<W: PageWrite>(&mut self, writer: &mut W, loss: &Loss) -> Result<()> {
         self.records += loss.records;
-        loss.freed.iter().try_for_each(|&(first, len)| match len {
-            Some(len) => long::free(writer, first, len),
-            None => writer.free(first),
-        })
+        loss.freed.iter().try_for_each(|&pages| free(writer, pages))
     }
 
     /// Merges what has become sparse on the way to the leaf that begins with a key, or to the first.
@@ -564,29 +642,57 @@ fn less(records: u64) -> i64 {
     i64::try_from(records).map_or(i64::MIN, |records| -records)
 }
 
-/// Notes all pages of a subtree to be freed, with all that is nested in it; says how many records it has.
-fn whole_subtree<R: PageRead>(
-    reader: &R,
-    subtree: &Tree<'_>,
-    freed: &mut Vec<(PageId, Option<u64>)>,
-) -> Result<u64> {
-    let (mut ahead, mut seen, mut records) = (vec![Reach::root(subtree)], HashSet::new(), 0);
-    while let Some(step) = ahead.pop() {
-        if !seen.insert(step.page) {
-            return Err(damaged(subtree, step.page, "is reached twice"));
-        }
-        let known = ahead.len();
-        reader.read(step.page, |bytes| {
-            step.look(bytes, &mut ahead, &mut |first, len| {
-                freed.push((first, Some(len)));
-                true
-            })?;
-            if node::kind(bytes) == Some(Kind::Leaf) {
-                records += Leaf::new(bytes).count().saturating_sub(ahead.len() - known) as u64;
-            }
-            Ok(())
-        })??;
-        freed.push((step.page, None));
+fn free<W: PageWrite>(writer: &mut W, (first, len): Freed) -> Result<()> {
+    match len {
+        Some(len) => long::free(writer, first, len),
+        None => writer.free(first),
     }
-    Ok(records)
+}
+
+/// A subtree that goes whole, with all that is nested in it, page by page, each before those below it.
+#[derive(Clone, Debug)]
+pub(super) struct Going {
+    root: PageId,
+    ahead: Vec<Reach<'static>>,
+    /// In what is gone.
+    records: u64,
+}
+
+impl Going {
+    fn new(subtree: &Tree<'static>) -> Going {
+        Going { root: subtree.root, ahead: vec![Reach::root(subtree)], records: 0 }
+    }
+
+    /// Has pages go, until there are none left or it is enough.
+    fn go_on<W: PageRead>(
+        &mut self,
+        writer: &mut W,
+        is_enough: impl Fn(&W) -> bool,
+        mut goes: impl FnMut(&mut W, Freed) -> Result<()>,
+    ) -> Result<()> {
+        let mut seen = HashSet::new();
+        while !is_enough(writer)
+            && let Some(step) = self.ahead.pop()
+        {
+            if !seen.insert(step.page) {
+                return Err(step.damaged("is reached twice"));
+            }
+            let (known, mut values) = (self.ahead.len(), Vec::new());
+            let records = writer.read(step.page, |bytes| {
+                step.look(bytes, &mut self.ahead, &mut |first, len| {
+                    values.push((first, Some(len)));
+                    true
+                })?;
+                let is_leaf = node::kind(bytes) == Some(Kind::Leaf);
+                Ok(if is_leaf {
+                    Leaf::new(bytes).count().saturating_sub(self.ahead.len() - known)
+                } else {
+                    0
+                })
+            })??;
+            self.records += records as u64;
+            values.into_iter().chain([(step.page, None)]).try_for_each(|pages| goes(writer, pages))?;
+        }
+        Ok(())
+    }
 }

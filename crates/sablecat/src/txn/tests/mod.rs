@@ -24,6 +24,7 @@ mod reads;
 mod reaping;
 mod removal;
 mod room;
+mod stems;
 mod succession;
 mod told;
 mod unwinding;

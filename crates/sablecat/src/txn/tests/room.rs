@@ -1,7 +1,6 @@
 //! Transactions that change more pages than the cache has room for.
 
 use std::collections::BTreeMap;
-use std::ops::Bound;
 
 use sablecat_os::disk::{Disk, How};
 use sablecat_os::sim::Fault;
@@ -493,47 +492,6 @@ fn nobody_takes_a_page_being_built_for_the_leaf_that_had_its_number() {
     kernel.commit_beside(&seat, (&writes, large), check, &mut record, look).map(drop).unwrap();
     drop(chain);
     assert!(looked.get() > 0, "no number was given to another page");
-}
-
-/// Records under one stem, in a tree of their own of hundreds of pages: all change, some go as a range.
-/// Before that a commit meets a conflict when most of the copy is made.
-#[test]
-fn a_subtree_larger_than_the_cache_is_copied_part_by_part() {
-    let key = |n: u64| [&[b's'; node::key_bytes_max(512)][..], &n.to_be_bytes()].concat();
-    let store = Store::with_catalog(96, 8, Some(volume(1)));
-    store.put(b"a", b"before the subtree").unwrap();
-    (0..RECORDS).for_each(|n| store.put(&key(n), &[0; 40]).unwrap());
-    let mut reader = store.begin(Isolation::Snapshot, true);
-    let seen =
-        |txn: &mut Transaction<'_>, n| txn.get(&store.tree, &key(n), |value| value.map(|value| value[0]));
-    assert_eq!(seen(&mut reader, 7).unwrap(), Some(0));
-    for in_the_way in [true, false] {
-        let mut txn = store.begin(Isolation::Snapshot, false);
-        let (from, to) = (Bound::Excluded(key(1000)), Bound::Included(key(2000)));
-        assert_eq!(txn.remove_range(&store.tree, (from, to)).unwrap(), 1000);
-        (0..RECORDS)
-            .filter(|n| n % 2 == 0)
-            .for_each(|n| txn.set(&store.tree, &key(n), Some(&[1; 40])).unwrap());
-        if in_the_way {
-            store.put(&key(RECORDS - 2), &[2; 40]).unwrap();
-        }
-        let done = txn.commit(Durability::Memory);
-        assert_eq!(done.err().map(|error| error.kind()), in_the_way.then_some(ErrorKind::Conflict));
-        drop(txn);
-        if in_the_way {
-            store.put(&key(RECORDS - 2), &[0; 40]).unwrap();
-        }
-        let mut now = store.begin(Isolation::Snapshot, true);
-        for n in 0..RECORDS {
-            let is_gone = !in_the_way && n % 2 == 1 && (1001..=2000).contains(&n);
-            let expected = (!is_gone).then_some(u8::from(!in_the_way && n % 2 == 0));
-            assert_eq!(seen(&mut now, n).unwrap(), expected, "record {n}");
-            assert_eq!(seen(&mut reader, n).unwrap(), Some(0), "record {n} as it was");
-        }
-    }
-    drop(reader);
-    store.kernel.free_pages_later();
-    store.assert_nothing_leaks();
 }
 
 /// The first committer wins, and reads are validated, whether or not a commit goes beside the tree.

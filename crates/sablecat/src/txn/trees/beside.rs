@@ -38,7 +38,7 @@ use super::Trees;
 use super::apply::WriteCheck;
 use super::copy::Copying;
 use super::large::Large;
-use crate::access::{Bounds, CopyWrite, PageRead, PageWrite, Place, Tree, Tried};
+use crate::access::{Begun, Bounds, CopyWrite, PageRead, PageWrite, Place, Tree, Tried};
 use crate::error::{Error, Result};
 use crate::log::RecordBuilder;
 use crate::pages::{Participant, Run, header};
@@ -123,7 +123,7 @@ impl Trees {
             list: note.tree_of_note()?,
             runs: large.into_runs(),
             roots: Vec::new(),
-            begun: None,
+            begun: Begun::default(),
         };
         for (tree, records) in rebuilt() {
             build.tree(tree, records)?;
@@ -144,8 +144,8 @@ struct Build<'a> {
     runs: VecDeque<Run<'a>>,
     /// The roots of trees, and those beside them.
     roots: Vec<(PageId, PageId)>,
-    /// The root of a subtree of which a part is copied, and that of the copy.
-    begun: Option<(PageId, PageId)>,
+    /// What the last batch has begun with a subtree and not ended.
+    begun: Begun,
 }
 
 /// What a batch has done.
@@ -197,7 +197,7 @@ impl<'a> Build<'a> {
         let kernel = self.kernel;
         let most = kernel.pages_in_batch();
         let (mut changes, _) = self.changes();
-        let mut copying = Copying::new(&mut changes, self.frozen, most, self.begun);
+        let mut copying = Copying::new(&mut changes, self.frozen, most, self.begun.clone());
         let old = tree.tree();
         let root = match root {
             Some(root) => root,
@@ -226,7 +226,7 @@ impl<'a> Build<'a> {
         let kernel = self.kernel;
         let most = kernel.pages_in_batch();
         let (mut changes, now) = self.changes();
-        let mut copying = Copying::new(&mut changes, self.frozen, most, self.begun);
+        let mut copying = Copying::new(&mut changes, self.frozen, most, self.begun.clone());
         let old = tree.tree();
         let root = match root {
             Some(root) => root,

@@ -8,7 +8,7 @@
 
 use super::Trees;
 use super::listed::Additions;
-use crate::access::{Change, CopyWrite, PageRead, PageWrite, Tree, long};
+use crate::access::{Begun, Change, CopyWrite, PageRead, PageWrite, Tree, long};
 use crate::error::{Error, Result};
 use crate::pages::{Run, header};
 use crate::txn::catalog::Listed;
@@ -21,23 +21,23 @@ pub(in crate::txn) struct Copying<'c, 'a> {
     frozen: Lsn,
     most: usize,
     listed: Additions,
-    begun: Option<(PageId, PageId)>,
+    begun: Begun,
 }
 
 impl<'c, 'a> Copying<'c, 'a> {
-    /// Copies what was born up to `frozen`, until about `most` pages are latched. `begun` is the subtree of
-    /// which those before have copied a part, by its root and that of the copy.
+    /// Copies what was born up to `frozen`, until about `most` pages are latched. `begun` is what those
+    /// before have not ended.
     pub(in crate::txn) fn new(
         changes: &'c mut Changes<'a>,
         frozen: Lsn,
         most: usize,
-        begun: Option<(PageId, PageId)>,
+        begun: Begun,
     ) -> Copying<'c, 'a> {
         Copying { changes, frozen, most, listed: Additions::default(), begun }
     }
 
-    /// What is to be listed of it, and the subtree that is not wholly copied.
-    pub(in crate::txn) fn finish(self) -> (Additions, Option<(PageId, PageId)>) {
+    /// What is to be listed of it, and what was not ended.
+    pub(in crate::txn) fn finish(self) -> (Additions, Begun) {
         (self.listed, self.begun)
     }
 
@@ -96,12 +96,8 @@ impl CopyWrite for Copying<'_, '_> {
         Ok(copy)
     }
 
-    fn begun(&self, root: PageId) -> Option<PageId> {
-        self.begun.filter(|(of, _)| *of == root).map(|(_, copy)| copy)
-    }
-
-    fn set_begun(&mut self, begun: Option<(PageId, PageId)>) {
-        self.begun = begun;
+    fn begun(&mut self) -> &mut Begun {
+        &mut self.begun
     }
 }
 
