@@ -319,7 +319,7 @@ impl<'a> Tree<'a> {
     }
 
     /// As [`Tree::change`], for a tree whose root is a copy, by a writer that must not change what is none:
-    /// pages on the way are copied first. False if these are more than should be copied at once
+    /// pages on the way are copied first. None if these are more than should be copied at once
     /// ([`CopyWrite::is_full`]): some were, nothing was changed, and it is to be called again once the copies
     /// are published.
     pub(crate) fn change_beside<W: CopyWrite>(
@@ -328,7 +328,7 @@ impl<'a> Tree<'a> {
         change: Change<'_>,
         last: &mut PageId,
         store: impl FnOnce(&mut W, TreeId, &[u8]) -> Result<PageId>,
-    ) -> Result<bool> {
+    ) -> Result<Option<bool>> {
         match self.method {
             Method::Btree | Method::Counted => btree::change_beside(writer, self, change, last, store),
             Method::Hash => hash::change_beside(writer, self, change, last, store),

@@ -49,10 +49,7 @@ pub(super) fn remove_some<W: PageWrite>(
         // Another may have removed it meanwhile: then it is not found again, its page being held by now.
         let again = scan(bounds).next(tree, &mut Scanned(writer), true)?;
         if again.is_some_and(|(again, _)| again == key) {
-            return Err(Error::corruption(format!(
-                "a record of tree {} is not where its key leads to, and cannot be removed",
-                tree.id
-            )));
+            return Err(misplaced(tree));
         }
     }
     Ok(Removed { records: u64::from(removed), left: Some(key) })
@@ -68,9 +65,20 @@ pub(super) fn remove_some_beside<W: CopyWrite>(
         return Ok(Removed::default());
     };
     let change = (&key[..], None);
-    // Or pages were copied, and it is to be removed once these are published.
     let removed = tree.change_beside(writer, change, &mut { PageId::NONE }, |_, _, _| Err(no_value()))?;
-    Ok(Removed { records: u64::from(removed), left: Some(key) })
+    // Nobody else changes the tree.
+    if removed == Some(false) {
+        return Err(misplaced(tree));
+    }
+    // Or pages were copied, and it is to be removed once these are published.
+    Ok(Removed { records: u64::from(removed.is_some()), left: Some(key) })
+}
+
+fn misplaced(tree: &Tree<'_>) -> Error {
+    Error::corruption(format!(
+        "a record of tree {} is not where its key leads to, and cannot be removed",
+        tree.id
+    ))
 }
 
 fn no_value() -> Error {

@@ -26,27 +26,29 @@ pub(crate) struct Begun {
 }
 
 /// Sets or removes a record in a tree whose root is a copy. The way to a leaf is never too long to be copied
-/// at once; a subtree may be, and then it is false: so far only pages were copied.
+/// at once; a subtree may be, and then it is none: so far only pages were copied. Else false if there was
+/// nothing to remove.
 pub(crate) fn change_beside<W: CopyWrite>(
     writer: &mut W,
     tree: &Tree<'_>,
     change: Change<'_>,
     last: &mut PageId,
     store: impl FnOnce(&mut W, TreeId, &[u8]) -> Result<PageId>,
-) -> Result<bool> {
+) -> Result<Option<bool>> {
     let (key, value) = change;
     if nest::is_nested(tree, key, writer.page_size()) {
         *last = PageId::NONE;
         if !own_nested(writer, tree, key)? {
-            return Ok(false);
+            return Ok(None);
         }
-        return nest::change(writer, tree, key, value, store).map(|_| true);
+        return nest::change(writer, tree, key, value, store).map(Some);
     }
     if *last == PageId::NONE || !writer.read(*last, |bytes| is_leaf_for(bytes, tree, key))? {
         *last = own_leaf(writer, tree, key)?;
     }
     match change_leaf(writer, tree, (*last, None), change, store)? {
-        Changed::Done | Changed::Missing => {}
+        Changed::Done => {}
+        Changed::Missing => return Ok(Some(false)),
         Changed::Split => *last = PageId::NONE,
         Changed::Sparse => {
             *last = PageId::NONE;
@@ -54,7 +56,7 @@ pub(crate) fn change_beside<W: CopyWrite>(
             merge_up(writer, tree, key)?;
         }
     }
-    Ok(true)
+    Ok(Some(true))
 }
 
 /// Makes sure that the child in a slot of an inner page, which is a copy, is one as well, and says which page

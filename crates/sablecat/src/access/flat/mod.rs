@@ -179,21 +179,21 @@ pub(super) fn change<W: PageWrite>(
     change_page(writer, tree, change, last, store)
 }
 
-/// As [`change`], in a tree whose root is a copy. False if so far only pages were copied.
+/// As [`change`], in a tree whose root is a copy. None if so far only pages were copied.
 pub(super) fn change_beside<W: CopyWrite>(
     writer: &mut W,
     tree: &Tree<'_>,
     change: Change<'_>,
     last: &mut PageId,
     store: impl FnOnce(&mut W, TreeId, &[u8]) -> Result<PageId>,
-) -> Result<bool> {
+) -> Result<Option<bool>> {
     if *last == PageId::NONE || !writer.read(*last, |bytes| covers(bytes, tree, change.0))? {
         match own(writer, tree, change.0)? {
             Some(page) => *last = page,
-            None => return Ok(false),
+            None => return Ok(None),
         }
     }
-    change_page(writer, tree, change, last, store).map(|_| true)
+    change_page(writer, tree, change, last, store).map(Some)
 }
 
 /// Makes sure that all pages from the root, which is a copy, to the one for a key are copies, and says which

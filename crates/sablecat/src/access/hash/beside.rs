@@ -14,27 +14,28 @@ use crate::error::Result;
 use crate::types::{PageId, TreeId};
 
 /// Sets or removes a record in a tree whose root is a copy. The way to a bucket is never too long to be
-/// copied at once; a subtree may be, and then it is false: so far only pages were copied.
+/// copied at once; a subtree may be, and then it is none: so far only pages were copied. Else false if there
+/// was nothing to remove.
 pub(crate) fn change_beside<W: CopyWrite>(
     writer: &mut W,
     tree: &Tree<'_>,
     change: Change<'_>,
     last: &mut PageId,
     store: impl FnOnce(&mut W, TreeId, &[u8]) -> Result<PageId>,
-) -> Result<bool> {
+) -> Result<Option<bool>> {
     let (key, value) = change;
     if nest::is_nested(tree, key, writer.page_size()) {
         *last = PageId::NONE;
         if !nesting::own_nested(writer, tree, key)? {
-            return Ok(false);
+            return Ok(None);
         }
-        return nest::change(writer, tree, key, value, store).map(|_| true);
+        return nest::change(writer, tree, key, value, store).map(Some);
     }
     let hash = hash_of(tree, key);
     if *last == PageId::NONE || !writer.read(*last, |bytes| is_bucket_for(bytes, tree, hash))? {
         *last = own_bucket(writer, tree, hash)?;
     }
-    change_page(writer, tree, (hash, change), last, store, &mut own_child).map(|_| true)
+    change_page(writer, tree, (hash, change), last, store, &mut own_child).map(Some)
 }
 
 /// Makes sure that what a directory, which is a copy, leads to is one as well, and says which page it is.

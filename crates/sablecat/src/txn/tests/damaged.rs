@@ -29,7 +29,11 @@ fn value(n: u32) -> Vec<u8> {
 
 fn store(method: Method) -> Store {
     // Any number may be that of a page, as where there are files that say so.
-    let store = Store::of_geometry(Geometry { pages_max: 1 << 32, ..geometry(1500, 4) }, None);
+    filled(Store::of_geometry(Geometry { pages_max: 1 << 32, ..geometry(1500, 4) }, None), method)
+}
+
+/// With records in a tree of this method.
+fn filled(store: Store, method: Method) -> Store {
     let store = if method == Method::Hash {
         store.made_hashed(7)
     } else {
@@ -142,4 +146,82 @@ fn damage_that_passes_the_check_ends_nothing_in_a_panic() {
         }
         assert!(refused > 0, "{refused} errors");
     }
+}
+
+/// The same in commits that build beside what there is: of more pages than an ordinary one may have.
+#[test]
+fn damage_that_passes_the_check_ends_no_large_commit_in_a_panic_or_never() {
+    for method in [Method::Btree, Method::Counted, Method::Hash] {
+        let mut refused = 0;
+        for seed in seeds() {
+            let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+            let geometry = Geometry { pages_max: 1 << 32, ..geometry(128, 6) };
+            let store = Store::of_geometry(geometry, Some(volume(seed))).and_catalog();
+            let store = filled(store, method);
+            let mut pages: Vec<PageId> = store.verified().1.into_iter().collect();
+            pages.sort_unstable();
+            while !damage(&store, &pages, &mut dice) {}
+            // Shown if it panics, or does not end.
+            println!("{method:?}, seed {seed}");
+            for _ in 0..4 {
+                if let Err(error) = change_much(&store, &mut dice) {
+                    refused += 1;
+                    // Not found is a tree whose root says that it is another's.
+                    let is_clear = matches!(
+                        error.kind(),
+                        ErrorKind::Corruption
+                            | ErrorKind::CacheFull
+                            | ErrorKind::Conflict
+                            | ErrorKind::NotFound
+                    );
+                    assert!(is_clear, "{:?}: {error}", error.kind());
+                }
+            }
+        }
+        assert!(refused > 0, "{refused} errors");
+    }
+}
+
+/// Changes most records, or removes a range of them and changes others.
+fn change_much(store: &Store, dice: &mut Dice) -> Result<()> {
+    let mut txn = store.begin(Isolation::ReadCommitted, false);
+    let n = dice.below(u64::from(RECORDS)) as u32;
+    if dice.below(2) == 0 {
+        let span = if store.tree.method == Method::Hash || dice.below(4) == 0 {
+            (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded)
+        } else {
+            (std::ops::Bound::Included(key(n)), std::ops::Bound::Excluded(key(n + 40)))
+        };
+        txn.remove_range(&store.tree, span)?;
+    }
+    for n in (0..RECORDS).filter(|n| n % 5 < 3) {
+        txn.set(&store.tree, &key(n), (n % 5 < 2).then_some(&[9; 40][..]))?;
+    }
+    txn.commit(Durability::Memory).map(drop)
+}
+
+#[test]
+fn a_record_that_its_key_does_not_lead_to_does_not_keep_a_large_commit_for_ever() {
+    let (sought, mut refused) = (key(200), 0);
+    for other in 1..=40 {
+        let store = filled(Store::with_catalog(128, 6, Some(volume(1))), Method::Hash);
+        let tree = store.tree.tree();
+        store.in_place(|direct| {
+            let bucket = tree.find(direct, tree.sought(&sought)).unwrap();
+            let bytes = direct.write(bucket).unwrap();
+            let at = bytes.windows(5).position(|bytes| bytes == [0, 0, 0, 200, 200]).unwrap();
+            // Its key becomes another.
+            bytes[at] = other;
+            access::check_page(bytes).unwrap();
+        });
+        let mut txn = store.begin(Isolation::ReadCommitted, false);
+        let all = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
+        txn.remove_range(&store.tree, all).unwrap();
+        (0..RECORDS).for_each(|n| txn.set(&store.tree, &key(n), Some(&[9; 40])).unwrap());
+        if let Err(error) = txn.commit(Durability::Memory) {
+            assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+            refused += 1;
+        }
+    }
+    assert!(refused > 0, "no commit came to the record");
 }

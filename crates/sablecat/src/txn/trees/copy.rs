@@ -170,12 +170,18 @@ impl Trees {
         last: &mut PageId,
     ) -> Result<bool> {
         let home = tree.home.of_key(change.0);
-        tree.change_beside(copying, change, last, |copying: &mut Copying<'_, '_>, within, value| match run {
-            Some(run) => {
-                copying.listed.add(Listed::Made, run.first(), run.count());
-                copying.changes.add_run(run, tree.id, value)
-            }
-            None => long::store(copying, (within, home), value),
-        })
+        let changed = tree.change_beside(
+            copying,
+            change,
+            last,
+            |copying: &mut Copying<'_, '_>, within, value| match run {
+                Some(run) => {
+                    copying.listed.add(Listed::Made, run.first(), run.count());
+                    copying.changes.add_run(run, tree.id, value)
+                }
+                None => long::store(copying, (within, home), value),
+            },
+        );
+        Ok(changed?.is_some())
     }
 }
