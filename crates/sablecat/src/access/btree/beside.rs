@@ -10,8 +10,8 @@ use super::node::{self, Inner, InnerMut, Kind, Leaf, LeafMut, Value};
 use super::removal::Going;
 use super::shape::{merge_up, should_merge};
 use super::{Toward, Tree, damaged, find_leaf, is_leaf_for, nest};
-use crate::access::CopyWrite;
 use crate::access::method::Change;
+use crate::access::{CopyWrite, PageRead};
 use crate::error::{Error, Result};
 use crate::pages::header;
 use crate::types::{PageId, TreeId};
@@ -71,9 +71,23 @@ pub(super) fn own_child<W: CopyWrite>(
     if writer.is_own(child)? {
         return Ok(child);
     }
+    let below = writer.read(parent, node::level)?.checked_sub(1);
+    check_page(writer, tree, (child, below))?;
     let copy = writer.copy(tree, child)?;
     InnerMut::new(writer.write(parent)?).replace_child(slot, copy);
     Ok(copy)
+}
+
+/// That a page is one of this tree, and at this level of it if that is known: what was copied is freed in the
+/// end, and where damaged pages lead there may be one of something else.
+fn check_page<R: PageRead>(reader: &R, tree: &Tree<'_>, (page, level): (PageId, Option<u8>)) -> Result<()> {
+    let is_right = reader.read(page, |bytes| {
+        header::tree_id(bytes) == tree.id && level.is_none_or(|level| level == node::level(bytes))
+    })?;
+    if is_right {
+        return Ok(());
+    }
+    Err(damaged(tree, page, "belongs to another tree, or to another level of it"))
 }
 
 /// Makes sure that all pages from the root, which is a copy, to the leaf for a key are copies, and says which
@@ -157,6 +171,7 @@ pub(crate) fn copy_subtree<'t, W: CopyWrite>(writer: &mut W, old: &Tree<'t>) -> 
     let root = match writer.begun().copied {
         Some((of, root)) if of == old.root => root,
         _ => {
+            check_page(writer, old, (old.root, None))?;
             let root = writer.copy(old, old.root)?;
             header::set_tree_id(writer.write(root)?, TreeId(!root.0));
             root
@@ -196,9 +211,7 @@ fn copy_below<W: CopyWrite>(writer: &mut W, old: &Tree<'_>, new: &Tree<'_>, page
             header::set_tree_id(writer.write(below)?, new.id);
         }
         // Or damaged pages might lead round and round.
-        if writer.read(below, node::level)? + 1 != level {
-            return Err(damaged(old, below, "is not of the level that it is reached at"));
-        }
+        check_page(writer, new, (below, level.checked_sub(1)))?;
         if !copy_below(writer, old, new, below)? {
             return Ok(false);
         }

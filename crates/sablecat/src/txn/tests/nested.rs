@@ -1,7 +1,7 @@
 //! Subtrees whose references are wrong: errors that name a page, whatever is asked.
 
 use super::*;
-use crate::access::btree::node::key_bytes_max;
+use crate::access::btree::node::{self, Inner, InnerMut, key_bytes_max};
 use crate::access::btree::{self, nest};
 use crate::access::{Home, Order, Tree, Value};
 use crate::error::{Error, ErrorKind};
@@ -202,4 +202,60 @@ fn a_subtree_is_unmade_while_records_come_and_go_beside_it() {
     let keys: Vec<_> = store.verified().0.into_iter().map(|(key, _)| key).collect();
     assert_eq!(keys, [&b"a"[..], b"b", b"c", b"z"]);
     store.assert_nothing_leaks();
+}
+
+/// A commit larger than the cache copies all of a subtree: what does not belong to it, it leaves alone.
+#[test]
+fn a_page_of_something_else_is_not_copied_with_a_subtree() {
+    let key = |n: u32| [&[b'm'; STEM][..], &n.to_be_bytes()].concat();
+    for at_root in [false, true] {
+        let store = Store::with_catalog(128, 6, Some(volume(1)));
+        (0..1000u32).for_each(|n| store.put(&n.to_be_bytes(), &[1; 40]).unwrap());
+        (0..100).for_each(|n| store.put(&key(n), &[1; 40]).unwrap());
+        let (tree, subtree) = (store.tree.tree(), store.subtree(&key(0), 1));
+        let leaf = store.in_place(|direct| tree.find(direct, tree.sought(&7u32.to_be_bytes())).unwrap());
+        if at_root {
+            store.damage(&key(0), 0, &reference(leaf));
+        } else {
+            store.in_place(|direct| {
+                let bytes = direct.write(subtree.root).unwrap();
+                assert_eq!(node::level(bytes), 1);
+                InnerMut::new(bytes).replace_child(3, leaf);
+            });
+        }
+        let mut txn = store.begin(Isolation::ReadCommitted, false);
+        (500..1000u32).for_each(|n| txn.set(&store.tree, &n.to_be_bytes(), Some(&[2; 40])).unwrap());
+        txn.set(&store.tree, &key(0), Some(&[2; 40])).unwrap();
+        let done = txn.commit(Durability::Memory);
+        drop(txn);
+        store.kernel.free_pages_later();
+        (0..500u32).for_each(|n| assert_eq!(store.get(&n.to_be_bytes()), Some(vec![1; 40]), "record {n}"));
+        assert_corrupt(done, "belongs to another tree");
+    }
+}
+
+#[test]
+fn a_page_of_something_else_is_not_copied_to_be_merged_with() {
+    let store = Store::with_catalog(128, 6, Some(volume(1)));
+    let key = [b'm'; STEM + 1];
+    (0..1000u32).for_each(|n| store.put(&n.to_be_bytes(), &[1; 40]).unwrap());
+    store.put(&key, &[1; 40]).unwrap();
+    let subtree = store.subtree(&key, 1);
+    // The page beside the first leaf.
+    store.in_place(|direct| {
+        let mut parent = store.tree.root;
+        while node::level(direct.latched(parent).unwrap()) > 1 {
+            parent = Inner::new(direct.latched(parent).unwrap()).child(0);
+        }
+        InnerMut::new(direct.write(parent).unwrap()).replace_child(1, subtree.root);
+    });
+    let mut txn = store.begin(Isolation::ReadCommitted, false);
+    txn.set(&store.tree, &0u32.to_be_bytes(), Some(&[2; 40])).unwrap();
+    (1..6u32).for_each(|n| txn.set(&store.tree, &n.to_be_bytes(), None).unwrap());
+    (500..1000u32).for_each(|n| txn.set(&store.tree, &n.to_be_bytes(), Some(&[2; 40])).unwrap());
+    let done = txn.commit(Durability::Memory);
+    drop(txn);
+    store.kernel.free_pages_later();
+    assert_eq!(store.get(&key), Some(vec![1; 40]));
+    assert_corrupt(done, "belongs to another tree");
 }
