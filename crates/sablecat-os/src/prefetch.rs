@@ -58,6 +58,7 @@ impl Ahead {
     }
 
     /// As that many steps, which bring all of it.
+    #[inline]
     pub fn in_steps(self, steps: usize) -> Steps {
         // A step of less than a line brings some lines twice, which costs no more than asking whether it
         // would.
@@ -66,7 +67,7 @@ impl Ahead {
 }
 
 /// The steps of an [`Ahead`].
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Steps {
     next: *const u8,
     bytes_a_step: usize,

@@ -307,7 +307,7 @@ fn bulk<T: Table>(table: &mut T, job: &Job, limit: &Limit, tally: &mut Tally) {
     let (shape, version) = (job.shape, job.version);
     // Which of the two it is is asked once, not for each record: that would take longer than to show one.
     if shape.is_plain() {
-        let is_value = |number, value: &[u8]| workload::is_value(number, version, value);
+        let is_value = move |number, value: &[u8]| workload::is_value(number, version, value);
         bulk_of(table, job, (limit, tally), |key, _| workload::key_number(key), is_value);
     } else {
         let is_value = |number, value: &[u8]| shape.is_value(number, version, value);
@@ -319,17 +319,19 @@ fn bulk_of<T: Table>(
     table: &mut T,
     job: &Job,
     (limit, tally): (&Limit, &mut Tally),
-    number_of: impl Fn(&[u8], &[u8]) -> Option<u64>,
-    is_value: impl Fn(u64, &[u8]) -> bool,
+    number_of: impl Fn(&[u8], &[u8]) -> Option<u64> + Copy,
+    is_value: impl Fn(u64, &[u8]) -> bool + Copy,
 ) {
     for _ in 0..job.passes {
-        let scanned = table.scan((0u64, 0u64), |(visited, key_sum), key, value| {
+        let noted = &mut *tally;
+        // With what it checks by, so that this is not looked for behind references for each record.
+        let scanned = table.scan((0u64, 0u64), move |(visited, key_sum), key, value| {
             let Some(number) = number_of(key, value) else {
-                tally.fail("scan", visited, "a key that is no record's");
+                noted.fail("scan", visited, "a key that is no record's");
                 return (visited + 1, key_sum);
             };
             if !is_value(number, value) {
-                tally.fail("scan", number, "not the value that was stored");
+                noted.fail("scan", number, "not the value that was stored");
             }
             (visited + 1, key_sum.wrapping_add(number))
         });

@@ -290,12 +290,11 @@ impl<'a> Tree<'a> {
         page: PageId,
         (sought, value): (Sought<'_>, Option<&[u8]>),
     ) -> Result<Tried> {
-        let change = (sought.key, value);
         match self.method {
-            Method::Btree | Method::Counted => btree::try_change(writer, self, page, change),
-            Method::Hash => hash::try_change(writer, page, (sought.hash, change)),
+            Method::Btree | Method::Counted => btree::try_change(writer, self, page, (sought, value)),
+            Method::Hash => hash::try_change(writer, page, (sought.hash, (sought.key, value))),
             #[cfg(feature = "seam")]
-            Method::Flat => flat::try_change(writer, self, page, change),
+            Method::Flat => flat::try_change(writer, self, page, (sought.key, value)),
         }
     }
 

@@ -6,6 +6,7 @@
 
 use super::hash;
 use super::method::{Method, Place, Tree};
+use crate::pages::Near;
 use crate::types::{Lsn, PageId};
 
 /// A key that is looked for in a tree, with what is computed of it once.
@@ -14,6 +15,19 @@ pub(crate) struct Sought<'k> {
     pub(crate) key: &'k [u8],
     /// Of a hash table's key; of others nothing.
     pub(super) hash: u64,
+    /// Where in its page the key before was, of a tree whose pages are searched.
+    pub(super) near: Option<&'k Near>,
+}
+
+impl<'k> Sought<'k> {
+    /// The same, after other keys that were sought so in the same tree.
+    #[inline(always)]
+    pub(crate) fn after<'n>(self, near: &'n Near) -> Sought<'n>
+    where
+        'k: 'n,
+    {
+        Sought { near: Some(near), ..self }
+    }
 }
 
 impl<'k> Place<'_, 'k> {
@@ -32,7 +46,7 @@ impl Tree<'_> {
             Method::Hash => hash::hash_of(self, key),
             _ => 0,
         };
-        Sought { key, hash }
+        Sought { key, hash, near: None }
     }
 
     /// Whether this process remembers where keys were, for each of them; if not, who looks for them may.

@@ -390,9 +390,10 @@ impl DataStore {
         let view = tree.tree();
         let sought = view.sought(key);
         kernel.foresee_change(&view, sought);
-        let seat = kernel.pages.participants.sit()?;
-        // SAFETY: this handle is the only one and is borrowed exclusively: no read is in progress, and a Data
-        // Store has no snapshots.
+        // SAFETY: this handle is the only one and is borrowed exclusively, and a Data Store has no threads of
+        // its own: nobody else takes or leaves a seat.
+        let seat = unsafe { kernel.pages.participants.sit_alone() }?;
+        // SAFETY: so no read is in progress either, and a Data Store has no snapshots.
         let mut direct = unsafe { Direct::new(&kernel.pages, &seat) };
         direct.change_sought(&view, (sought, value))
     }

@@ -4,7 +4,7 @@ use super::node::{Leaf, LeafMut, Value, inline_value_bytes_max};
 use super::shape::{merge_up, put, should_merge};
 use super::{Step, Toward, Tree, counted, find_leaf, is_leaf_for, nest};
 use crate::access::method::{Change, Tried};
-use crate::access::{PageWrite, long};
+use crate::access::{PageWrite, Sought, long};
 use crate::error::Result;
 use crate::types::{PageId, TreeId};
 
@@ -28,11 +28,15 @@ pub(crate) fn try_change<W: PageWrite>(
     writer: &mut W,
     tree: &Tree<'_>,
     page: PageId,
-    (key, value): Change<'_>,
+    (sought, value): (Sought<'_>, Option<&[u8]>),
 ) -> Result<Tried> {
+    let key = sought.key;
     let bytes = writer.latched(page)?;
     let leaf = Leaf::new(bytes);
-    let place = leaf.search(key, tree.order);
+    let place = match sought.near {
+        Some(near) => leaf.search_after(key, tree.order, near),
+        None => leaf.search(key, tree.order),
+    };
     // A value in pages of its own: those change as well.
     if place.is_ok_and(|slot| matches!(leaf.value(slot), Value::Long { .. }))
         || value.is_some_and(|value| value.len() > inline_value_bytes_max(bytes.len(), key.len()))

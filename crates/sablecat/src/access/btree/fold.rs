@@ -13,7 +13,6 @@
 //! check of the value that the caller did; 2.4 in the cache; 5.4 if each record is taken apart for itself; 10
 //! if the next leaf is fetched all at once.
 
-use std::mem;
 use std::ops::{Bound, ControlFlow, Range};
 
 use sablecat_os::prefetch::{Ahead, Steps};
@@ -218,7 +217,7 @@ impl<F> Visit<'_, F> {
         };
         for record in leaf.records(from + shown..to) {
             ahead.step();
-            let key = self.key.with(record);
+            let key = self.key.with(leaf.prefix(), record);
             if key.len() == stem_bytes {
                 return (sum, Next::Below(key.to_vec()));
             }
@@ -251,65 +250,68 @@ impl<F> Visit<'_, F> {
         F: FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>,
     {
         let count = slots.len();
-        let Some(mut alike) = leaf.alike(slots) else { return ControlFlow::Continue((sum, 0)) };
+        let Some(alike) = leaf.alike(slots) else { return ControlFlow::Continue((sum, 0)) };
         let key_len = self.key.prefix_len + alike.suffix_len();
         if key_len == self.stem_bytes {
             return ControlFlow::Continue((sum, 0));
         }
-        // Not in memory, where `each` might see it change.
-        let mut lines = mem::replace(ahead, Ahead::NOTHING.in_steps(1));
+        // What is looked at with each record is in variables of the loop, not in memory that outlives it.
         let shown = if key_len <= SHORT {
-            self.show_short(&mut alike, key_len, &mut lines, sum)
+            self.show_short(&alike, key_len, ahead, sum)
         } else {
-            self.show_long(&mut alike, key_len, &mut lines, sum)
+            self.show_long(&alike, (leaf.prefix(), key_len), ahead, sum)
         };
-        *ahead = lines;
-        shown.map_continue(|sum| (sum, count - alike.left()))
+        shown.map_continue(|(sum, left, ahead_of_left)| {
+            *ahead = ahead_of_left;
+            (sum, count - left)
+        })
     }
 
-    /// Shows records whose keys fit in a word.
+    /// Shows records whose keys fit in a word. Returns what was made of them, how many are left, and what is
+    /// to be brought with those.
     ///
     /// A function of its own, so that the loop has the registers to itself.
     #[inline(never)]
     fn show_short<B>(
         &mut self,
-        alike: &mut Alike<'_>,
+        alike: &Alike<'_>,
         key_len: usize,
-        ahead: &mut Steps,
+        ahead: &Steps,
         mut sum: B,
-    ) -> ControlFlow<B, B>
+    ) -> ControlFlow<B, (B, usize, Steps)>
     where
         F: FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>,
     {
-        let (prefix, shift) = (self.key.prefix, 8 * self.key.prefix_len as u32);
-        while let Some((suffix, value)) = alike.next_short() {
+        let (mut alike, mut ahead) = (alike.clone(), *ahead);
+        let prefix = (self.key.prefix, self.key.prefix_len);
+        while let Some((key, value)) = alike.next_short(prefix) {
             ahead.step();
-            let key = (prefix | suffix.wrapping_shl(shift)).to_le_bytes();
-            sum = (self.each)(sum, &key[..key_len], value)?;
+            sum = (self.each)(sum, &key.to_le_bytes()[..key_len], value)?;
         }
-        ControlFlow::Continue(sum)
+        ControlFlow::Continue((sum, alike.left(), ahead))
     }
 
     /// Shows records whose keys do not: each suffix is copied behind the prefix.
     #[inline(never)]
     fn show_long<B>(
         &mut self,
-        alike: &mut Alike<'_>,
-        key_len: usize,
-        ahead: &mut Steps,
+        alike: &Alike<'_>,
+        (prefix, key_len): (&[u8], usize),
+        ahead: &Steps,
         mut sum: B,
-    ) -> ControlFlow<B, B>
+    ) -> ControlFlow<B, (B, usize, Steps)>
     where
         F: FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>,
     {
-        let WholeKey { long: key, prefix_len, .. } = &mut self.key;
+        let (mut alike, mut ahead) = (alike.clone(), *ahead);
+        let key = self.key.long(prefix);
         key.resize(key_len, 0);
         while let Some((suffix, value)) = alike.next_long() {
             ahead.step();
-            copy_few(&mut key[*prefix_len..], suffix);
+            copy_few(&mut key[prefix.len()..], suffix);
             sum = (self.each)(sum, key, value)?;
         }
-        ControlFlow::Continue(sum)
+        ControlFlow::Continue((sum, alike.left(), ahead))
     }
 }
 
@@ -335,6 +337,7 @@ struct WholeKey {
     short: [u8; SHORT],
     prefix: u64,
     prefix_len: usize,
+    /// The last key that did not fit in a word, or nothing since the prefix is another one.
     long: Vec<u8>,
 }
 
@@ -346,11 +349,19 @@ impl WholeKey {
         self.prefix_len = prefix.len();
         self.prefix = prefix.iter().take(SHORT).rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
         self.long.clear();
-        self.long.extend_from_slice(prefix);
+    }
+
+    /// Where long keys that begin with the same prefix are put together: that is there.
+    #[inline(always)]
+    fn long(&mut self, prefix: &[u8]) -> &mut Vec<u8> {
+        if self.long.len() < self.prefix_len {
+            self.long.extend_from_slice(prefix);
+        }
+        &mut self.long
     }
 
     #[inline(always)]
-    fn with(&mut self, record: Record<'_>) -> &[u8] {
+    fn with(&mut self, prefix: &[u8], record: Record<'_>) -> &[u8] {
         if let Some((len, suffix)) = record.short_suffix()
             && self.prefix_len + len <= SHORT
         {
@@ -358,9 +369,10 @@ impl WholeKey {
             self.short = (self.prefix | suffix.wrapping_shl(8 * self.prefix_len as u32)).to_le_bytes();
             return &self.short[..self.prefix_len + len];
         }
-        self.long.truncate(self.prefix_len);
-        self.long.extend_from_slice(record.suffix());
-        &self.long
+        let key = self.long(prefix);
+        key.truncate(prefix.len());
+        key.extend_from_slice(record.suffix());
+        key
     }
 }
 

@@ -25,6 +25,36 @@ pub(crate) struct Hints {
     /// They are of states at or above this LSN.
     since: Cell<Lsn>,
     hints: [Cell<Hint>; HINTS],
+    near: [Near; HINTS],
+}
+
+/// Where in its page the key sought last was, and whether keys are sought slot by slot: then the next one is
+/// looked for in the slot behind it, and there need be no search. Any tree's may be given to any other's
+/// search: what is in the slot is compared with the key.
+#[derive(Debug, Default)]
+pub(crate) struct Near(Cell<Slot>);
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Slot {
+    last: u16,
+    /// The last came directly behind the one before.
+    in_order: bool,
+}
+
+impl Near {
+    /// The slot in which the next key is likely to be, or to be missing: the one behind the last.
+    #[inline(always)]
+    pub(crate) fn expected(&self) -> Option<usize> {
+        let Slot { last, in_order } = self.0.get();
+        in_order.then_some(usize::from(last) + 1)
+    }
+
+    /// Says where the key was, or was missing.
+    #[inline(always)]
+    pub(crate) fn found_at(&self, slot: usize) {
+        let in_order = slot == usize::from(self.0.get().last) + 1;
+        self.0.set(Slot { last: slot as u16, in_order });
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -56,6 +86,12 @@ impl Hints {
     pub(crate) fn of(&self, tree: TreeId) -> PageId {
         let hint = self.hints[tree.0 as usize % HINTS].get();
         if hint.tree == tree && hint.misses < MISSES_MAX { hint.page } else { PageId::NONE }
+    }
+
+    /// Where in its leaf a key of `tree` was last.
+    #[inline]
+    pub(crate) fn near(&self, tree: TreeId) -> &Near {
+        &self.near[tree.0 as usize % HINTS]
     }
 
     /// Remembers the leaf that a search from the root ended in, because there was no hint or it was wrong.

@@ -7,7 +7,7 @@
 
 pub(in crate::pages) mod captured;
 pub(in crate::pages) mod hand;
-mod hints;
+pub(super) mod hints;
 pub(in crate::pages) mod horizon;
 mod pin;
 mod seat;

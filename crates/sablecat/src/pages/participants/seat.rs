@@ -219,11 +219,11 @@ impl Participants {
     }
 
     /// Takes a seat: the one this thread used last, or any free one.
-    #[inline]
     ///
     /// # Errors
     /// Too many if all are taken; poisoned if this process was taken for dead; invalid in a child made by
     /// fork, to which none of them belongs.
+    #[inline]
     pub(crate) fn sit(&self) -> Result<Seat<'_>> {
         self.region.check_fence()?;
         let preferred = PREFERRED.with(Cell::get) as usize;
@@ -232,6 +232,30 @@ impl Participants {
             && seat.ready()
         {
             return Ok(seat);
+        }
+        self.sit_anywhere()
+    }
+
+    /// Takes a seat, as [`Participants::sit`] does, by a store instead of a compare-and-swap: 2 of the 40 ns
+    /// of the shortest change in place.
+    ///
+    /// # Safety
+    /// No other thread takes or leaves one of these seats meanwhile, and what others did on them before
+    /// happened before this.
+    ///
+    /// # Errors
+    /// As of [`Participants::sit`].
+    #[inline]
+    pub(crate) unsafe fn sit_alone(&self) -> Result<Seat<'_>> {
+        self.region.check_fence()?;
+        let preferred = PREFERRED.with(Cell::get) as usize;
+        // Relaxed: by the caller's word.
+        if let Some(place) = self.places().get(preferred)
+            && place.busy.load(Ordering::Relaxed) == 0
+            && place.filled.get()
+        {
+            place.busy.store(1, Ordering::Relaxed);
+            return Ok(Seat { place, not_shared: PhantomData });
         }
         self.sit_anywhere()
     }

@@ -90,6 +90,7 @@ impl<'a> Direct<'a> {
                 // It is damaged, and what is wrong with it is found on the way.
                 return self.change_with_structure(tree, (sought, value), PageId::NONE);
             };
+            let sought = sought.after(self.me.hints.near(tree.id));
             if tree.try_change(self, page, (sought, value))? == Tried::Done {
                 return Ok(true);
             }

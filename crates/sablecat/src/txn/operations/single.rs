@@ -277,6 +277,7 @@ impl Kernel {
             me.hints.forget(tree.id);
             return self.check_moved(tree.id, page, bytes, at).map(|()| Attempt::Moved);
         }
+        let sought = sought.after(me.hints.near(tree.id));
         match view.try_change(&mut changes, page, (sought, change.value()))? {
             Tried::Done => {}
             Tried::Structure => return Ok(Attempt::Structure),

@@ -11,7 +11,7 @@ use super::Trees;
 use super::large::Large;
 use crate::access::{Change, PageRead, PageWrite, Place, Sought, Tree, Tried, long};
 use crate::error::{Error, Result};
-use crate::pages::{Participant, Run, header};
+use crate::pages::{Near, Participant, Run, header};
 use crate::region::{Held, STRUCTURE_LATCHES, Work};
 use crate::txn::catalog::{self, CATALOG, TreeRef};
 use crate::txn::commit::changes::Changes;
@@ -171,7 +171,7 @@ impl Trees {
             // A tree that the snapshot does not have, but the newest state, at which it is looked for: the
             // catalog's leaf is held by now.
             let check = if tree.is_new() { WriteCheck::None } else { check };
-            let mut last = PageId::NONE;
+            let (mut last, near) = (PageId::NONE, Near::default());
             for (key, value) in records.iter() {
                 if self.is_nested(&view, key) {
                     return Ok(Tried::Structure);
@@ -181,7 +181,7 @@ impl Trees {
                 last = page;
                 let place = Place { tree: view, stems: &[], rest: key };
                 self.check_write(changes, page, (tree, key), &place, check)?;
-                if view.try_change(changes, page, (sought, value))? == Tried::Structure {
+                if view.try_change(changes, page, (sought.after(&near), value))? == Tried::Structure {
                     return Ok(Tried::Structure);
                 }
             }

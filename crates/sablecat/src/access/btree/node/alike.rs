@@ -10,19 +10,22 @@ use super::slots::{LEAF, offset_at};
 /// Records of a leaf in slot order, as long as their cells are cut alike: key suffixes of the same length,
 /// and values of the same length in the leaf. What a cell says of itself need only be compared then, not
 /// taken apart.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Alike<'a> {
     page: &'a [u8],
     offsets: &'a [u8],
     header: u16,
     suffix_len: u8,
     cell_len: u16,
-    suffix_mask: u64,
 }
+
+/// Bytes before a cell's key, of which a word that ends in it may need as many: its header, and others.
+const BEFORE_KEY: usize = size_of::<u64>();
 
 impl<'a> Leaf<'a> {
     /// The records of a range of slots that are cut as the first of them is; none if that is cut otherwise
     /// than [`Alike`] says.
+    #[inline(always)]
     pub(crate) fn alike(self, slots: Range<usize>) -> Option<Alike<'a>> {
         let (count, page) = (self.count(), self.page);
         let offsets = &page[offset_at::<LEAF>(count, slots.start)..offset_at::<LEAF>(count, slots.end)];
@@ -37,7 +40,6 @@ impl<'a> Leaf<'a> {
             header: u16_at(page, at),
             suffix_len: cell.key_len as u8,
             cell_len: cell.size() as u16,
-            suffix_mask: u64::MAX.checked_shr(64 - 8 * cell.key_len.min(8) as u32).unwrap_or(0),
         })
     }
 }
@@ -53,28 +55,33 @@ impl<'a> Alike<'a> {
         self.offsets.len() / 2
     }
 
-    /// The next record's suffix, if suffixes have eight bytes at most, as a word that has its first byte
-    /// lowest and zeros behind the last; and the value.
+    /// The next record's key, whose first `prefix_len` bytes are the lowest of `prefix`, and which has eight
+    /// at most: as a word that has its first byte lowest, and behind its last whatever there is. And the
+    /// value.
     #[inline(always)]
-    pub(crate) fn next_short(&mut self) -> Option<(u64, &'a [u8])> {
-        debug_assert!(self.suffix_len <= 8);
-        let cell = self.next_cell()?;
-        Some((u64_at(cell, 2) & self.suffix_mask, &cell[2 + usize::from(self.suffix_len)..]))
+    pub(crate) fn next_short(&mut self, (prefix, prefix_len): (u64, usize)) -> Option<(u64, &'a [u8])> {
+        debug_assert!(prefix_len + self.suffix_len() <= BEFORE_KEY);
+        let cell = self.next_cell(BEFORE_KEY - 2)?;
+        // The suffix is where it is in the key: that takes no shift.
+        let suffix = u64_at(cell, BEFORE_KEY - prefix_len);
+        let of_suffix = u64::MAX.checked_shl(8 * prefix_len as u32).unwrap_or(0);
+        Some((prefix | suffix & of_suffix, &cell[BEFORE_KEY + self.suffix_len()..]))
     }
 
     /// The next record's suffix and value.
     #[inline(always)]
     pub(crate) fn next_long(&mut self) -> Option<(&'a [u8], &'a [u8])> {
-        self.next_cell()?[2..].split_at_checked(self.suffix_len.into())
+        self.next_cell(0)?[2..].split_at_checked(self.suffix_len.into())
     }
 
+    /// The next record's cell, and so many bytes that are before it in the page, where there is the header.
     #[inline(always)]
-    fn next_cell(&mut self) -> Option<&'a [u8]> {
+    fn next_cell(&mut self, before: usize) -> Option<&'a [u8]> {
         let (offset, rest) = self.offsets.split_first_chunk()?;
         let at = usize::from(u16::from_le_bytes(*offset));
         // A shorter cell may end where the page does.
-        let cell = self.page.get(at..at + usize::from(self.cell_len))?;
-        if u16_at(cell, 0) != self.header {
+        let cell = self.page.get(at.wrapping_sub(before)..at + usize::from(self.cell_len))?;
+        if u16_at(cell, before) != self.header {
             return None;
         }
         self.offsets = rest;

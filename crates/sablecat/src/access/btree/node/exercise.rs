@@ -42,7 +42,8 @@ fn exercise_leaf(page: &[u8], key: &[u8], order: Order<'_>) {
             while alike.next_long().is_some() {}
         }
         if let Some(mut alike) = leaf.alike(i..leaf.count()).filter(|alike| alike.suffix_len() <= 8) {
-            while alike.next_short().is_some() {}
+            let prefix = (0, 8 - alike.suffix_len());
+            while alike.next_short(prefix).is_some() {}
         }
         assert!(leaf.search(&whole, order).unwrap_or_else(|slot| slot) <= leaf.count());
     }

@@ -8,6 +8,7 @@ use super::counts::COUNT_BYTES;
 use super::header::{self, Identity, Kind};
 use super::slots::{LEAF, cell, cell_offset, offset_at};
 use super::{Fences, Order, PageFull, Value, heap, search};
+use crate::pages::Near;
 use crate::types::{PageId, TreeId};
 
 /// A leaf to read. The page has passed [`check_bounds`](super::check_bounds), or was made here.
@@ -41,6 +42,12 @@ impl<'a> Leaf<'a> {
     #[inline]
     pub(crate) fn search(self, key: &[u8], order: Order<'_>) -> Result<usize, usize> {
         search::search::<LEAF>(self.page, key, order)
+    }
+
+    /// As [`Leaf::search`], after other keys.
+    #[inline]
+    pub(crate) fn search_after(self, key: &[u8], order: Order<'_>, near: &Near) -> Result<usize, usize> {
+        search::search_after::<LEAF>(self.page, key, order, near)
     }
 
     #[cfg(test)]

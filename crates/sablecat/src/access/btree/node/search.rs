@@ -11,6 +11,7 @@ use super::bytes::{compare, head_of};
 use super::header;
 use super::simd;
 use super::slots::{child_at, compare_skipped, head, offset_at, suffix};
+use crate::pages::Near;
 
 /// The slot of `key`, or the slot where it would be. The page must cover the key (else the answer is some
 /// slot number <= count).
@@ -21,6 +22,40 @@ pub(super) fn search<const C: usize>(page: &[u8], key: &[u8], order: Order<'_>) 
         Order::Custom(compare) => bisect::<C>(page, 0, header::count(page), |suffix| compare(suffix, key)),
         Order::Hashed(_) => bisect::<C>(page, 0, header::count(page), |suffix| order.compare(suffix, key)),
     }
+}
+
+/// As [`search`], after another key was found by the same `near`: if that is likely to be in the slot before,
+/// this one is looked for in its own.
+#[inline(always)]
+pub(super) fn search_after<const C: usize>(
+    page: &[u8],
+    key: &[u8],
+    order: Order<'_>,
+    near: &Near,
+) -> Result<usize, usize> {
+    let found = near
+        .expected()
+        .filter(|_| matches!(order, Order::Bytes))
+        .and_then(|slot| search_at::<C>(page, key, slot))
+        .unwrap_or_else(|| search::<C>(page, key, order));
+    near.found_at(found.unwrap_or_else(|slot| slot));
+    found
+}
+
+/// The answer of a search, if it is this slot: not the first.
+#[inline(always)]
+fn search_at<const C: usize>(page: &[u8], key: &[u8], slot: usize) -> Option<Result<usize, usize>> {
+    let count = header::count(page);
+    let rest = key.get(header::prefix_len(page)..).unwrap_or_default();
+    if slot < count {
+        match compare(suffix::<C>(page, slot), rest) {
+            Ordering::Equal => return Some(Ok(slot)),
+            Ordering::Less => return None,
+            Ordering::Greater => {}
+        }
+    }
+    let is_behind = slot <= count && compare(suffix::<C>(page, slot - 1), rest).is_lt();
+    is_behind.then_some(Err(slot))
 }
 
 #[inline(always)]

@@ -1,6 +1,7 @@
 //! One leaf against a sorted vector of its records.
 
 use super::*;
+use crate::pages::Near;
 
 #[derive(Clone, Debug)]
 enum Op {
@@ -50,17 +51,22 @@ fn agree_on_what_is_alike(leaf: Leaf<'_>, model: &[(Key, Held)]) {
         };
         assert_eq!(cut.map(|lengths| lengths.0), Some(alike.suffix_len()), "slot {from}");
         let shown = model[from..].iter().take_while(|record| lengths(record) == cut).count();
-        let (mut words, is_short) = (leaf.alike(from..model.len()), alike.suffix_len() <= 8);
+        // Behind a beginning of any length that leaves room for it in a word.
+        for before in 0..(size_of::<u64>() + 1).saturating_sub(alike.suffix_len()) {
+            let beginning = &[1, 2, 3, 4, 5, 6, 7, 8][..before];
+            let prefix = beginning.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
+            let mut words = leaf.alike(from..model.len()).expect("the same");
+            for (key, held) in &model[from..from + shown] {
+                let key = [beginning, &key[leaf.prefix().len()..]].concat();
+                let (word, value) = words.next_short((prefix, before)).expect("the same");
+                let found = (&word.to_le_bytes()[..key.len()], Value::Inline(value));
+                assert_eq!(found, (&key[..], held.value()));
+            }
+        }
         for (key, held) in &model[from..from + shown] {
             let suffix = &key[leaf.prefix().len()..];
             let (found, value) = alike.next_long().expect("all that are cut alike");
             assert_eq!((found, Value::Inline(value)), (suffix, held.value()));
-            if is_short {
-                let (word, value) = words.as_mut().and_then(Alike::next_short).expect("the same");
-                let (found, rest) = (word.to_le_bytes(), held.value());
-                assert_eq!((&found[..suffix.len()], Value::Inline(value)), (suffix, rest));
-                assert!(found[suffix.len()..].iter().all(|&byte| byte == 0));
-            }
         }
         assert_eq!((alike.next_long(), alike.left()), (None, model.len() - from - shown));
     }
@@ -116,8 +122,18 @@ fn run_on_leaf(
     agree(&page, &model);
     for probe in probes {
         let probe = [prefix, probe].concat();
-        let found = Leaf::new(&page).search(&probe, order);
+        let leaf = Leaf::new(&page);
+        let found = leaf.search(&probe, order);
         assert_eq!(found, model.binary_search_by(|(k, _)| order.compare(k, &probe)));
+        // Whatever slot was expected, also one beyond those that there are.
+        for expected in 1..model.len() + 3 {
+            let near = Near::default();
+            (0..expected).for_each(|slot| near.found_at(slot));
+            assert_eq!(near.expected(), (expected > 1).then_some(expected));
+            assert_eq!(leaf.search_after(&probe, order, &near), found);
+            let slot = found.unwrap_or_else(|slot| slot);
+            assert_eq!(near.expected(), (slot == expected).then_some(slot + 1));
+        }
     }
 }
 
