@@ -249,6 +249,10 @@ pub trait Write: Read {
     /// [`Isolation::Snapshot`](crate::Isolation::Snapshot) too. Read committed transactions remove what is
     /// there when they commit.
     ///
+    /// Where the records have indices, or others refer to them, they are removed one by one. After an error
+    /// those before it are gone then, in this transaction: roll back, to a savepoint or as a whole. Else
+    /// nothing is removed on an error.
+    ///
     /// # Errors
     /// As [`Write::remove`], and [`Read::range`].
     fn remove_range(&mut self, db: &Database<Self::Of>, keys: impl KeyRange) -> Result<u64>;

@@ -78,8 +78,8 @@ impl Ranges {
     }
 
     /// Undoes the last addition that has not been undone.
-    pub(super) fn undo(&mut self, Added { at, replaced }: Added) {
-        self.spans.splice(at..at + 1, replaced);
+    pub(super) fn undo(&mut self, Added { at, replaced }: &mut Added) {
+        self.spans.splice(*at..*at + 1, replaced.drain(..));
     }
 
     /// The range that a key is in.
@@ -192,7 +192,7 @@ mod tests {
                 }
             }
             for (before, added) in undo.into_iter().rev() {
-                ranges.undo(added);
+                ranges.undo(&mut { added });
                 prop_assert_eq!(covered(&ranges), before);
             }
             prop_assert_eq!(ranges.len(), 0);

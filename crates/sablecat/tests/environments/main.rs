@@ -20,6 +20,7 @@ mod old_formats;
 mod settings;
 mod slips;
 mod space;
+mod spilled;
 mod transaction_names;
 mod unwinding;
 mod volumes;

@@ -435,3 +435,31 @@ fn what_one_transaction_has_set_is_not_what_a_cursor_finds_in_another() -> Resul
     }
     Ok(())
 }
+
+#[test]
+fn a_cursor_in_a_removed_range_goes_on_in_it_once_it_is_there_again() -> Result<()> {
+    for isolation in [Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable] {
+        let env = Env::in_memory()?;
+        let db = env.database("d")?;
+        db.insert_batch((0..100).map(|n| (key(n), "committed")))?;
+        for forward in [true, false] {
+            let mut txn = env.begin_with(with(isolation))?;
+            let before = txn.savepoint();
+            assert_eq!(txn.remove_range(&db, key(20)..key(30))?, 10);
+            txn.insert(&db, key(25), "pending")?;
+            let mut cursor = db.cursor();
+            let found = match forward {
+                true => cursor.at_or_after(&txn, key(20))?,
+                false => cursor.at_or_before(&txn, key(29))?,
+            };
+            assert_eq!(found, Some(&key(25)[..]));
+            txn.rollback_to(&before)?;
+            let (found, next) = match forward {
+                true => (cursor.next(&txn)?, 26),
+                false => (cursor.prev(&txn)?, 24),
+            };
+            assert_eq!(found, Some(&key(next)[..]), "{isolation:?}");
+        }
+    }
+    Ok(())
+}

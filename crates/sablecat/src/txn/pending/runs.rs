@@ -17,9 +17,9 @@
 //! one, empty, for a while; and processes of one number, in different namespaces, have nothing to choose
 //! alike.
 //!
-//! Nothing here is read by another process or after a crash, so there are no checksums and no versions. In an
-//! environment that is encrypted each block is enciphered, with its tag behind it, by keys that are nowhere
-//! but in memory (crypt/run_key.rs).
+//! Nothing here is read by another process or after a crash, so there are no versions, and what a block's
+//! bytes should be is known by a checksum in memory. In an environment that is encrypted each block is
+//! enciphered, with its tag behind it, by keys that are nowhere but in memory (crypt/run_key.rs).
 
 use std::cell::RefCell;
 use std::cmp::Ordering;
@@ -123,6 +123,8 @@ struct BlockAt {
     first: Short,
     at: u64,
     len: usize,
+    /// Of its bytes, to know a write that was lost or went astray.
+    sum: u32,
 }
 
 /// A run being written.
@@ -188,7 +190,7 @@ impl Writer {
     pub(in crate::txn) fn add(&mut self, key: &[u8], slot: Option<Becomes<'_>>) -> Result<()> {
         if self.begun == self.buffer.len() {
             let at = self.written + self.buffer.len() as u64;
-            self.run.blocks.push(BlockAt { first: key.into(), at, len: 0 });
+            self.run.blocks.push(BlockAt { first: key.into(), at, len: 0, sum: 0 });
         }
         self.places.push((self.buffer.len() - self.begun) as u32);
         block::write_entry(&mut self.buffer, key, slot);
@@ -217,6 +219,7 @@ impl Writer {
                 key.seal(block.at, &mut self.buffer, self.begun);
             }
             block.len = self.buffer.len() - self.begun;
+            block.sum = crc32c::crc32c(&self.buffer[self.begun..]);
         }
         self.begun = self.buffer.len();
     }
@@ -253,6 +256,9 @@ impl Run {
                 "a part of a large transaction in {} is cut off",
                 self.extent.path().display()
             )));
+        }
+        if crc32c::crc32c(&bytes) != at.sum {
+            return Err(self.is_changed());
         }
         if let Some(key) = &self.key
             && !key.open(at.at, &mut bytes)
@@ -292,6 +298,17 @@ impl Run {
         key: &[u8],
         hash: u64,
     ) -> Result<Option<Slot>> {
+        self.find(order, key, hash, |entry| entry.slot())
+    }
+
+    /// Shows `look` the entry of a key with this hash, if there is one.
+    pub(super) fn find<R>(
+        &self,
+        order: Option<&Comparator>,
+        key: &[u8],
+        hash: u64,
+        look: impl FnOnce(block::Entry<'_>) -> R,
+    ) -> Result<Option<R>> {
         let is_out = self.filter.as_ref().is_some_and(|filter| !filter.may_have(hash));
         if is_out || self.last_key.as_ref().is_none_or(|last| compare(order, last, key).is_lt()) {
             return Ok(None);
@@ -304,7 +321,7 @@ impl Run {
             return Ok(None);
         }
         let entry = self.entry(&block, at)?;
-        Ok(compare(order, entry.key, key).is_eq().then(|| entry.slot()))
+        Ok(compare(order, entry.key, key).is_eq().then(|| look(entry)))
     }
 
     /// The first key beyond the lower bound (`forward`), or the last below the upper.
@@ -418,14 +435,19 @@ impl<'r> Merge<'r> {
     /// The next key and what is said of it.
     pub(in crate::txn) fn next(&mut self) -> Result<Option<(Vec<u8>, Slot)>> {
         let Some(key) = self.peek().map(<[u8]>::to_vec) else { return Ok(None) };
-        let mut newest = None;
+        let mut said = None;
         for cursor in &mut self.cursors {
             if cursor.entry.as_ref().is_some_and(|(have, _)| compare(self.order, have, &key).is_eq()) {
-                newest = cursor.entry.take();
+                let newer = cursor.entry.take();
+                said = match (said, newer) {
+                    // Of ways to write a key the first stays, unless it was rolled back.
+                    (Some((first, Some(_))), Some((_, slot))) => Some((first, slot)),
+                    (_, newer) => newer,
+                };
                 cursor.step()?;
             }
         }
-        Ok(newest)
+        Ok(said)
     }
 }
 

@@ -101,12 +101,14 @@ impl Journal {
         self.undos.push(Undo { change: self.changes, tree, what });
     }
 
-    /// Takes the last change made since a position off.
-    pub(super) fn undo_since(&mut self, position: Position) -> Option<(TreeId, Undone)> {
-        if self.undos.len() <= position.len {
-            return None;
-        }
-        self.undos.pop().map(|undo| (undo.tree, undo.what))
+    /// What undoes the last change made since a position, and of which tree.
+    pub(super) fn last_since(&mut self, position: Position) -> Option<(TreeId, &mut Undone)> {
+        self.undos.get_mut(position.len..)?.last_mut().map(|undo| (undo.tree, &mut undo.what))
+    }
+
+    /// Notes no more what undoes the last change.
+    pub(super) fn forget_last(&mut self) {
+        self.undos.pop();
     }
 
     /// Keeps what was noted so far from being rolled back; says how much was kept before.

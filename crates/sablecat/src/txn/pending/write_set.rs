@@ -78,6 +78,10 @@ impl Records {
         self.more.get().and_then(|more| more.void.as_ref())
     }
 
+    fn has_void(&self) -> bool {
+        self.void().is_some_and(|void| void.len() > 0)
+    }
+
     /// Whether it was rolled back what the runs say of a key.
     fn is_void(&self, key: &[u8]) -> bool {
         self.void().is_some_and(|void| void.get(key).is_some())
@@ -175,8 +179,8 @@ impl Records {
                 }
             }
             let Some(key) = edge else { return Ok(None) };
-            if let Some(pending) = self.get(&key)? {
-                return Ok(Some((key, pending.map(Cow::into_owned))));
+            if let Some(pending) = self.get(&key)?.map(|pending| pending.map(Cow::into_owned)) {
+                return Ok(Some((self.first_written(key)?, pending)));
             }
             if forward {
                 lower = Bound::Excluded(key);
@@ -184,6 +188,25 @@ impl Records {
                 upper = Bound::Excluded(key);
             }
         }
+    }
+
+    /// A key of which something is pending as it was first written: a user's order may take keys for one that
+    /// are written in different ways.
+    fn first_written(&self, key: Vec<u8>) -> Result<Vec<u8>> {
+        let order = self.recent.order().filter(|order| order.table.is_none());
+        if order.is_none() || self.is_void(&key) {
+            return Ok(key);
+        }
+        let mut first = None;
+        for run in self.runs() {
+            match run.find(order, &key, run.hash(&key), |entry| (entry.key.to_vec(), entry.slot()))? {
+                Some((written, Some(_))) => first = first.or(Some(written)),
+                // It was rolled back.
+                Some((_, None)) => first = None,
+                None => {}
+            }
+        }
+        Ok(first.unwrap_or(key))
     }
 
     fn has_any(&self) -> bool {
@@ -253,13 +276,14 @@ impl Records {
         })
     }
 
-    fn unset(&mut self, key: &[u8]) {
+    /// Has nothing pending of a record. Returns how many bytes of memory that takes, about.
+    fn unset(&mut self, key: &[u8]) -> usize {
         self.recent.unset(key);
-        if let Some(more) = self.more.get_mut()
-            && !more.runs.is_empty()
-        {
-            more.void.get_or_insert_with(|| self.recent.like()).set(key, None, |_| ());
-        }
+        let Some(more) = self.more.get_mut().filter(|more| !more.runs.is_empty()) else { return 0 };
+        let mut is_new = false;
+        let void = more.void.get_or_insert_with(|| self.recent.like());
+        void.set(key, None, |before| is_new = before.is_none());
+        if is_new { key.len() + RECORD_BYTES } else { 0 }
     }
 
     /// Moves what is in memory to a file. If that fails, it stays.
@@ -348,11 +372,15 @@ impl<'a> All<'a> {
                     _ => continue,
                 }
             }
-            if order == Ordering::Equal {
-                // What is in memory is newer.
-                self.runs.next()?;
-            }
-            return Ok(self.next_recent());
+            let from_run = if order == Ordering::Equal { self.runs.next()? } else { None };
+            let recent = self.next_recent();
+            // What is in memory is newer; but of ways to write a key the first stays.
+            return Ok(match from_run {
+                Some((first, Some(_))) if !self.records.is_void(&first) => {
+                    recent.map(|(_, pending)| (Cow::Owned(first), pending))
+                }
+                _ => recent,
+            });
         }
     }
 }
@@ -365,7 +393,8 @@ pub(crate) struct WriteSet {
     journal: Seldom<Journal>,
     /// Where records are that are not in memory.
     file: Option<Arc<RunFile>>,
-    /// What has been set since the last time that anything went to the file, in bytes of memory, about.
+    /// What has been set, or rolled back of what is in the file, since the last time that anything went
+    /// there, in bytes of memory, about.
     bytes: usize,
     has_spilled: bool,
     /// No value that was ever set in it is longer.
@@ -383,7 +412,7 @@ impl WriteSet {
     }
 
     /// How many bytes its records take in memory, at most: for each [`RECORD_BYTES`] more than it has. Any
-    /// number once some have gone to a file, and when they were rolled back.
+    /// number once some have, or may have, gone to a file, and when they were rolled back.
     #[inline]
     pub(crate) fn memory(&self) -> usize {
         if self.has_spilled { usize::MAX } else { self.bytes }
@@ -427,11 +456,14 @@ impl WriteSet {
             Some(file) => Arc::clone(file),
             None => Arc::clone(self.file.insert(RunFile::make(place)?)),
         };
-        let spilled =
-            self.trees.iter_mut().filter(|(tree, records)| tree.id != CATALOG && records.recent.len() > 0);
+        // Before anything goes: if that of one tree fails, or its order panics, others are in the file.
+        self.has_spilled = true;
+        let spilled = self
+            .trees
+            .iter_mut()
+            .filter(|(tree, records)| tree.id != CATALOG && (records.recent.len() > 0 || records.has_void()));
         spilled.into_iter().try_for_each(|(_, records)| records.spill(&file))?;
         self.bytes = 0;
-        self.has_spilled = true;
         Ok(())
     }
 
@@ -493,16 +525,16 @@ impl WriteSet {
         let value_len = value.map_or(0, <[u8]>::len);
         let bytes = key.len() + value_len + RECORD_BYTES;
         let records = self.records_mut(tree);
-        let (mut before, mut was_in_memory) = (None, false);
+        let mut before = None;
+        // First what may fail, or panic.
+        if is_journaled && records.is_spilled() && records.recent.get(key).is_none() {
+            before = records.get_spilled(key)?;
+        }
         records.recent.set(key, value, |pending| {
-            was_in_memory = pending.is_some();
-            if is_journaled {
-                before = pending.map(|value| value.map(Short::from));
+            if is_journaled && let Some(pending) = pending {
+                before = Some(pending.map(Short::from));
             }
         });
-        if is_journaled && !was_in_memory && records.is_spilled() {
-            before = records.get_spilled(key).inspect_err(|_| records.recent.unset(key))?;
-        }
         self.bytes += bytes;
         self.longest = self.longest.max(value_len);
         self.note(tree.id, || Undone::Record(key.into(), before));
@@ -521,7 +553,8 @@ impl WriteSet {
     pub(crate) fn unset(&mut self, tree: &TreeRef, key: &[u8]) {
         let records = self.records_mut(tree);
         let before = records.recent.get(key).map(|value| value.map(Short::from));
-        records.unset(key);
+        let bytes = records.unset(key);
+        self.bytes += bytes;
         self.note(tree.id, || Undone::Record(key.into(), before));
     }
 
@@ -551,17 +584,18 @@ impl WriteSet {
     pub(crate) fn roll_back_to(&mut self, position: Position) -> Result<()> {
         let Some(journal) = self.journal.get_mut() else { return Err(foreign()) };
         journal.check(position)?;
-        while let Some((of, what)) = journal.undo_since(position) {
-            let Some((_, records)) = self.trees.iter_mut().find(|(tree, _)| tree.id == of) else {
-                continue;
-            };
-            match what {
-                Undone::Record(key, Some(before)) => {
-                    records.recent.set(&key, before.as_deref(), |_| ());
+        // What is undone is noted until it is: an order that panics is asked again by who tries again.
+        while let Some((of, what)) = journal.last_since(position) {
+            if let Some((_, records)) = self.trees.iter_mut().find(|(tree, _)| tree.id == of) {
+                match what {
+                    Undone::Record(key, Some(before)) => {
+                        records.recent.set(key, before.as_deref(), |_| ());
+                    }
+                    Undone::Record(key, None) => self.bytes += records.unset(key),
+                    Undone::Range(added) => records.more.needed().removed.undo(added),
                 }
-                Undone::Record(key, None) => records.unset(&key),
-                Undone::Range(added) => records.more.needed().removed.undo(added),
             }
+            journal.forget_last();
         }
         Ok(())
     }
@@ -584,5 +618,32 @@ impl WriteSet {
         if let Some(journal) = self.journal.get_mut() {
             journal.keep_only(kept);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sablecat_os::sim::SimDisk;
+
+    #[test]
+    fn what_is_rolled_back_again_and_again_takes_no_more_memory() {
+        let disk = Arc::new(SimDisk::new(1));
+        let place = Place { disk, directory: "".into(), bytes_max: 20_000, cipher: None };
+        let tree = TreeRef { id: TreeId(20), ..catalog::catalog_tree() };
+        let mut set = WriteSet::default();
+        for n in 0..20_000u32 {
+            set.make_room(tree.id, &place).unwrap();
+            let before = (n > 1000).then(|| set.savepoint());
+            set.set(&tree, &n.to_be_bytes(), Some(&[7; 30])).unwrap();
+            before.into_iter().for_each(|before| set.roll_back_to(before).unwrap());
+            let void = set.records(tree.id).and_then(|records| records.void());
+            assert!(void.is_none_or(|void| void.len() <= place.bytes_max / RECORD_BYTES), "{n}");
+        }
+        assert!(set.is_spilled());
+        let records = set.records(tree.id).unwrap();
+        let mut all = records.after(None).unwrap();
+        assert_eq!(std::iter::from_fn(|| all.next().unwrap()).count(), 1001);
+        assert_eq!(records.get(&1500u32.to_be_bytes()).unwrap(), None);
     }
 }

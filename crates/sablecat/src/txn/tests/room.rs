@@ -1,6 +1,7 @@
 //! Transactions that change more pages than the cache has room for.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 use sablecat_os::disk::{Disk, How};
 use sablecat_os::sim::Fault;
@@ -254,6 +255,25 @@ fn a_write_set_that_does_not_fit_memory_is_one_like_any_other() {
             assert!(left.next().unwrap().is_none());
         }
     }
+}
+
+#[test]
+fn a_range_that_is_removed_leaves_nothing_noted_of_what_comes_after() {
+    let store = spilling_store(16, 1, Some(spilling(&SimDisk::new(1), 2000)));
+    let mut txn = store.begin(Isolation::Snapshot, false);
+    let key = |n: u32| n.to_be_bytes();
+    (0..500).for_each(|n| txn.set(&store.tree, &key(n), Some(&[7; 30])).unwrap());
+    assert!(txn.writes.is_spilled());
+    let span = (Bound::Included(key(10).to_vec()), Bound::Excluded(key(20).to_vec()));
+    assert_eq!(txn.remove_range(&store.tree, span.clone()).unwrap(), 10);
+    assert!(!txn.writes.is_journaled());
+    // One that was asked for is still good.
+    let before = txn.position();
+    let span = (span.0, Bound::Unbounded);
+    assert_eq!(txn.remove_range(&store.tree, span).unwrap(), 480);
+    txn.roll_back_to(before).unwrap();
+    assert!(txn.get_owned(&store.tree, &key(400)).unwrap().is_some());
+    assert!(txn.get_owned(&store.tree, &key(15)).unwrap().is_none());
 }
 
 /// Processes of one number in different namespaces, and ones that are killed as they make a file.

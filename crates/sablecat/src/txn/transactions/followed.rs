@@ -7,7 +7,6 @@ use crate::pages::Pages;
 use crate::txn::catalog::follow::{self, Follow, Records, View, With};
 use crate::txn::catalog::{self, CatalogEntry, Presence, TreeRef, note_key};
 use crate::txn::options::Isolation;
-use crate::txn::pending::savepoints::Position;
 use crate::txn::ranges::Span;
 use crate::txn::refusals::conflict;
 use crate::types::{Lsn, TreeId};
@@ -26,13 +25,11 @@ impl Transaction<'_> {
         self.check_sees_kept(follower)?;
         // One step is made whole or not at all, unless what is undone by itself has to be noted.
         let has_steps = value.is_none() && follower.is_referred_to();
-        let begun = (has_steps || self.writes.is_journaled()).then(|| self.writes.savepoint());
-        let mut steps = Steps { txn: self, begun };
-        let done = follow::change(steps.txn, tree, (key, value));
-        if done.is_ok() {
-            steps.begun = None;
+        if has_steps || self.writes.is_journaled() {
+            self.in_one(|txn| follow::change(txn, tree, (key, value)))
+        } else {
+            follow::change(self, tree, (key, value))
         }
-        done
     }
 
     /// A conflict if the snapshot is from before something that is kept with the records was made.
@@ -85,21 +82,6 @@ impl Transaction<'_> {
     /// Whether what it reads is not validated as a whole, so that what is made of it has to be claimed.
     fn claims_reads(&self) -> bool {
         self.options.isolation != Isolation::Serializable
-    }
-}
-
-/// The steps of one change, which are undone together unless all are made: who follows may fail, or panic.
-struct Steps<'t, 'k> {
-    txn: &'t mut Transaction<'k>,
-    begun: Option<Position>,
-}
-
-impl Drop for Steps<'_, '_> {
-    fn drop(&mut self) {
-        if let Some(begun) = self.begun {
-            // It is of this write set, and nothing was rolled back over it.
-            let _ = self.txn.roll_back_to(begun);
-        }
     }
 }
 

@@ -1,10 +1,10 @@
 //! Transactions: private until they commit, published in one step.
 //!
 //! A `transaction` reads its snapshot with what it has pending over it (`seeing`; by number, `ranks`), sets
-//! records, with what follows them (`followed`), and removes ranges of them (`remove_range`). It appends to
-//! queues and consumes from them (`queue`). It may have the environment to itself (`gate`), or sleep until
-//! something changes that it has read (`waiting`). Who asks is told of a conflict before the commit
-//! (`early`). Locks by name are held beside them (`locker`).
+//! records, with what follows them (`followed`), and removes ranges of them (`remove_range`), all `steps` of
+//! which are undone if one fails. It appends to queues and consumes from them (`queue`). It may have the
+//! environment to itself (`gate`), or sleep until something changes that it has read (`waiting`). Who asks is
+//! told of a conflict before the commit (`early`). Locks by name are held beside them (`locker`).
 
 mod early;
 mod followed;
@@ -14,6 +14,7 @@ pub(crate) mod queue;
 mod ranks;
 mod remove_range;
 mod seeing;
+mod steps;
 pub(in crate::txn) mod transaction;
 mod waiting;
 

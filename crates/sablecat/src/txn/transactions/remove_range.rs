@@ -30,12 +30,7 @@ impl Transaction<'_> {
         self.used.set(self.used.get() + 1);
         self.sets += 1;
         if self.writes.records(tree.id).is_some_and(|records| records.is_spilled()) {
-            let begun = self.writes.savepoint();
-            let removed = pending.iter().try_for_each(|key| self.set_one(tree, key, None));
-            if removed.is_err() {
-                self.roll_back_to(begun)?;
-            }
-            removed?;
+            self.in_one(|txn| pending.iter().try_for_each(|key| txn.set_one(tree, key, None)))?;
         } else {
             pending.iter().for_each(|key| self.writes.unset(tree, key));
         }
