@@ -1,11 +1,11 @@
 //! Records that a transaction has pending for one tree, in memory and in the tree's order.
 
-use std::cmp::Ordering;
 use std::collections::{BTreeMap, btree_map};
 use std::ops::Bound;
 use std::slice;
 use std::sync::Arc;
 
+use super::custom::{self, Custom};
 use super::short::{First, Short};
 use super::sorted::{self, Sorted};
 use super::write_set::{Becomes, Pending};
@@ -27,7 +27,7 @@ pub(super) enum Recent {
     Bytes(Box<Sorted>),
     /// In the order of hashes, each kept with its key.
     Hashed(Box<Hashed>),
-    /// In a user's order: a sorted vector.
+    /// In a user's order.
     Custom(Box<Custom>),
 }
 
@@ -37,13 +37,6 @@ pub(super) struct Hashed {
     comparator: Arc<Comparator>,
     hashing: Hashing,
     map: BTreeMap<(u64, Short), Pending>,
-}
-
-/// Pending records in a user's order.
-#[derive(Debug)]
-pub(super) struct Custom {
-    comparator: Arc<Comparator>,
-    records: Vec<(Short, Pending)>,
 }
 
 impl Recent {
@@ -72,7 +65,7 @@ impl Recent {
     }
 
     fn custom(comparator: &Arc<Comparator>) -> Recent {
-        Recent::Custom(Box::new(Custom { comparator: Arc::clone(comparator), records: Vec::new() }))
+        Recent::Custom(Box::new(Custom::new(comparator)))
     }
 
     /// The order, if it is not that of bytes.
@@ -89,7 +82,7 @@ impl Recent {
             Recent::Bytes(sorted) => sorted.clear(),
             Recent::Hashed(of) => of.map.clear(),
             Recent::Few(records) => records.clear(),
-            Recent::Custom(of) => of.records.clear(),
+            Recent::Custom(of) => of.clear(),
         }
     }
 
@@ -105,20 +98,8 @@ impl Recent {
             (Recent::Hashed(of), Some(after)) => {
                 Iter::Hashed(of.map.range((Bound::Excluded(of.key(after)), Bound::Unbounded)))
             }
-            (Recent::Custom(of), Some(after)) => {
-                let Custom { comparator, records } = &**of;
-                let from = records.partition_point(|(key, _)| (comparator.compare)(key, after).is_le());
-                Iter::Listed(records[from..].iter())
-            }
+            (Recent::Custom(of), after) => Iter::Custom(of.after(after)),
         }
-    }
-
-    fn place(
-        comparator: &Comparator,
-        records: &[(Short, Pending)],
-        key: &[u8],
-    ) -> std::result::Result<usize, usize> {
-        records.binary_search_by(|(have, _)| (comparator.compare)(have, key))
     }
 
     /// Where a key is among few, or belongs.
@@ -148,10 +129,7 @@ impl Recent {
             Recent::Few(_) => None,
             Recent::Bytes(sorted) => sorted.get(key),
             Recent::Hashed(of) => of.map.get(&of.key(key)).map(Option::as_deref),
-            Recent::Custom(of) => {
-                let Custom { comparator, records } = &**of;
-                Self::place(comparator, records, key).ok().map(|at| records[at].1.as_deref())
-            }
+            Recent::Custom(of) => of.get(key),
         }
     }
 
@@ -191,16 +169,7 @@ impl Recent {
                     place.insert(value.map(Short::from));
                 }
             },
-            Recent::Custom(of) => {
-                let Custom { comparator, records } = &mut **of;
-                match Self::place(comparator, records, key) {
-                    Ok(at) => replace(&mut records[at].1, value, before),
-                    Err(at) => {
-                        before(None);
-                        records.insert(at, (key.into(), value.map(Short::from)));
-                    }
-                }
-            }
+            Recent::Custom(of) => of.set(key, value, before),
         }
     }
 
@@ -215,12 +184,7 @@ impl Recent {
             Recent::Hashed(of) => {
                 of.map.remove(&of.key(key));
             }
-            Recent::Custom(of) => {
-                let Custom { comparator, records } = &mut **of;
-                if let Ok(at) = Self::place(comparator, records, key) {
-                    records.remove(at);
-                }
-            }
+            Recent::Custom(of) => of.unset(key),
         }
     }
 
@@ -247,7 +211,7 @@ impl Recent {
             Recent::Few(records) => records.len(),
             Recent::Bytes(sorted) => sorted.len(),
             Recent::Hashed(of) => of.map.len(),
-            Recent::Custom(of) => of.records.len(),
+            Recent::Custom(of) => of.len(),
         }
     }
 
@@ -258,7 +222,7 @@ impl Recent {
             Recent::Few(records) => Iter::Listed(records.iter()),
             Recent::Bytes(sorted) => Iter::Bytes(sorted.after(None)),
             Recent::Hashed(of) => Iter::Hashed(of.map.range(..)),
-            Recent::Custom(of) => Iter::Listed(of.records.iter()),
+            Recent::Custom(of) => Iter::Custom(of.after(None)),
         }
     }
 
@@ -280,31 +244,27 @@ impl Recent {
                 let found = if forward { range.next() } else { range.next_back() };
                 found.map(|((_, key), value)| (&**key, value.as_deref()))
             }
-            Recent::Few(records) => edge_of(records, (lower, upper), forward, |a, b| a.cmp(b)),
-            Recent::Custom(of) => {
-                let Custom { comparator, records } = &**of;
-                edge_of(records, (lower, upper), forward, |a, b| (comparator.compare)(a, b))
-            }
+            Recent::Few(records) => edge_of_few(records, (lower, upper), forward),
+            Recent::Custom(of) => of.edge((lower, upper), forward),
         }
     }
 }
 
-/// The first of sorted records within the bounds (`forward`), or the last.
-fn edge_of<'a>(
+/// The first of few records within the bounds (`forward`), or the last.
+fn edge_of_few<'a>(
     records: &'a [(Short, Pending)],
     (lower, upper): Bounds<'_>,
     forward: bool,
-    compare: impl Fn(&[u8], &[u8]) -> Ordering,
 ) -> Option<(&'a [u8], Becomes<'a>)> {
     let from = records.partition_point(|(key, _)| match lower {
         Bound::Unbounded => false,
-        Bound::Included(bound) => compare(key, bound).is_lt(),
-        Bound::Excluded(bound) => compare(key, bound).is_le(),
+        Bound::Included(bound) => **key < *bound,
+        Bound::Excluded(bound) => **key <= *bound,
     });
     let to = records.partition_point(|(key, _)| match upper {
         Bound::Unbounded => true,
-        Bound::Included(bound) => compare(key, bound).is_le(),
-        Bound::Excluded(bound) => compare(key, bound).is_lt(),
+        Bound::Included(bound) => **key <= *bound,
+        Bound::Excluded(bound) => **key < *bound,
     });
     let found = if from >= to { None } else { records.get(if forward { from } else { to - 1 }) };
     found.map(|(key, value)| (&**key, value.as_deref()))
@@ -329,6 +289,7 @@ pub(crate) enum Iter<'a> {
     Bytes(sorted::Iter<'a>),
     Hashed(btree_map::Range<'a, (u64, Short), Pending>),
     Listed(slice::Iter<'a, (Short, Pending)>),
+    Custom(custom::Iter<'a>),
 }
 
 impl<'a> Iterator for Iter<'a> {
@@ -339,6 +300,7 @@ impl<'a> Iterator for Iter<'a> {
         match self {
             Iter::Listed(records) => records.next().map(|(key, value)| (&**key, value.as_deref())),
             Iter::Bytes(records) => records.next(),
+            Iter::Custom(records) => records.next(),
             Iter::Hashed(records) => records.next().map(|((_, key), value)| (&**key, value.as_deref())),
         }
     }
