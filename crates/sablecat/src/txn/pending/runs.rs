@@ -41,6 +41,8 @@ use crate::txn::catalog::Comparator;
 
 /// A block ends with the entry that brings it to this.
 const BLOCK_BYTES: usize = 64 << 10;
+/// A longer block is read again for each look at it.
+const KEPT_MAX: usize = 4 * BLOCK_BYTES;
 /// So much is written at once.
 const WRITE_BYTES: usize = 1 << 20;
 /// So many runs of one size are merged into one of the next.
@@ -266,7 +268,8 @@ impl Run {
             return Err(self.is_changed());
         }
         let block = Arc::new(Block::new(bytes).ok_or_else(|| self.is_changed())?);
-        *self.last.borrow_mut() = Some((index, Arc::clone(&block)));
+        // One that is large has one long value, and each run would keep its own.
+        *self.last.borrow_mut() = (at.len <= KEPT_MAX).then(|| (index, Arc::clone(&block)));
         Ok(block)
     }
 
@@ -550,6 +553,16 @@ mod tests {
         assert!(runs.iter().all(|run| get(run, &7u64.to_be_bytes()).is_some()), "without one as well");
         drop(runs);
         assert!(has_filter(&run(&file, &entries)), "what was given back is there");
+    }
+
+    #[test]
+    fn no_run_keeps_a_long_value_in_memory() {
+        let entries = [100, 10 * KEPT_MAX].map(|len: usize| (len.to_be_bytes().to_vec(), vec![7; len]));
+        let run = run(&file(&SimDisk::new(1), 1 << 20), &entries.clone().into());
+        for (key, value) in entries {
+            assert_eq!(get(&run, &key).map(|slot| slot.flatten().map(Short::into_vec)), Some(Some(value)));
+            assert!(run.last.borrow().as_ref().is_none_or(|(_, block)| block.len() <= KEPT_MAX));
+        }
     }
 
     proptest! {

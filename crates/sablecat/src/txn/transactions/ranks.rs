@@ -41,7 +41,7 @@ impl Transaction<'_> {
         } else {
             self.count_committed(tree, span, self.tracks_reads())?
         };
-        let (set, hidden, _) = self.pending_in(tree, span)?;
+        let (set, hidden) = self.pending_in(tree, span, |_| ())?;
         Ok(committed.saturating_add(set).saturating_sub(hidden))
     }
 

@@ -26,7 +26,8 @@ impl Transaction<'_> {
             return Ok(0);
         }
         let committed = self.count_committed(tree, &span, self.keeps_snapshot())?;
-        let (set, hidden, pending) = self.pending_in(tree, &span)?;
+        let mut pending = Vec::new();
+        let (set, hidden) = self.pending_in(tree, &span, |key| pending.push(key.to_vec()))?;
         self.used.set(self.used.get() + 1);
         self.sets += 1;
         if self.writes.records(tree.id).is_some_and(|records| records.is_spilled()) {
@@ -58,19 +59,25 @@ impl Transaction<'_> {
     }
 
     /// What is pending in a range: how many records that the snapshot does not have, or that a range took
-    /// away, are set; how many that it has are gone already; and the keys of all.
-    pub(super) fn pending_in(&self, tree: &TreeRef, span: &Span) -> Result<(u64, u64, Vec<Vec<u8>>)> {
-        let (mut set, mut hidden, mut keys) = (0, 0, Vec::<Vec<u8>>::new());
-        let Some(records) = self.writes.records(tree.id) else { return Ok((set, hidden, keys)) };
+    /// away, are set; and how many that it has are gone already. `each` is shown the keys of all.
+    pub(super) fn pending_in(
+        &self,
+        tree: &TreeRef,
+        span: &Span,
+        mut each: impl FnMut(&[u8]),
+    ) -> Result<(u64, u64)> {
+        let (mut set, mut hidden, mut last) = (0, 0, None::<Vec<u8>>);
+        let Some(records) = self.writes.records(tree.id) else { return Ok((set, hidden)) };
         let (lower, upper) = ranges::bounds(span);
         loop {
-            let from = keys.last().map_or(lower, |key| std::ops::Bound::Excluded(key));
+            let from = last.as_ref().map_or(lower, |key| std::ops::Bound::Excluded(key));
             let Some((key, value)) = records.edge(from, upper, true)? else { break };
             let is_there = self.stands(tree, records, &key)?;
             set += u64::from(value.is_some() && !is_there);
             hidden += u64::from(value.is_none() && is_there);
-            keys.push(key);
+            each(&key);
+            last = Some(key);
         }
-        Ok((set, hidden, keys))
+        Ok((set, hidden))
     }
 }
