@@ -1,4 +1,6 @@
-//! Stopping other processes for a while, and killing them.
+//! Stopping processes for a while, and killing them.
+//!
+//! `unsafe` here: a signal is sent to the thread that sends it.
 
 use std::io;
 
@@ -10,6 +12,16 @@ use rustix::process::{Pid, Signal, kill_process};
 /// Those of the system.
 pub fn stop(pid: u32) -> io::Result<()> {
     send(pid, Signal::STOP)
+}
+
+/// Stops this process, and the calling thread before it does anything else: what another process sends comes
+/// to threads a little later.
+///
+/// # Errors
+/// Those of the system.
+pub fn stop_here() -> io::Result<()> {
+    // SAFETY: it sends a signal that nobody can handle.
+    if unsafe { libc::raise(libc::SIGSTOP) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Lets a stopped process go on.

@@ -123,7 +123,7 @@ struct StopsAt {
 impl Judge for StopsAt {
     fn judge(&self, _: Call) -> Verdict {
         if self.left.fetch_sub(1, Ordering::SeqCst) == 1 {
-            signal::stop(std::process::id()).unwrap();
+            signal::stop_here().unwrap();
         }
         Verdict::Make
     }
