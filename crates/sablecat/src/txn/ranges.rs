@@ -191,8 +191,8 @@ mod tests {
                     prop_assert_eq!(within, usize::from(wanted), "{} of {:?} in {:?}", key, asked, gaps);
                 }
             }
-            for (before, added) in undo.into_iter().rev() {
-                ranges.undo(&mut { added });
+            for (before, mut added) in undo.into_iter().rev() {
+                ranges.undo(&mut added);
                 prop_assert_eq!(covered(&ranges), before);
             }
             prop_assert_eq!(ranges.len(), 0);

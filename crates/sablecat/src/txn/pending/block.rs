@@ -76,11 +76,6 @@ impl Block {
         (places <= bytes.len()).then_some(Block { bytes, count })
     }
 
-    #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
-        self.bytes.len()
-    }
-
     /// How many entries it has.
     pub(super) fn count(&self) -> usize {
         self.count

@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::ops::Bound;
 use std::sync::Arc;
 
+use super::recent::replace;
 use super::short::Short;
 use super::write_set::{Becomes, Pending};
 use crate::access::Bounds;
@@ -74,12 +75,7 @@ impl Custom {
     /// Sets a record. `before` is shown what was pending of it.
     pub(super) fn set(&mut self, key: &[u8], value: Becomes<'_>, before: impl FnOnce(Option<Becomes<'_>>)) {
         let (leaf, at) = match self.place(key) {
-            Ok((leaf, at)) => {
-                let pending = &mut self.leaves[leaf][at].1;
-                before(Some(pending.as_deref()));
-                *pending = value.map(Short::from);
-                return;
-            }
+            Ok((leaf, at)) => return replace(&mut self.leaves[leaf][at].1, value, before),
             Err(place) => place,
         };
         before(None);

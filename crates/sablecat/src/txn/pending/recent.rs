@@ -272,7 +272,7 @@ fn edge_of_few<'a>(
 
 /// Gives a pending record another value; `before` is shown the one that it has.
 #[inline]
-fn replace(pending: &mut Pending, value: Becomes<'_>, before: impl FnOnce(Option<Becomes<'_>>)) {
+pub(super) fn replace(pending: &mut Pending, value: Becomes<'_>, before: impl FnOnce(Option<Becomes<'_>>)) {
     before(Some(pending.as_deref()));
     *pending = value.map(Short::from);
 }

@@ -561,7 +561,7 @@ mod tests {
         let run = run(&file(&SimDisk::new(1), 1 << 20), &entries.clone().into());
         for (key, value) in entries {
             assert_eq!(get(&run, &key).map(|slot| slot.flatten().map(Short::into_vec)), Some(Some(value)));
-            assert!(run.last.borrow().as_ref().is_none_or(|(_, block)| block.len() <= KEPT_MAX));
+            assert!(run.last.borrow().as_ref().is_none_or(|(index, _)| run.blocks[*index].len <= KEPT_MAX));
         }
     }
 
