@@ -6,16 +6,19 @@ use std::io;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::path::Path;
 
-/// Closes every descriptor of this process for the file at this path, and says how many there were.
+/// Closes every descriptor of this process for the file at this path, and says how many there were. The locks
+/// on it end at once: a program that another thread is starting has copies until it executes, with which
+/// closing alone would end them some time later.
 ///
 /// # Errors
-/// Those of finding out which there are.
+/// Those of finding out which there are, and of ending locks.
 ///
 /// # Safety
 /// Whoever has one of them does not use its number again but to be told that it is none.
 pub unsafe fn close_of(path: &Path) -> io::Result<usize> {
     let open = of(path)?;
     for &number in &open {
+        unlock(number)?;
         // SAFETY: the descriptor is open; what comes of it is on the caller.
         drop(unsafe { OwnedFd::from_raw_fd(number) });
     }
