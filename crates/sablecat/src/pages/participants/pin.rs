@@ -24,7 +24,13 @@ pub(crate) struct Pinned<'a> {
     at: Lsn,
 }
 
-impl Pinned<'_> {
+impl<'a> Pinned<'a> {
+    /// What `me` has pinned already, for who has ended it until now.
+    #[inline]
+    pub(in crate::pages) fn taken_over(me: &'a Participant, at: Lsn) -> Pinned<'a> {
+        Pinned { me, at }
+    }
+
     /// Its LSN.
     #[inline]
     pub(crate) fn at(&self) -> Lsn {

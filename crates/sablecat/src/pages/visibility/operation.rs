@@ -18,7 +18,7 @@ use sablecat_os::prefetch::{self, Ahead};
 
 use super::Visibility;
 use crate::error::{Error, ErrorKind, Result};
-use crate::pages::participants::Participant;
+use crate::pages::participants::{Participant, Pinned};
 use crate::pages::pool::frames::FRAMES_WANTED;
 use crate::region::{ANY_FRAME, PageEntry, SEARCH_LINES, Slot};
 use crate::types::{FrameId, Lsn, PageId};
@@ -65,7 +65,15 @@ impl Drop for Snapshot<'_> {
     }
 }
 
-impl Snapshot<'_> {
+impl<'a> Snapshot<'a> {
+    /// Ends the operation, not the pin: who needs both, and the pin for longer, has one fence for them.
+    #[inline]
+    pub(crate) fn into_pinned(mut self) -> Pinned<'a> {
+        debug_assert!(self.owned, "the pin is a transaction's");
+        self.owned = false;
+        Pinned::taken_over(self.operation.me, self.at)
+    }
+
     /// Whether the page is in memory, as the snapshot sees it and as `is_it` wants it: for remembered pages,
     /// which may be anything by now. Takes no step back and reads nothing in. If so, [`Snapshot::looked_at`]
     /// is that page.

@@ -225,10 +225,7 @@ impl Kernel {
             let attempt = if view.is_of_structure(change.of(key)) {
                 Ok(Attempt::Structure)
             } else {
-                self.patiently(|| {
-                    let pinned = self.pages.pinned(me);
-                    self.attempt(tree, sought, change, &mut record, pinned.at(), me)
-                })
+                self.patiently(|| self.attempt(tree, sought, change, &mut record, me))
             };
             // A sweep may give up any snapshot that is not being read at the moment; nobody saw anything of
             // this one yet.
@@ -255,7 +252,7 @@ impl Kernel {
         matches!(change, RecordChange::Put(value) if value.len() > tree.inline_value_bytes_max(self.page_size(), key.len()))
     }
 
-    /// One try with the leaf alone. The participant is pinned at `at`.
+    /// One try with the leaf alone.
     #[inline]
     fn attempt(
         &self,
@@ -263,11 +260,15 @@ impl Kernel {
         sought: Sought<'_>,
         change: RecordChange<'_>,
         record: &mut RecordBuilder,
-        at: Lsn,
         me: &Participant,
     ) -> Result<Attempt> {
         let view = tree.tree();
-        let page = self.locate(&view, sought, at, me)?;
+        let (page, pinned) = self.pages.operate(me, || {
+            let mut snapshot = self.pages.snapshot(me);
+            let page = self.locate_in(&mut snapshot, &view, sought, me)?;
+            Ok((page, snapshot.into_pinned()))
+        })?;
+        let at = pinned.at();
         let mut changes = Changes::new(&self.pages, me, at);
         if matches!(change, RecordChange::Remove) {
             changes.only_remove();

@@ -54,22 +54,31 @@ impl States {
         at: Lsn,
         me: &Participant,
     ) -> Result<PageId> {
-        self.pages.operate(me, || {
-            let mut snapshot = self.pages.at_pin(me, at)?;
-            if tree.remembers() {
-                return snapshot.covering_remembered(tree, sought).map(|(page, _)| page);
-            }
-            let are_good = me.hints.are_of(at, self.pages.leaves_since());
-            let hint = if are_good { me.hints.of(tree.id) } else { PageId::NONE };
-            if snapshot.is_resident(hint, |bytes| tree.covers(bytes, sought)) {
-                return Ok(hint);
-            }
-            let page = tree.find(&snapshot, sought)?;
-            if are_good {
-                me.hints.remember(tree.id, page);
-            }
-            Ok(page)
-        })
+        self.pages.operate(me, || self.locate_in(&mut self.pages.at_pin(me, at)?, tree, sought, me))
+    }
+
+    /// The same in an operation.
+    #[inline]
+    pub(in crate::txn) fn locate_in(
+        &self,
+        snapshot: &mut Snapshot<'_>,
+        tree: &Tree<'_>,
+        sought: Sought<'_>,
+        me: &Participant,
+    ) -> Result<PageId> {
+        if tree.remembers() {
+            return snapshot.covering_remembered(tree, sought).map(|(page, _)| page);
+        }
+        let are_good = me.hints.are_of(snapshot.at, self.pages.leaves_since());
+        let hint = if are_good { me.hints.of(tree.id) } else { PageId::NONE };
+        if snapshot.is_resident(hint, |bytes| tree.covers(bytes, sought)) {
+            return Ok(hint);
+        }
+        let page = tree.find(snapshot, sought)?;
+        if are_good {
+            me.hints.remember(tree.id, page);
+        }
+        Ok(page)
     }
 
     /// Where a key belongs at an LSN that `me` has pinned: for a nested one the innermost subtree, going down
