@@ -120,6 +120,8 @@ impl Kernel {
             if !is_too_old(&read) {
                 return read;
             }
+            // The mark may have been met before there was a pin, by who looked for frames.
+            seat.slot().clear_revoked();
         }
     }
 
@@ -230,6 +232,8 @@ impl Kernel {
             // A sweep may give up any snapshot that is not being read at the moment; nobody saw anything of
             // this one yet.
             if is_too_old(&attempt) {
+                // The mark may have been met before there was a pin, by who looked for frames.
+                me.slot().clear_revoked();
                 continue;
             }
             match attempt? {

@@ -16,6 +16,7 @@ mod large;
 mod linear;
 mod lost;
 mod mapped_twice;
+mod marks;
 mod nested;
 mod order;
 mod pressure;
