@@ -24,13 +24,7 @@ pub(crate) struct Pinned<'a> {
     at: Lsn,
 }
 
-impl<'a> Pinned<'a> {
-    /// What `me` has pinned already, for who has ended it until now.
-    #[inline]
-    pub(in crate::pages) fn taken_over(me: &'a Participant, at: Lsn) -> Pinned<'a> {
-        Pinned { me, at }
-    }
-
+impl Pinned<'_> {
     /// Its LSN.
     #[inline]
     pub(crate) fn at(&self) -> Lsn {
@@ -120,8 +114,10 @@ impl Participants {
         }
     }
 
-    /// Ends the pin of who [sits beside](Participants::sit_beside) another when dropped.
-    pub(crate) fn beside<'a>(&self, me: &'a Participant, at: Lsn) -> Pinned<'a> {
+    /// What `me` has pinned already, until what is returned is dropped: for who
+    /// [sits beside](Participants::sit_beside) another, or had the pin with an operation.
+    #[inline]
+    pub(crate) fn pinned_already<'a>(&self, me: &'a Participant, at: Lsn) -> Pinned<'a> {
         Pinned { me, at }
     }
 

@@ -71,7 +71,7 @@ impl<'a> Snapshot<'a> {
     pub(crate) fn into_pinned(mut self) -> Pinned<'a> {
         debug_assert!(self.owned, "the pin is a transaction's");
         self.owned = false;
-        Pinned::taken_over(self.operation.me, self.at)
+        self.operation.pages.pinned_already(self.operation.me, self.at)
     }
 
     /// Whether the page is in memory, as the snapshot sees it and as `is_it` wants it: for remembered pages,

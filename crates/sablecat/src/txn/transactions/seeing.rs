@@ -71,7 +71,7 @@ impl<'k> Transaction<'k> {
             return look(Committed { kernel, me: &seat, at: pinned.at() });
         }
         let seat = kernel.pages.sit_beside(self.number(), self.at())?;
-        let pinned = kernel.pages.beside(&seat, self.at());
+        let pinned = kernel.pages.pinned_already(&seat, self.at());
         self.looked(tree, look(Committed { kernel, me: &seat, at: pinned.at() }))
     }
 
