@@ -52,6 +52,8 @@ pub(crate) struct Snapshot<'a> {
     owned: bool,
     /// The bytes that it looks at: those of frame 0, which nobody uses, when it looks at nothing.
     bytes: Cell<NonNull<u8>>,
+    /// The page that these are of; none if it looks at nothing.
+    page: Cell<PageId>,
     /// A page is being shown.
     shows: Cell<bool>,
 }
@@ -104,7 +106,9 @@ impl<'a> Snapshot<'a> {
     /// The page as the snapshot sees it, until another one is looked at.
     #[inline]
     pub(crate) fn page(&mut self, page: PageId) -> Result<&[u8]> {
-        self.look_at(page)?;
+        if page == PageId::NONE || self.page.get() != page {
+            self.look_at(page)?;
+        }
         Ok(self.looked_at())
     }
 
@@ -113,16 +117,17 @@ impl<'a> Snapshot<'a> {
     pub(crate) fn show<R>(&self, page: PageId, look: impl FnOnce(&[u8]) -> R) -> Result<R> {
         assert!(!self.shows.replace(true), "a snapshot shows one page at a time");
         let page_size = self.operation.pages.region.page_size();
-        // SAFETY: as in `looked_at`: as long as `shows` is set no other page is looked at.
-        let shown = self
-            .look_at(page)
-            .map(|()| look(unsafe { slice::from_raw_parts(self.bytes.get().as_ptr(), page_size) }));
+        let shown = match self.look_at(page) {
+            // SAFETY: as in `looked_at`: as long as `shows` is set no other page is looked at.
+            Ok(()) => Ok(look(unsafe { slice::from_raw_parts(self.bytes.get().as_ptr(), page_size) })),
+            Err(error) => Err(error),
+        };
         self.shows.set(false);
         shown
     }
 
     /// Looks at the version of a page that the snapshot sees.
-    #[inline]
+    #[inline(always)]
     fn look_at(&self, page: PageId) -> Result<()> {
         if self.look_at_current(page, SEARCH_LINES) { Ok(()) } else { self.look_back(page) }
     }
@@ -131,6 +136,7 @@ impl<'a> Snapshot<'a> {
     fn look_back(&self, page: PageId) -> Result<()> {
         let Operation { pages, me } = self.operation;
         self.bytes.set(pages.region.frame_pointer(pages.version(page, self.at, me)?));
+        self.page.set(page);
         Ok(())
     }
 
@@ -147,6 +153,7 @@ impl<'a> Snapshot<'a> {
         region.prefetch(frame, lines);
         let (bytes, born) = (region.frame_pointer(frame), region.born(frame));
         self.bytes.set(region.frame_pointer(FrameId::NONE));
+        self.page.set(PageId::NONE);
         let slot = me.slot();
         if !pages.looks_at(frame, entry, slot)
             || frame == FrameId::NONE
@@ -155,6 +162,7 @@ impl<'a> Snapshot<'a> {
             return false;
         }
         self.bytes.set(bytes);
+        self.page.set(page);
         slot.count_hit();
         pages.touch(frame);
         true
@@ -228,6 +236,7 @@ impl Visibility {
             at,
             owned: true,
             bytes: Cell::new(self.region.frame_pointer(FrameId::NONE)),
+            page: Cell::new(PageId::NONE),
             shows: Cell::new(false),
         }
     }
@@ -246,6 +255,7 @@ impl Visibility {
             at,
             owned: false,
             bytes: Cell::new(self.region.frame_pointer(FrameId::NONE)),
+            page: Cell::new(PageId::NONE),
             shows: Cell::new(false),
         })
     }

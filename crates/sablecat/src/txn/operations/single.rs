@@ -269,7 +269,7 @@ impl Kernel {
         let view = tree.tree();
         let (page, pinned) = self.pages.operate(me, || {
             let mut snapshot = self.pages.snapshot(me);
-            let page = self.locate_in(&mut snapshot, &view, sought, me)?;
+            let page = snapshot.locate(&view, sought)?;
             Ok((page, snapshot.into_pinned()))
         })?;
         let at = pinned.at();

@@ -54,31 +54,7 @@ impl States {
         at: Lsn,
         me: &Participant,
     ) -> Result<PageId> {
-        self.pages.operate(me, || self.locate_in(&mut self.pages.at_pin(me, at)?, tree, sought, me))
-    }
-
-    /// The same in an operation.
-    #[inline]
-    pub(in crate::txn) fn locate_in(
-        &self,
-        snapshot: &mut Snapshot<'_>,
-        tree: &Tree<'_>,
-        sought: Sought<'_>,
-        me: &Participant,
-    ) -> Result<PageId> {
-        if tree.remembers() {
-            return snapshot.covering_remembered(tree, sought).map(|(page, _)| page);
-        }
-        let are_good = me.hints.are_of(snapshot.at, self.pages.leaves_since());
-        let hint = if are_good { me.hints.of(tree.id) } else { PageId::NONE };
-        if snapshot.is_resident(hint, |bytes| tree.covers(bytes, sought)) {
-            return Ok(hint);
-        }
-        let page = tree.find(snapshot, sought)?;
-        if are_good {
-            me.hints.remember(tree.id, page);
-        }
-        Ok(page)
+        self.pages.operate(me, || self.pages.at_pin(me, at)?.locate(tree, sought))
     }
 
     /// Where a key belongs at an LSN that `me` has pinned: for a nested one the innermost subtree, going down
@@ -141,44 +117,45 @@ impl OwnedValue {
 }
 
 impl Snapshot<'_> {
-    /// The page of `tree` that covers a key: the one used last if that is it, else by descent.
+    /// The page of `tree` that covers a key.
     #[inline(always)]
     pub(crate) fn covering(&mut self, tree: &Tree<'_>, sought: Sought<'_>) -> Result<&[u8]> {
-        if tree.remembers() {
-            return self.covering_remembered(tree, sought).map(|(_, bytes)| bytes);
-        }
-        let hints = &self.operation.me.hints;
-        let are_good = hints.are_of(self.at, self.operation.pages.leaves_since());
-        if are_good && self.is_resident(hints.of(tree.id), |bytes| tree.covers(bytes, sought)) {
-            return Ok(self.looked_at());
-        }
-        let page = tree.find(self, sought)?;
-        if are_good {
-            hints.remember(tree.id, page);
-        }
+        let page = self.locate(tree, sought)?;
         self.page(page)
     }
 
-    /// The same of a tree that remembers where keys were: the page in which this one was, if that is it.
-    #[inline(always)]
-    fn covering_remembered(&mut self, tree: &Tree<'_>, sought: Sought<'_>) -> Result<(PageId, &[u8])> {
+    /// Which page of `tree` covers a key: the one used last if that is it, else by descent. It is the one
+    /// that was looked at last, as a rule.
+    ///
+    /// Never inlined: reads and changes share one copy of it, which stays in the processor's cache.
+    #[inline(never)]
+    pub(crate) fn locate(&mut self, tree: &Tree<'_>, sought: Sought<'_>) -> Result<PageId> {
         let since = self.operation.pages.leaves_since();
-        // An older state may have that page's number for one that nothing leads to.
-        let page = if self.at >= since { tree.remembered(sought, since) } else { PageId::NONE };
-        if self.is_resident_with(page, REMEMBERED_LINES, |bytes| tree.covers(bytes, sought)) {
-            return Ok((page, self.looked_at()));
+        let hints = &self.operation.me.hints;
+        // An older state may have the remembered page's number for one that nothing leads to.
+        let are_good = hints.are_of(self.at, since);
+        let remembered = match tree.remembers() {
+            _ if !are_good => PageId::NONE,
+            true => tree.remembered(sought, since),
+            false => hints.of(tree.id),
+        };
+        let covers = |bytes: &[u8]| tree.covers(bytes, sought);
+        let is_it = match tree.remembers() {
+            true => self.is_resident_with(remembered, REMEMBERED_LINES, covers),
+            false => self.is_resident(remembered, covers),
+        };
+        if is_it {
+            return Ok(remembered);
         }
-        self.covering_anew(tree, sought, since)
-    }
-
-    #[cold]
-    fn covering_anew(&mut self, tree: &Tree<'_>, sought: Sought<'_>, since: Lsn) -> Result<(PageId, &[u8])> {
         let page = tree.find(self, sought)?;
-        let at = self.at;
-        let bytes = self.page(page)?;
-        if at >= since {
-            tree.remember(sought, (page, bytes), since);
+        if !are_good {
+            return Ok(page);
         }
-        Ok((page, bytes))
+        if tree.remembers() {
+            tree.remember(sought, (page, self.page(page)?), since);
+        } else {
+            hints.remember(tree.id, page);
+        }
+        Ok(page)
     }
 }
