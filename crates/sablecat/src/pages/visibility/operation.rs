@@ -117,11 +117,10 @@ impl<'a> Snapshot<'a> {
     pub(crate) fn show<R>(&self, page: PageId, look: impl FnOnce(&[u8]) -> R) -> Result<R> {
         assert!(!self.shows.replace(true), "a snapshot shows one page at a time");
         let page_size = self.operation.pages.region.page_size();
-        let shown = match self.look_at(page) {
-            // SAFETY: as in `looked_at`: as long as `shows` is set no other page is looked at.
-            Ok(()) => Ok(look(unsafe { slice::from_raw_parts(self.bytes.get().as_ptr(), page_size) })),
-            Err(error) => Err(error),
-        };
+        // SAFETY: as in `looked_at`: as long as `shows` is set no other page is looked at.
+        let shown = self
+            .look_at(page)
+            .map(|()| look(unsafe { slice::from_raw_parts(self.bytes.get().as_ptr(), page_size) }));
         self.shows.set(false);
         shown
     }
