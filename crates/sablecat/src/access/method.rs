@@ -263,7 +263,7 @@ impl<'a> Tree<'a> {
     #[inline(always)]
     pub(crate) fn covers(&self, bytes: &[u8], sought: Sought<'_>) -> bool {
         match self.method {
-            Method::Btree | Method::Counted => btree::is_leaf_for(bytes, self, sought.key),
+            Method::Btree | Method::Counted => btree::is_leaf_for(bytes, self, sought),
             Method::Hash => hash::is_bucket_for(bytes, self, sought.hash),
             #[cfg(feature = "seam")]
             Method::Flat => flat::covers(bytes, self, sought.key),
@@ -274,7 +274,7 @@ impl<'a> Tree<'a> {
     #[inline(always)]
     pub(crate) fn get<'p>(&self, bytes: &'p [u8], sought: Sought<'_>) -> Option<Value<'p>> {
         match self.method {
-            Method::Btree | Method::Counted => btree::get(bytes, sought.key, self.order),
+            Method::Btree | Method::Counted => btree::get(bytes, sought, self.order),
             Method::Hash => hash::get(bytes, (sought.key, sought.hash)),
             #[cfg(feature = "seam")]
             Method::Flat => flat::get(bytes, sought.key, self.order),

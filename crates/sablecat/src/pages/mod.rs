@@ -33,7 +33,7 @@ pub(crate) use allocation::first_within;
 pub(crate) use bell::Bell;
 #[cfg(test)]
 pub(crate) use participants::hand::pretend;
-pub(crate) use participants::hints::Near;
+pub(crate) use participants::hints::{Near, Use};
 pub(crate) use participants::{InHand, Participant, Seat};
 #[cfg(test)]
 pub(crate) use pool::latch::impatiently;

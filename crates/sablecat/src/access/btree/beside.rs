@@ -43,7 +43,7 @@ pub(crate) fn change_beside<W: CopyWrite>(
         }
         return nest::change(writer, tree, key, value, store).map(Some);
     }
-    if *last == PageId::NONE || !writer.read(*last, |bytes| is_leaf_for(bytes, tree, key))? {
+    if *last == PageId::NONE || !writer.read(*last, |bytes| is_leaf_for(bytes, tree, tree.sought(key)))? {
         *last = own_leaf(writer, tree, key)?;
     }
     match change_leaf(writer, tree, (*last, None), change, store)? {

@@ -2,7 +2,7 @@
 
 use super::node::{Leaf, LeafMut, Value, inline_value_bytes_max};
 use super::shape::{merge_up, put, should_merge};
-use super::{Step, Toward, Tree, counted, find_leaf, is_leaf_for, nest};
+use super::{Step, Toward, Tree, counted, find_leaf, is_leaf_for, nest, place_in};
 use crate::access::method::{Change, Tried};
 use crate::access::{PageWrite, Sought, long};
 use crate::error::Result;
@@ -33,10 +33,7 @@ pub(crate) fn try_change<W: PageWrite>(
     let key = sought.key;
     let bytes = writer.latched(page)?;
     let leaf = Leaf::new(bytes);
-    let place = match sought.near {
-        Some(near) => leaf.search_after(key, tree.order, near),
-        None => leaf.search(key, tree.order),
-    };
+    let place = place_in(leaf, sought, tree.order);
     // A value in pages of its own: those change as well.
     if place.is_ok_and(|slot| matches!(leaf.value(slot), Value::Long { .. }))
         || value.is_some_and(|value| value.len() > inline_value_bytes_max(bytes.len(), key.len()))
@@ -96,7 +93,7 @@ pub(crate) fn change<W: PageWrite>(
         return nest::change(writer, tree, key, value, store);
     }
     let mut way = None;
-    if *last == PageId::NONE || !is_leaf_for(writer.latched(*last)?, tree, key) {
+    if *last == PageId::NONE || !is_leaf_for(writer.latched(*last)?, tree, tree.sought(key)) {
         let counts = tree.method.counts();
         let mut path = Vec::new();
         *last = find_leaf(writer, tree, key, Toward::Key, |step| {

@@ -60,7 +60,7 @@ use std::ops::{Bound, Range};
 use self::node::{Inner, Kind, Leaf, LeafMut, Order, Value};
 use super::method::{Method, Tree};
 use super::wrong::{damaged, misplaced, unborn};
-use super::{Bounds, PageRead};
+use super::{Bounds, PageRead, Sought};
 use crate::error::Result;
 use crate::pages::header;
 use crate::types::{PageId, TreeId};
@@ -195,12 +195,16 @@ pub(super) fn find_edge<R: PageRead>(
     Err(damaged(tree, page, "is deeper below the root than a tree can be"))
 }
 
-/// Whether `bytes` is the leaf of `tree` where `key` belongs.
+/// Whether `bytes` is the leaf of `tree` where a key belongs. Where keys come in order the key itself says
+/// so, sooner than the page's ends do.
 #[inline]
-pub(super) fn is_leaf_for(bytes: &[u8], tree: &Tree<'_>, key: &[u8]) -> bool {
-    header::tree_id(bytes) == tree.id
-        && node::kind(bytes) == Some(Kind::Leaf)
-        && Leaf::new(bytes).covers(key, tree.order)
+pub(super) fn is_leaf_for(bytes: &[u8], tree: &Tree<'_>, sought: Sought<'_>) -> bool {
+    if header::tree_id(bytes) != tree.id || node::kind(bytes) != Some(Kind::Leaf) {
+        return false;
+    }
+    let Sought { key, near, .. } = sought;
+    let leaf = Leaf::new(bytes);
+    near.is_some_and(|near| leaf.is_next(key, tree.order, near)) || leaf.covers(key, tree.order)
 }
 
 /// The slots of a leaf between two bounds, and whether the leaf after it may have keys between them as well.
@@ -247,9 +251,18 @@ pub(super) fn is_empty_leaf(bytes: &[u8]) -> bool {
 
 /// The value of a record in its leaf.
 #[inline(always)]
-pub(super) fn get<'p>(bytes: &'p [u8], key: &[u8], order: Order<'_>) -> Option<Value<'p>> {
+pub(super) fn get<'p>(bytes: &'p [u8], sought: Sought<'_>, order: Order<'_>) -> Option<Value<'p>> {
     let leaf = Leaf::new(bytes);
-    leaf.search(key, order).ok().map(|slot| leaf.value(slot))
+    place_in(leaf, sought, order).ok().map(|slot| leaf.value(slot))
+}
+
+/// The slot of a key in the leaf where it belongs, or the slot where it would be.
+#[inline(always)]
+fn place_in(leaf: Leaf<'_>, sought: Sought<'_>, order: Order<'_>) -> std::result::Result<usize, usize> {
+    match sought.near {
+        Some(near) => leaf.search_after(sought.key, order, near),
+        None => leaf.search(sought.key, order),
+    }
 }
 
 /// Sets a record in a leaf. Fails, changing nothing, when the leaf has no room.

@@ -25,7 +25,7 @@ pub(crate) struct Hints {
     /// They are of states at or above this LSN.
     since: Cell<Lsn>,
     hints: [Cell<Hint>; HINTS],
-    near: [Near; HINTS],
+    near: [[Near; HINTS]; 2],
 }
 
 /// Where in its page the key sought last was, and whether keys are sought slot by slot: then the next one is
@@ -33,6 +33,13 @@ pub(crate) struct Hints {
 /// search: what is in the slot is compared with the key.
 #[derive(Debug, Default)]
 pub(crate) struct Near(Cell<Slot>);
+
+/// What a key is sought for: each has an order of its own, also where both are done in turns.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Use {
+    Read,
+    Change,
+}
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Slot {
@@ -88,10 +95,10 @@ impl Hints {
         if hint.tree == tree && hint.misses < MISSES_MAX { hint.page } else { PageId::NONE }
     }
 
-    /// Where in its leaf a key of `tree` was last.
+    /// Where in its leaf the key of `tree` was that was last read or changed.
     #[inline]
-    pub(crate) fn near(&self, tree: TreeId) -> &Near {
-        &self.near[tree.0 as usize % HINTS]
+    pub(crate) fn near(&self, tree: TreeId, by: Use) -> &Near {
+        &self.near[by as usize][tree.0 as usize % HINTS]
     }
 
     /// Remembers the leaf that a search from the root ended in, because there was no hint or it was wrong.

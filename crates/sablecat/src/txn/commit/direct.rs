@@ -9,7 +9,7 @@
 
 use crate::access::{Bounds, PageRead, PageWrite, Sought, Tree, Tried, check_different, form_blank, long};
 use crate::error::Result;
-use crate::pages::{Alone, InHand, Pages, Participant};
+use crate::pages::{Alone, InHand, Pages, Participant, Use};
 use crate::txn::catalog::check_record;
 use crate::txn::refusals::not_empty;
 use crate::types::{PageId, TreeId, VolumeId};
@@ -86,11 +86,11 @@ impl<'a> Direct<'a> {
         // Setting is tried first in the page that covers the key; removing is not: what was tried may have
         // been done. What counts its records nearly always changes more.
         if value.is_some() && !tree.method.counts() && !tree.is_nested(sought.key, self.page_size()) {
+            let sought = sought.after(self.me.hints.near(tree.id, Use::Change));
             let Some(page) = self.covering(tree, sought, hint)? else {
                 // It is damaged, and what is wrong with it is found on the way.
                 return self.change_with_structure(tree, (sought, value), PageId::NONE);
             };
-            let sought = sought.after(self.me.hints.near(tree.id));
             if tree.try_change(self, page, (sought, value))? == Tried::Done {
                 return Ok(true);
             }

@@ -10,7 +10,7 @@ use super::Kernel;
 use crate::access::{Change, PageRead, PageWrite, Sought, Tree, Tried, Value};
 use crate::error::{ErrorKind, Result};
 use crate::log::RecordBuilder;
-use crate::pages::{Participant, header};
+use crate::pages::{Participant, Use, header};
 use crate::txn::catalog::TreeRef;
 use crate::txn::commit::changes::Changes;
 use crate::txn::commit::publish;
@@ -267,6 +267,7 @@ impl Kernel {
         me: &Participant,
     ) -> Result<Attempt> {
         let view = tree.tree();
+        let sought = sought.after(me.hints.near(tree.id, Use::Change));
         let (page, pinned) = self.pages.operate(me, || {
             let mut snapshot = self.pages.snapshot(me);
             let page = snapshot.locate(&view, sought)?;
@@ -282,7 +283,6 @@ impl Kernel {
             me.hints.forget(tree.id);
             return self.check_moved(tree.id, page, bytes, at).map(|()| Attempt::Moved);
         }
-        let sought = sought.after(me.hints.near(tree.id));
         match view.try_change(&mut changes, page, (sought, change.value()))? {
             Tried::Done => {}
             Tried::Structure => return Ok(Attempt::Structure),

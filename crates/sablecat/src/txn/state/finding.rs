@@ -8,7 +8,7 @@
 use super::{Committed, States};
 use crate::access::{Place, Sought, Tree, Value};
 use crate::error::Result;
-use crate::pages::{Participant, Snapshot};
+use crate::pages::{Participant, Snapshot, Use};
 use crate::types::{Lsn, PageId};
 
 /// Cache lines at the start of a remembered page that a search looks at: 48 bytes of header, and three bytes
@@ -25,6 +25,7 @@ impl States {
         sought: Sought<'_>,
         look: impl FnOnce(Option<Value<'_>>) -> R,
     ) -> Result<R> {
+        let sought = sought.after(snapshot.operation.me.hints.near(tree.id, Use::Read));
         Ok(look(tree.get(snapshot.covering(tree, sought)?, sought)))
     }
 

@@ -10,7 +10,7 @@ use std::ops::{Bound, ControlFlow};
 use super::Transaction;
 use crate::access::{Bounds, Found, Place, Scan, State, Value};
 use crate::error::{Error, ErrorKind, Result};
-use crate::pages::{Participant, header};
+use crate::pages::{Participant, Use, header};
 use crate::txn::catalog::TreeRef;
 use crate::txn::options::Isolation;
 use crate::txn::ranges::Span;
@@ -137,7 +137,7 @@ impl<'k> Transaction<'k> {
             let view = tree.tree();
             let mut shown = None;
             let place = kernel.place(&view, key, at, me)?;
-            let sought = place.sought();
+            let sought = place.sought().after(me.hints.near(place.tree.id, Use::Read));
             let (page, long) = kernel.pages.operate(me, || {
                 let mut snapshot = kernel.pages.at_pin(me, at)?;
                 let bytes = snapshot.covering(&place.tree, sought)?;

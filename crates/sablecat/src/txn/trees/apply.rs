@@ -176,12 +176,12 @@ impl Trees {
                 if self.is_nested(&view, key) {
                     return Ok(Tried::Structure);
                 }
-                let sought = view.sought(key);
+                let sought = view.sought(key).after(&near);
                 let page = self.leaf_for(changes, &view, sought, last, &mut at)?;
                 last = page;
                 let place = Place { tree: view, stems: &[], rest: key };
                 self.check_write(changes, page, (tree, key), &place, check)?;
-                if view.try_change(changes, page, (sought.after(&near), value))? == Tried::Structure {
+                if view.try_change(changes, page, (sought, value))? == Tried::Structure {
                     return Ok(Tried::Structure);
                 }
             }

@@ -39,31 +39,29 @@ pub(super) fn put_u64(page: &mut [u8], at: usize, value: u64) {
 /// The first four bytes of a key as an integer that compares as they do; a shorter key is padded with zeros.
 #[inline(always)]
 pub(super) fn head_of(key: &[u8]) -> u32 {
-    match key.first_chunk::<4>() {
-        Some(four) => u32::from_be_bytes(*four),
-        None => {
-            let mut four = [0; 4];
-            for (to, from) in four.iter_mut().zip(key) {
-                *to = *from;
-            }
-            u32::from_be_bytes(four)
-        }
+    match (key.first_chunk::<4>(), key.len()) {
+        (Some(four), _) => u32::from_be_bytes(*four),
+        (None, 0) => 0,
+        (None, len) => three(key) << 8 & u32::MAX << (32 - 8 * len),
     }
 }
 
 /// The first eight bytes likewise.
 #[inline(always)]
 pub(super) fn word_of(key: &[u8]) -> u64 {
-    match key.first_chunk::<8>() {
-        Some(eight) => u64::from_be_bytes(*eight),
-        None => {
-            let mut eight = [0; 8];
-            for (to, from) in eight.iter_mut().zip(key) {
-                *to = *from;
-            }
-            u64::from_be_bytes(eight)
-        }
+    match (key.first_chunk::<8>(), key.len()) {
+        (Some(eight), _) => u64::from_be_bytes(*eight),
+        (None, len @ 4..) => u64::from(be32(key, 0)) << 32 | u64::from(be32(key, len - 4)) << (64 - 8 * len),
+        (None, _) => u64::from(head_of(key)) << 32,
     }
+}
+
+/// One to three bytes as an integer that compares as they do, to as many: the first, the one in the middle
+/// and the last, which may be the same. A loop over so few costs more than all the rest of a comparison.
+#[inline(always)]
+fn three(bytes: &[u8]) -> u32 {
+    let at = |i: usize| u32::from(bytes[i]);
+    at(0) << 16 | at(bytes.len() / 2) << 8 | at(bytes.len() - 1)
 }
 
 #[inline(always)]
@@ -93,8 +91,10 @@ pub(super) fn compare(a: &[u8], b: &[u8]) -> Ordering {
     } else if common >= 4 {
         let word = |s: &[u8]| u64::from(be32(s, 0)) << 32 | u64::from(be32(s, common - 4));
         (word(a), word(b))
+    } else if common > 0 {
+        (three(&a[..common]).into(), three(&b[..common]).into())
     } else {
-        (word_of(&a[..common]), word_of(&b[..common]))
+        (0, 0)
     };
     x.cmp(&y).then(a.len().cmp(&b.len()))
 }
@@ -132,6 +132,10 @@ mod tests {
             prop_assert_eq!(common_len(&a, &b), a.iter().zip(&b).take_while(|(x, y)| x == y).count());
             prop_assert!(head_of(&a).cmp(&head_of(&b)).is_eq() || head_of(&a).cmp(&head_of(&b)) == a.cmp(&b));
             prop_assert!(word_of(&a).cmp(&word_of(&b)).is_eq() || word_of(&a).cmp(&word_of(&b)) == a.cmp(&b));
+            let mut padded = a.clone();
+            padded.resize(a.len() + 8, 0);
+            prop_assert_eq!(&word_of(&a).to_be_bytes()[..], &padded[..8]);
+            prop_assert_eq!(&head_of(&a).to_be_bytes()[..], &padded[..4]);
         }
     }
 }

@@ -50,6 +50,12 @@ impl<'a> Leaf<'a> {
         search::search_after::<LEAF>(self.page, key, order, near)
     }
 
+    /// Whether `key` is the one behind that which was found last: then it belongs in this page.
+    #[inline]
+    pub(crate) fn is_next(self, key: &[u8], order: Order<'_>, near: &Near) -> bool {
+        search::is_next::<LEAF>(self.page, key, order, near)
+    }
+
     #[cfg(test)]
     /// The length of the whole key in a slot.
     #[inline]

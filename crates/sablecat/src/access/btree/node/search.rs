@@ -42,6 +42,18 @@ pub(super) fn search_after<const C: usize>(
     found
 }
 
+/// Whether the key that follows the one found last by the same `near` is this one: if it is, there need be
+/// no search. The whole key is compared, also with what all keys of the page begin with: so a page that has
+/// it covers it.
+#[inline(always)]
+pub(super) fn is_next<const C: usize>(page: &[u8], key: &[u8], order: Order<'_>, near: &Near) -> bool {
+    let expected = near.expected().filter(|_| matches!(order, Order::Bytes));
+    let Some(slot) = expected.filter(|&slot| slot < header::count(page)) else { return false };
+    key.split_at_checked(header::prefix_len(page)).is_some_and(|(prefix, rest)| {
+        compare(suffix::<C>(page, slot), rest).is_eq() && compare(header::prefix(page), prefix).is_eq()
+    })
+}
+
 /// The answer of a search, if it is this slot: not the first.
 #[inline(always)]
 fn search_at<const C: usize>(page: &[u8], key: &[u8], slot: usize) -> Option<Result<usize, usize>> {
