@@ -123,7 +123,13 @@ pub(super) enum Bad {
 }
 
 /// Takes a varint off the front of `bytes`.
+#[inline]
 pub(super) fn decode_varint(bytes: &mut &[u8]) -> std::result::Result<u64, Bad> {
+    // Most have one byte.
+    if let Some((&byte @ ..0x80, rest)) = bytes.split_first() {
+        *bytes = rest;
+        return Ok(byte.into());
+    }
     let mut value = 0u64;
     for shift in (0..64).step_by(7) {
         let (&byte, rest) = bytes.split_first().ok_or(Bad::Short)?;
@@ -140,6 +146,7 @@ pub(super) fn decode_varint(bytes: &mut &[u8]) -> std::result::Result<u64, Bad> 
     Err(Bad::Malformed("a number of more than 64 bits"))
 }
 
+#[inline]
 fn decode_bytes<'a>(bytes: &mut &'a [u8]) -> std::result::Result<&'a [u8], Bad> {
     let len = usize::try_from(decode_varint(bytes)?)
         .map_err(|_| Bad::Malformed("a length beyond this machine's memory"))?;
@@ -204,6 +211,7 @@ impl<'a> Operations<'a> {
     ///
     /// # Errors
     /// `Corruption` when the bytes are none.
+    #[inline]
     pub(crate) fn next(&mut self) -> Result<Option<Operation<'a>>> {
         if self.rest.is_empty() {
             return Ok(None);

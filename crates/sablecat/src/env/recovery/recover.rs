@@ -3,7 +3,7 @@
 //! Only committed records are in the log, so there is nothing to undo; only committed data is in the volume,
 //! so there is nothing to repair. Replay writes pages in place, since nobody else is there.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use super::temporary;
 use crate::access::{Bounds, PageWrite};
@@ -132,7 +132,8 @@ pub(super) fn replay_commits(
     until: Lsn,
     report: &mut RecoveryReport,
 ) -> Result<()> {
-    let mut replay = Replay { kernel, me, config, trees: HashMap::new(), report };
+    let trees = BTreeMap::from([(CATALOG, catalog::catalog_tree())]);
+    let mut replay = Replay { kernel, me, config, trees, report };
     let mut at = Lsn(0);
     // Nothing is read beyond the last of them: it may be damaged, and that may be why somebody goes back.
     while at < until
@@ -158,13 +159,17 @@ struct Replay<'a> {
     kernel: &'a Kernel,
     me: &'a Participant,
     config: &'a Config,
-    /// Trees met so far. None: it was removed later on, before the checkpoint; what the log says of it is
-    /// void.
-    trees: HashMap<TreeId, Option<TreeRef>>,
+    /// Trees met so far.
+    trees: BTreeMap<TreeId, TreeRef>,
     report: &'a mut RecoveryReport,
 }
 
-impl Replay<'_> {
+impl<'a> Replay<'a> {
+    fn direct(&self) -> Direct<'a> {
+        // SAFETY: recovery runs before any handle to the environment exists.
+        unsafe { Direct::new(&self.kernel.pages, self.me) }
+    }
+
     fn apply(&mut self, operation: Operation<'_>) -> Result<()> {
         self.report.operations += 1;
         match Meaning::of(operation)? {
@@ -180,20 +185,17 @@ impl Replay<'_> {
         }
     }
 
-    fn direct(&self) -> Direct<'_> {
-        // SAFETY: recovery runs before any handle to the environment exists.
-        unsafe { Direct::new(&self.kernel.pages, self.me) }
-    }
-
     fn change(&mut self, tree: TreeId, key: &[u8], value: Option<&[u8]>) -> Result<()> {
+        let mut direct = self.direct();
         let Some(tree) = self.tree(tree)? else { return Ok(()) };
-        self.direct().change(&tree.tree(), key, value)?;
+        direct.change(&tree.tree(), key, value)?;
         Ok(())
     }
 
     fn remove_range(&mut self, tree: TreeId, bounds: Bounds<'_>) -> Result<()> {
+        let mut direct = self.direct();
         let Some(tree) = self.tree(tree)? else { return Ok(()) };
-        self.direct().remove_range(&tree.tree(), bounds).map(drop)
+        direct.remove_range(&tree.tree(), bounds).map(drop)
     }
 
     /// A record of the catalog. A tree that is not known yet gets a root here, and the record is made to say
@@ -212,7 +214,7 @@ impl Replay<'_> {
             }
         };
         let tree = self.resolve(key, &entry)?;
-        self.trees.insert(entry.tree, Some(tree));
+        self.trees.insert(entry.tree, tree);
         self.remember(key)?;
         let catalog = catalog::catalog_tree();
         self.direct().change(&catalog.tree(), key, Some(&entry.encode()))?;
@@ -236,7 +238,7 @@ impl Replay<'_> {
     fn remember(&mut self, key: &[u8]) -> Result<()> {
         if let Some(entry) = catalog::record(&mut self.committed(), key)? {
             let tree = self.resolve(key, &entry)?;
-            self.trees.entry(entry.tree).or_insert(Some(tree));
+            self.trees.entry(entry.tree).or_insert(tree);
         }
         Ok(())
     }
@@ -255,19 +257,21 @@ impl Replay<'_> {
         entry.tree(name, order, keys)
     }
 
-    fn tree(&mut self, id: TreeId) -> Result<Option<TreeRef>> {
-        if id == CATALOG {
-            return Ok(Some(catalog::catalog_tree()));
+    /// None: it was removed later on, before the checkpoint; what the log says of it is void.
+    fn tree(&mut self, id: TreeId) -> Result<Option<&TreeRef>> {
+        if !self.trees.contains_key(&id) {
+            self.meet(id)?;
         }
-        if let Some(known) = self.trees.get(&id) {
-            return Ok(known.clone());
-        }
+        Ok(self.trees.get(&id))
+    }
+
+    #[cold]
+    fn meet(&mut self, id: TreeId) -> Result<()> {
         let found = catalog::records(&mut self.committed())?.into_iter().find(|(_, entry)| entry.tree == id);
-        let found = found.map(|(name, entry)| self.resolve(&name, &entry)).transpose()?;
-        if found.is_some() {
-            self.trees.insert(id, found.clone());
+        if let Some((name, entry)) = found {
+            self.trees.insert(id, self.resolve(&name, &entry)?);
         }
-        Ok(found)
+        Ok(())
     }
 
     fn committed(&self) -> Committed<'_> {
