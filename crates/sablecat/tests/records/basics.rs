@@ -509,3 +509,55 @@ fn what_was_in_a_data_store_is_there_after_insertions_that_failed() {
         assert_eq!(store.verify(&mut |_| {}).unwrap().problems, [""; 0]);
     }
 }
+
+/// Keys in order are expected behind one another, in the leaf used last. Groups of keys that end alike are in
+/// leaves that look alike but for what their keys begin with: who goes from one group over to another finds
+/// that, and so does who comes to where records are missing, or to another database.
+#[test]
+fn what_is_expected_of_keys_in_order_is_not_taken_for_granted() {
+    const GROUPS: u32 = 9;
+    const NUMBERS: u32 = 400;
+    let key = |group: u32, n: u32| [&b"group"[..], &group.to_be_bytes(), &n.to_be_bytes()].concat();
+    let value = |group: u32, n: u32, version: u32| [group, n, version].map(u32::to_le_bytes).concat();
+    let is_there = |group: u32, n: u32| (group + n) % 7 != 0;
+    let walk = |from: u32| {
+        (0..GROUPS * NUMBERS).map(move |i| ((from + i / 13 * 5) % GROUPS, (i * (1 + from % 2)) % NUMBERS))
+    };
+    let env = Env::in_memory().unwrap();
+    // Nine, so that two share what is remembered.
+    let databases: Vec<_> = (0..9).map(|n| env.database(&format!("d{n}")).unwrap()).collect();
+    let directory = Scratch::new("expected");
+    let mut store = Env::builder().open_data_store(&directory.0).unwrap();
+    let table = store.database("t").unwrap();
+    for (group, n) in (0..GROUPS).flat_map(|group| (0..NUMBERS).map(move |n| (group, n))) {
+        if is_there(group, n) {
+            for db in &databases {
+                db.insert(key(group, n), value(group, n, 0)).unwrap();
+            }
+            store.insert(&table, key(group, n), value(group, n, 0)).unwrap();
+        }
+    }
+    let expected = |group, n, version| is_there(group, n).then(|| value(group, n, version));
+    for from in 0..GROUPS {
+        let snapshot = env.snapshot().unwrap();
+        for (i, (group, n)) in (0..).zip(walk(from)) {
+            let db = &databases[if i % 50 < 40 { 0 } else { 8 }];
+            assert_eq!(db.get(key(group, n)).unwrap(), expected(group, n, 0), "{group} {n}");
+            assert_eq!(snapshot.get(db, key(group, n)).unwrap(), expected(group, n, 0), "{group} {n}");
+            assert_eq!(store.get(&table, key(group, n)).unwrap(), expected(group, n, 0), "{group} {n}");
+        }
+    }
+    // Changes go the same ways: each record has its own, and no other.
+    for (group, n) in walk(3).filter(|&(group, n)| is_there(group, n)) {
+        databases[1].insert(key(group, n), value(group, n, 1)).unwrap();
+        store.insert(&table, key(group, n), value(group, n, 1)).unwrap();
+        env.write(|txn| txn.insert(&databases[2], key(group, n), value(group, n, 1))).unwrap();
+    }
+    let changed: std::collections::HashSet<_> = walk(3).collect();
+    for (group, n) in (0..GROUPS).flat_map(|group| (0..NUMBERS).map(move |n| (group, n))) {
+        let expected = expected(group, n, changed.contains(&(group, n)).into());
+        assert_eq!(databases[1].get(key(group, n)).unwrap(), expected, "{group} {n}");
+        assert_eq!(databases[2].get(key(group, n)).unwrap(), expected, "{group} {n}");
+        assert_eq!(store.get(&table, key(group, n)).unwrap(), expected, "{group} {n}");
+    }
+}

@@ -130,6 +130,14 @@ fn run_on_leaf(
             let near = Near::default();
             (0..expected).for_each(|slot| near.found_at(slot));
             assert_eq!(near.expected(), (expected > 1).then_some(expected));
+            let is_next = matches!(order, Order::Bytes) && expected > 1 && found == Ok(expected);
+            assert_eq!(leaf.is_next(&probe, order, &near), is_next);
+            // Another page may have the same slots, behind another beginning.
+            for at in 0..header::prefix_len(&page) {
+                let mut elsewhere = probe.clone();
+                elsewhere[at] ^= 1;
+                assert!(!leaf.is_next(&elsewhere, order, &near));
+            }
             assert_eq!(leaf.search_after(&probe, order, &near), found);
             let slot = found.unwrap_or_else(|slot| slot);
             assert_eq!(near.expected(), (slot == expected).then_some(slot + 1));
