@@ -519,7 +519,7 @@ fn what_is_expected_of_keys_in_order_is_not_taken_for_granted() {
     const NUMBERS: u32 = 400;
     let key = |group: u32, n: u32| [&b"group"[..], &group.to_be_bytes(), &n.to_be_bytes()].concat();
     let value = |group: u32, n: u32, version: u32| [group, n, version].map(u32::to_le_bytes).concat();
-    let is_there = |group: u32, n: u32| (group + n) % 7 != 0;
+    let is_there = |group: u32, n: u32| !(group + n).is_multiple_of(7);
     let walk = |from: u32| {
         (0..GROUPS * NUMBERS).map(move |i| ((from + i / 13 * 5) % GROUPS, (i * (1 + from % 2)) % NUMBERS))
     };

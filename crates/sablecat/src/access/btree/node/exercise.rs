@@ -5,6 +5,7 @@ use super::{
     Coming, Inner, InnerMut, Kind, Leaf, LeafMut, Order, SplitPoint, Value, check_bounds, check_full, kind,
     may_merge, merge_inner, merge_leaf, split_inner, split_leaf,
 };
+use crate::pages::Near;
 use crate::types::PageId;
 
 const SPLITS: [SplitPoint; 3] = [SplitPoint::Middle, SplitPoint::Append, SplitPoint::Prepend];
@@ -34,6 +35,7 @@ fn exercise_leaf(page: &[u8], key: &[u8], order: Order<'_>) {
     let slot = leaf.search(key, order).unwrap_or_else(|slot| slot);
     assert!(slot <= leaf.count());
     let _ = leaf.covers(key, order);
+    let near = Near::default();
     for i in 0..leaf.count() {
         let (prefix, suffix) = leaf.key(i);
         let whole = [prefix, suffix].concat();
@@ -46,6 +48,8 @@ fn exercise_leaf(page: &[u8], key: &[u8], order: Order<'_>) {
             while alike.next_short(prefix).is_some() {}
         }
         assert!(leaf.search(&whole, order).unwrap_or_else(|slot| slot) <= leaf.count());
+        let _ = leaf.is_next(&whole, order, &near);
+        assert!(leaf.search_after(&whole, order, &near).unwrap_or_else(|slot| slot) <= leaf.count());
     }
     if leaf.count() >= 2 {
         let (mut left, mut right, mut merged) = (page.to_vec(), page.to_vec(), page.to_vec());
