@@ -4,7 +4,7 @@
 //! store's own calls and the workload. The clock is read around a loop, and inside it only when the run has a
 //! time limit: every 64 operations, or every one where it waits for the disk anyway.
 
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::time::{Duration, Instant};
 
 use super::batch::Batch;
@@ -141,26 +141,51 @@ impl Limit {
     }
 }
 
+/// A shape; which one may be known where a loop is compiled.
+trait Known: Deref<Target = Shape> + Copy {}
+
+impl Known for &Shape {}
+
+/// The first paper's shape.
+#[derive(Clone, Copy)]
+struct Plain;
+
+impl Known for Plain {}
+
+impl Deref for Plain {
+    type Target = Shape;
+
+    #[inline]
+    fn deref(&self) -> &Shape {
+        &Shape::PLAIN
+    }
+}
+
 /// Does a job.
 pub(super) fn run<T: Table>(table: &mut T, job: &Job) -> Tally {
+    // Asked once, and not for each record; and a key whose length is known is looked for by shorter code.
+    if job.shape.is_plain() { run_over(table, job, Plain) } else { run_over(table, job, &job.shape) }
+}
+
+fn run_over<T: Table>(table: &mut T, job: &Job, shape: impl Known) -> Tally {
     let mut tally = Tally::default();
     let start = Instant::now();
     let limit = Limit::new(start, job.seconds_max);
     match job.kind {
-        Kind::Load => load(table, job, &mut tally),
-        Kind::Write => put(table, job, "write", &limit, &mut tally),
-        Kind::Update => put(table, job, "update", &limit, &mut tally),
-        Kind::Read => read(table, job, &limit, &mut tally),
+        Kind::Load => load(table, (job, shape), &mut tally),
+        Kind::Write => put(table, (job, shape), "write", &limit, &mut tally),
+        Kind::Update => put(table, (job, shape), "update", &limit, &mut tally),
+        Kind::Read => read(table, (job, shape), &limit, &mut tally),
         Kind::Bulk => bulk(table, job, &limit, &mut tally),
         Kind::Take => tally.fail("take", 0, "it is no queue"),
-        Kind::Delete => delete(table, job, &limit, &mut tally),
+        Kind::Delete => delete(table, (job, shape), &limit, &mut tally),
         Kind::Mix => mix(table, job, &limit, &mut tally),
     }
     tally.time = Some((start, Instant::now()));
     tally
 }
 
-fn load<T: Table>(table: &mut T, job: &Job, tally: &mut Tally) {
+fn load<T: Table>(table: &mut T, (job, shape): (&Job, impl Known), tally: &mut Tally) {
     let mut batch = Batch::default();
     let (mut key_bytes, mut value_bytes) = ([0; KEY_BYTES_MAX], [0; VALUE_BYTES_MAX]);
     let mut position = job.share.start;
@@ -168,8 +193,8 @@ fn load<T: Table>(table: &mut T, job: &Job, tally: &mut Tally) {
         let stop = job.share.end.min(position + LOAD_BATCH);
         batch.clear();
         for key in (position..stop).map(|position| job.order.key(position)) {
-            let value = job.shape.value(key, job.version, &mut value_bytes);
-            batch.push(job.shape.key(key, &mut key_bytes), value);
+            let value = shape.value(key, job.version, &mut value_bytes);
+            batch.push(shape.key(key, &mut key_bytes), value);
         }
         if let Err(error) = table.put_batch(&batch) {
             tally.fail("load", position, error);
@@ -179,12 +204,18 @@ fn load<T: Table>(table: &mut T, job: &Job, tally: &mut Tally) {
     tally.ops = job.share.end - job.share.start;
 }
 
-fn put<T: Table>(table: &mut T, job: &Job, what: &str, limit: &Limit, tally: &mut Tally) {
+fn put<T: Table>(
+    table: &mut T,
+    (job, shape): (&Job, impl Known),
+    what: &str,
+    limit: &Limit,
+    tally: &mut Tally,
+) {
     let (mut key_bytes, mut value_bytes) = ([0; KEY_BYTES_MAX], [0; VALUE_BYTES_MAX]);
     for position in job.share.clone() {
         let key = job.order.key(position);
-        let value = job.shape.value(key, job.version, &mut value_bytes);
-        if let Err(error) = table.put(job.shape.key(key, &mut key_bytes), value) {
+        let value = shape.value(key, job.version, &mut value_bytes);
+        if let Err(error) = table.put(shape.key(key, &mut key_bytes), value) {
             tally.fail(what, key, error);
         }
         tally.ops += 1;
@@ -194,14 +225,14 @@ fn put<T: Table>(table: &mut T, job: &Job, what: &str, limit: &Limit, tally: &mu
     }
 }
 
-fn read<T: Table>(table: &mut T, job: &Job, limit: &Limit, tally: &mut Tally) {
+fn read<T: Table>(table: &mut T, (job, shape): (&Job, impl Known), limit: &Limit, tally: &mut Tally) {
     let mut key_bytes = [0; KEY_BYTES_MAX];
     for _ in 0..job.passes {
         for position in job.share.clone() {
             let key = job.order.key(position);
             let is_right =
-                |value: Option<&[u8]>| value.is_some_and(|value| job.shape.is_value(key, job.version, value));
-            match table.look(job.shape.key(key, &mut key_bytes), is_right) {
+                |value: Option<&[u8]>| value.is_some_and(|value| shape.is_value(key, job.version, value));
+            match table.look(shape.key(key, &mut key_bytes), is_right) {
                 Ok(true) => {}
                 Ok(false) => tally.fail("read", key, "not the value that was stored"),
                 Err(error) => tally.fail("read", key, error),
@@ -214,11 +245,11 @@ fn read<T: Table>(table: &mut T, job: &Job, limit: &Limit, tally: &mut Tally) {
     }
 }
 
-fn delete<T: Table>(table: &mut T, job: &Job, limit: &Limit, tally: &mut Tally) {
+fn delete<T: Table>(table: &mut T, (job, shape): (&Job, impl Known), limit: &Limit, tally: &mut Tally) {
     let mut key_bytes = [0; KEY_BYTES_MAX];
     for position in job.share.clone() {
         let key = job.order.key(position);
-        match table.remove(job.shape.key(key, &mut key_bytes)) {
+        match table.remove(shape.key(key, &mut key_bytes)) {
             Ok(true) => {}
             Ok(false) => tally.fail("delete", key, "there was none"),
             Err(error) => tally.fail("delete", key, error),
