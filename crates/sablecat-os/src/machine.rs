@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::io;
+use std::sync::OnceLock;
 
 /// Bytes of memory this process may use: the machine's, or the limit of its container if that is lower.
 pub fn memory_bytes() -> u64 {
@@ -61,10 +62,14 @@ pub fn page_bytes() -> usize {
     rustix::param::page_size()
 }
 
-/// What this process runs, with its arguments. Empty if the system does not tell.
-pub fn command() -> String {
-    let words = fs::read("/proc/self/cmdline").unwrap_or_default();
-    String::from_utf8_lossy(&words).replace('\0', " ").trim().to_owned()
+/// What this process runs, with its arguments, as it was when this was asked first. Empty if the system did
+/// not tell.
+pub fn command() -> &'static str {
+    static COMMAND: OnceLock<String> = OnceLock::new();
+    COMMAND.get_or_init(|| {
+        let words = fs::read("/proc/self/cmdline").unwrap_or_default();
+        String::from_utf8_lossy(&words).replace('\0', " ").trim().to_owned()
+    })
 }
 
 /// Among which processes the number of this one means this one, in a word.

@@ -63,9 +63,9 @@ pub(super) fn open_shared(directory: &Path, mut config: Config, mode: Mode) -> R
         let Some(file) = open_region(&region_path)? else {
             return Err(entrance.cannot_join("its shared memory is not where it should be"));
         };
-        let region = judge((file, &region_path), &volume_path, &config, &entrance)?;
         let how = (config.direct_io, false);
         let volume = Volume::join(&*config.disk, &volume_path, how, config.encryption.as_ref())?;
+        let region = judge((file, &region_path), &volume, &entrance)?;
         return join(directory, volume, entrance.admit(region)?, region_path, config, mode);
     }
     end_what_is_left(&entrance, directory, &region_path, &config)?;
@@ -77,7 +77,7 @@ pub(super) fn open_shared(directory: &Path, mut config: Config, mode: Mode) -> R
     config.take_after(&volume_path)?;
     let superblock = volume.superblock();
     let identity = this_boots(superblock.uuid)?;
-    let id = volume.file().id().map_err(|e| Error::io("looking at", &volume_path, e))?;
+    let id = file_id(&volume)?;
     let unfinished = unfinished(&region_path);
     let file = create_region(&unfinished, config.file_mode)?;
     let membership = entrance.first_member()?;
@@ -109,16 +109,17 @@ pub(super) fn open_shared(directory: &Path, mut config: Config, mode: Mode) -> R
 }
 
 /// The region that living processes use, if it is one that this process can use with them: of this
-/// environment, this build and this run of the machine, in order, and over the files that are there.
+/// environment, this build and this run of the machine, in order, and over the files that are there, of which
+/// this one has `volume` open.
 ///
 /// # Errors
 /// `InUse` and `Poisoned`, saying why it cannot be joined; those of the system.
-fn judge(file: (File, &Path), volume: &Path, config: &Config, entrance: &Entrance) -> Result<Region> {
+fn judge(file: (File, &Path), volume: &Volume, entrance: &Entrance) -> Result<Region> {
     let refused = |error: Error| {
         if error.kind() == ErrorKind::Invalid { entrance.cannot_join(&error.to_string()) } else { error }
     };
-    let uuid = Volume::look(&*config.disk, volume)?.uuid;
-    let region = Region::attach(file, this_boots(uuid)?).map_err(refused)?;
+    let mut superblock = volume.superblock();
+    let region = Region::attach(file, this_boots(superblock.uuid)?).map_err(refused)?;
     let (header, memory) = (region.header(), log_memory(&region));
     memory.check(header.visible()).map_err(refused)?;
     if memory.is_poisoned() || header.volume_poisoned.load(Ordering::Acquire) != 0 {
@@ -126,15 +127,18 @@ fn judge(file: (File, &Path), volume: &Path, config: &Config, entrance: &Entranc
             ErrorKind::Poisoned,
             format!(
                 "{}: an earlier write or flush failed; the processes that have the environment open must close it before it can be opened again",
-                volume.display()
+                volume.path().display()
             ),
         ));
     }
     // In this order: the header's generation only grows, and follows the file's by one checkpoint at most.
     let before = header.generation.0.load(Ordering::SeqCst);
-    let superblock = Volume::look(&*config.disk, volume)?;
+    if superblock.generation < before {
+        // Others have made checkpoints since, or these are older files.
+        superblock = volume.look_again()?;
+    }
     let after = header.generation.0.load(Ordering::SeqCst);
-    let here = config.disk.id(volume).map_err(|e| Error::io("looking at", volume, e))?;
+    let here = file_id(volume)?;
     let is_elsewhere = |number| {
         let member = region.member(number);
         let has_another =
@@ -168,7 +172,7 @@ fn join(
     mode: Mode,
 ) -> Result<Arc<Core>> {
     let region = Arc::new(region);
-    enter(&region, volume.file().id().map_err(|e| Error::io("looking at", volume.path(), e))?);
+    enter(&region, file_id(&volume)?);
     let journal = volume.superblock().journal;
     if config.journaling.over(journal.clone()) != journal {
         return Err(Error::new(
@@ -210,9 +214,14 @@ fn join(
     Ok(core)
 }
 
+/// Which file the main volume is; none where a disk does not tell.
+fn file_id(volume: &Volume) -> Result<Option<FileId>> {
+    volume.file().id().map_err(|e| Error::io("looking at", volume.path(), e))
+}
+
 /// Enters this process, which has the main volume open as the file `volume`.
 fn enter(region: &Region, volume: Option<FileId>) {
-    region.member(region.number()).enter(std::process::id(), volume, &machine::command());
+    region.member(region.number()).enter(std::process::id(), volume, machine::command());
 }
 
 fn create_region(path: &Path, file_mode: Option<u32>) -> Result<File> {
@@ -331,6 +340,8 @@ mod tests {
     use crate::region::Work;
     use crate::txn::{Durability, RecordChange};
 
+    const JOININGS: usize = 300;
+
     #[test]
     fn who_leaves_does_not_wait_for_who_was_stopped_while_it_mended() {
         let place = SharedPlace::new("leaving", &Arc::new(SimDisk::new(1)));
@@ -345,6 +356,24 @@ mod tests {
         assert!(region.member(9).is_used(), "left to who is at it");
         drop((mending, seat));
         stopped.close().unwrap();
+    }
+
+    /// What they read of the files is older than what the others have at any moment.
+    #[test]
+    fn who_comes_beside_checkpoints_joins() {
+        let place = SharedPlace::new("beside", &Arc::new(SimDisk::new(1)));
+        let core = place.open();
+        let records = core.database_or_new("records", Asked::default()).unwrap();
+        std::thread::scope(|scope| {
+            let coming = scope.spawn(|| (0..JOININGS).for_each(|_| place.open().close().unwrap()));
+            while !coming.is_finished() {
+                let put = RecordChange::Put(b"1");
+                core.kernel.change_one(&records.tree, b"one", put, Durability::NoSync).unwrap();
+                core.checkpoint(false).unwrap();
+            }
+        });
+        drop(records);
+        core.close().unwrap();
     }
 
     /// Killed between making a file for a large transaction and removing its name.

@@ -229,6 +229,14 @@ impl Volume {
         superblock::read_newest(&*open_main(disk, path, false, true)?, path)
     }
 
+    /// As [`Volume::look`], in the file that is open here.
+    ///
+    /// # Errors
+    /// As [`Volume::open_with`].
+    pub(crate) fn look_again(&self) -> Result<Superblock> {
+        superblock::read_newest(self.file(), self.path()).map(|newest| newest.superblock)
+    }
+
     fn begin(disk: &dyn Disk, path: &Path, how: Opening<'_>) -> Result<Volume> {
         let Opening { direct, read_only, declared, encryption, .. } = how;
         let open = |direct| open_main(disk, path, direct, read_only);
