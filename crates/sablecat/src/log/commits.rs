@@ -183,9 +183,12 @@ impl<'l> Commits<'l> {
         self.last
     }
 
-    /// [`Scan::flushed`].
-    pub(crate) fn flushed(&self) -> Lsn {
-        self.scan.flushed()
+    /// [`Scan::make_last`].
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn make_last(&mut self, end: Lsn) -> Result<()> {
+        self.scan.make_last(end)
     }
 
     /// [`Scan::end`].

@@ -94,6 +94,7 @@ mod commits;
 mod flush;
 mod lane;
 mod operation;
+mod reader;
 mod record;
 mod rescue;
 mod ring;

@@ -14,7 +14,7 @@
 //!
 //! What is read comes from the page cache, and may be nowhere else: after a failed flush the system takes for
 //! clean what it could not write. So before anything durable builds upon the end that was found, what no
-//! record says was flushed is written again, flushed and looked at once more ([`Segments::make_last`]). A
+//! record says was flushed is looked at once more, written again and flushed ([`Scan::make_last`]). A
 //! last life without a record may be in a file whose very name is not durable: nothing builds upon that, and
 //! the log ends where the life before it did.
 //!
@@ -28,15 +28,13 @@ use std::sync::Arc;
 
 use sablecat_os::disk::File;
 
+use super::Log;
 use super::chunk::{ChunkSource, parts_gone};
+use super::reader::{Reader, damaged};
 use super::record::{self, Kind, Record};
 use super::segment::{HEADER_BYTES, Name, Segments};
-use super::{BLOCK, Log};
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::Lsn;
-
-/// How much is read at once.
-const READ_BYTES: usize = 1 << 20;
 
 /// Where a scan ended, and how.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -148,7 +146,7 @@ impl Log {
                 .map_err(|e| Error::io("asking the length of", &path, e))?;
             let limit =
                 Lsn(begins.0 + bytes.saturating_sub(segments.offset_of(begins)).min(segments.bytes()));
-            if follows && Reader::new(segments).good_len(begins, limit)?.is_some() {
+            if follows && Reader::new(segments, None).good_len(begins, limit)?.is_some() {
                 return Ok(true);
             }
         }
@@ -161,7 +159,7 @@ impl Segments {
     pub(super) fn scan(&self, from: Lsn) -> Result<Scan<'_>> {
         let lives =
             lives(self, &self.numbers()?, from, None).map_err(|broken| broken.into_error(self, from))?;
-        Ok(self.scan_lives(Reader::new(self), lives, from))
+        Ok(self.scan_lives(Reader::new(self, None), lives, from))
     }
 
     /// The records from `from` on in all segments there are, archived ones included; up to `end` if that is
@@ -172,7 +170,7 @@ impl Segments {
     pub(crate) fn scan_kept(&self, from: Lsn, end: Option<Lsn>) -> Result<Scan<'_>> {
         let lives =
             lives(self, &self.numbers_kept()?, from, end).map_err(|broken| broken.into_error(self, from))?;
-        Ok(self.scan_lives(Reader::new(self), lives, from))
+        Ok(self.scan_lives(Reader::new(self, None), lives, from))
     }
 
     fn scan_lives<'l>(&self, reader: Reader<'l>, lives: Vec<Life>, from: Lsn) -> Scan<'l> {
@@ -191,13 +189,13 @@ impl Segments {
 
     /// The records of these lives, the last of which others append to: up to where [`Scan::extend`] says.
     pub(super) fn scan_live<'l>(&self, log: &'l Log, lives: Vec<Life>, from: Lsn) -> Result<Scan<'l>> {
-        let reader = Reader { ring: Some(log), ..Reader::new(log.segments()?) };
+        let reader = Reader::new(log.segments()?, Some(log));
         Ok(Scan { is_live: true, ..self.scan_lives(reader, lives, from) })
     }
 
     /// The first place at or above `from` where a good record begins that ends by `limit`.
     pub(super) fn first_record(&self, from: Lsn, limit: Lsn) -> Result<Option<Lsn>> {
-        Ok(Reader::new(self).next_good(from, limit)?.map(|(at, _)| at))
+        Ok(Reader::new(self, None).next_good(from, limit)?.map(|(at, _)| at))
     }
 
     /// Whether a good record begins at `at` and ends in the same segment, which is there.
@@ -207,7 +205,7 @@ impl Segments {
         let bytes =
             self.open_to_read(number)?.len().map_err(|e| Error::io("asking the length of", &path, e))?;
         let limit = Lsn(self.first_lsn(number).0 + bytes.saturating_sub(HEADER_BYTES).min(self.bytes()));
-        Ok(Reader::new(self).good_len(at, limit)?.is_some())
+        Ok(Reader::new(self, None).good_len(at, limit)?.is_some())
     }
 
     /// Where the last `count` chunks of a chain begin that was committed at `before`, as far as they are
@@ -235,7 +233,7 @@ impl Segments {
     /// The same, and which segment was looked at last.
     fn look_for_chunks(&self, chain: u64, count: u64, before: Lsn, number: &mut u64) -> Result<Vec<Lsn>> {
         let kept = self.numbers_kept()?;
-        let (mut reader, mut text) = (Reader::new(self), Vec::new());
+        let (mut reader, mut text) = (Reader::new(self, None), Vec::new());
         let (mut places, mut life): (Vec<Lsn>, _) = (Vec::new(), None);
         while (places.len() as u64) < count {
             if !kept.contains(number) {
@@ -270,65 +268,13 @@ impl Segments {
         Ok(places)
     }
 
-    /// Makes what was read between `flushed` and `end` last: writes it again, flushes, and sees that it is
-    /// still the same.
-    ///
-    /// # Errors
-    /// `Io`, `DiskFull`: it may be tried again, from reading on; what is read then may be less.
-    pub(crate) fn make_last(&self, flushed: Lsn, end: Lsn) -> Result<()> {
-        if flushed >= end {
-            return Ok(());
-        }
-        let in_use = self.numbers()?;
-        let mut buffer = Vec::new();
-        for number in self.number_of(flushed)..=self.number_of(Lsn(end.0 - 1)) {
-            // An archived one was flushed before it was.
-            if !in_use.contains(&number) {
-                continue;
-            }
-            let path = self.path(Name::Log(number));
-            let file = self.open_file(Name::Log(number), false, false)?;
-            let mut at = Lsn(flushed.0.max(self.first_lsn(number).0) & !(BLOCK - 1));
-            let stop = end.0.next_multiple_of(BLOCK).min(self.first_lsn(number + 1).0);
-            while at.0 < stop {
-                let offset = self.offset_of(at);
-                buffer.resize(READ_BYTES.min((stop - at.0) as usize), 0);
-                let got = file
-                    .read_at(&mut buffer, offset)
-                    .map_err(|e| Error::io("reading log segment", &path, e))?;
-                if got == 0 {
-                    return Err(damaged(self, at, "the file is shorter than a segment"));
-                }
-                file.write_at(&buffer[..got], offset)
-                    .map_err(|e| Error::io("writing again log segment", &path, e))?;
-                at.0 += got as u64;
-            }
-            file.sync().map_err(|e| Error::io("flushing log segment", &path, e))?;
-        }
-        let mut reader = Reader::new(self);
-        let mut at = flushed;
-        while at < end {
-            // No other record was ever at this LSN, so a good one is the one that was read.
-            let Some(len) = reader.good_len(at, end)? else {
-                let path = self.path(Name::Log(self.number_of(at)));
-                let message = format!(
-                    "{}: what was read of the log at LSN {at} is not there any more; open the environment again",
-                    path.display()
-                );
-                return Err(Error::new(ErrorKind::Io, message));
-            };
-            at.0 += len as u64;
-        }
-        Ok(())
-    }
-
     /// The bytes of the record that begins at `lsn` and ends by `limit`, from the ring of the log if it still
     /// has them, else from the files.
     ///
     /// # Errors
     /// `Corruption` when no record does.
     pub(super) fn read_record(&self, lsn: Lsn, limit: Lsn, ring: Option<&Log>) -> Result<Vec<u8>> {
-        let mut reader = Reader { ring, ..Reader::new(self) };
+        let mut reader = Reader::new(self, ring);
         match reader.good_len_surely(lsn, limit)? {
             Some(len) => Ok(reader.bytes(lsn, len, limit)?.to_vec()),
             None => Err(damaged(self, lsn, "no record begins there any more")),
@@ -424,9 +370,29 @@ impl<'l> Scan<'l> {
         self.reader.held(at, len)
     }
 
-    /// Below this, everything that was read had been flushed: what [`Segments::make_last`] begins from.
-    pub(crate) fn flushed(&self) -> Lsn {
-        self.flushed
+    /// Makes what was read last, up to `end`, of which no record says that it was flushed: sees that it is
+    /// still the same, writes it again, and flushes.
+    ///
+    /// # Errors
+    /// `Io`, `DiskFull`: it may be tried again, from reading on; what is read then may be less.
+    pub(crate) fn make_last(&mut self, end: Lsn) -> Result<()> {
+        let mut at = self.flushed;
+        if at >= end {
+            return Ok(());
+        }
+        let mut again = Again::new(self.reader.segments)?;
+        while at < end {
+            let from = at;
+            while at == from || (at < end && self.reader.has_record(at)) {
+                // No other record was ever at this LSN, so a good one is the one that was read.
+                let Some(len) = self.reader.good_len(at, end)? else {
+                    return Err(gone(self.reader.segments, at));
+                };
+                at.0 += len as u64;
+            }
+            again.write(from, self.reader.held(from, (at.0 - from.0) as usize))?;
+        }
+        again.flush()
     }
 
     /// Where the log ends, once [`Scan::next`] has returned nothing.
@@ -458,13 +424,13 @@ impl<'l> Scan<'l> {
     }
 }
 
-fn damaged(segments: &Segments, lsn: Lsn, why: &str) -> Error {
+fn gone(segments: &Segments, lsn: Lsn) -> Error {
     let path = segments.path_of(segments.number_of(lsn));
-    Error::corruption(format!(
-        "log segment {} is damaged at offset {} (LSN {lsn}): {why}",
-        path.display(),
-        segments.offset_of(lsn)
-    ))
+    let message = format!(
+        "{}: what was read of the log at LSN {lsn} is not there any more; open the environment again",
+        path.display()
+    );
+    Error::new(ErrorKind::Io, message)
 }
 
 /// A life, as its segments' headers have it.
@@ -567,131 +533,48 @@ fn contradicts(segments: &Segments, number: u64, continues: u64, from: Lsn) -> E
     ))
 }
 
-/// Reads the log's bytes, across segments, a lot at a time.
-#[derive(Debug)]
-struct Reader<'l> {
+/// Writes bytes of the log again, in the segments that are in use.
+struct Again<'l> {
     segments: &'l Segments,
-    /// The log whose ring may have what is read, for who reads what others append.
-    ring: Option<&'l Log>,
+    in_use: Vec<u64>,
+    /// The segment that was written to last, not flushed yet.
     file: Option<(u64, Arc<dyn File>)>,
-    buffer: Vec<u8>,
-    start: Lsn,
 }
 
-impl<'l> Reader<'l> {
-    fn new(segments: &'l Segments) -> Reader<'l> {
-        Reader { segments, ring: None, file: None, buffer: Vec::new(), start: Lsn(0) }
+impl<'l> Again<'l> {
+    fn new(segments: &'l Segments) -> Result<Again<'l>> {
+        Ok(Again { segments, in_use: segments.numbers()?, file: None })
     }
 
-    /// The length of the good record at `at`, if there is one that ends by `limit`.
-    fn good_len(&mut self, at: Lsn, limit: Lsn) -> Result<Option<usize>> {
-        let Some(len) = record::claimed_len(self.bytes(at, record::HEADER_BYTES, limit)?, at) else {
-            return Ok(None);
-        };
-        let bytes = self.bytes(at, len, limit)?;
-        Ok((bytes.len() == len && record::is_good(bytes)).then_some(len))
-    }
-
-    /// The same, read once more from the files if what was in the ring was none.
-    fn good_len_surely(&mut self, at: Lsn, limit: Lsn) -> Result<Option<usize>> {
-        match self.good_len(at, limit) {
-            Ok(None) if self.ring.is_some() => {
-                let ring = self.ring.take();
-                (self.buffer, self.file) = (Vec::new(), None);
-                let found = self.good_len(at, limit);
-                self.ring = ring;
-                found
-            }
-            found => found,
-        }
-    }
-
-    /// The first good record that begins at or above `at` and ends by `limit`, and its length.
-    fn next_good(&mut self, mut at: Lsn, limit: Lsn) -> Result<Option<(Lsn, usize)>> {
-        while at < limit {
-            let bytes = self.bytes(at, READ_BYTES.min((limit.0 - at.0) as usize), limit)?;
-            if bytes.len() < record::HEADER_BYTES {
-                break;
-            }
-            // Every place in reach whose header is in reach as well.
-            let places = (bytes.len() - record::HEADER_BYTES) / 8 + 1;
-            let found =
-                (0..places).find(|place| record::u64_at(bytes, place * 8 + 8) == at.0 + *place as u64 * 8);
-            let Some(place) = found else {
-                at.0 += places as u64 * 8;
-                continue;
-            };
-            at.0 += place as u64 * 8;
-            match self.good_len(at, limit)? {
-                Some(len) => return Ok(Some((at, len))),
-                None => at.0 += 8,
-            }
-        }
-        Ok(None)
-    }
-
-    /// `len` bytes from `at` on, fewer where `limit` comes first.
-    fn bytes(&mut self, at: Lsn, len: usize, limit: Lsn) -> Result<&[u8]> {
-        let stop = limit.0.min(at.0.saturating_add(len as u64)).max(at.0);
-        if at < self.start || stop > self.start.0 + self.buffer.len() as u64 {
-            self.fill(at, stop, limit)?;
-        }
-        let offset = (at.0 - self.start.0) as usize;
-        Ok(&self.buffer[offset..offset + (stop - at.0) as usize])
-    }
-
-    /// The same once more, of which nothing was read beyond since.
-    fn held(&self, at: Lsn, len: usize) -> &[u8] {
-        let offset = at.0.wrapping_sub(self.start.0) as usize;
-        self.buffer.get(offset..).and_then(|bytes| bytes.get(..len)).unwrap_or_default()
-    }
-
-    /// Fills the buffer from `at` to `needed` at least, and on for as much as is read at once if it is there.
-    fn fill(&mut self, at: Lsn, needed: u64, limit: Lsn) -> Result<()> {
-        let stop = limit.0.min(needed.max((at.0 & !(BLOCK - 1)).saturating_add(READ_BYTES as u64)));
-        self.start = at;
-        self.buffer.clear();
-        if let Some(log) = self.ring {
-            self.buffer.resize((stop - at.0) as usize, 0);
-            if log.copy_from_ring(at, &mut self.buffer) {
-                return Ok(());
-            }
-            self.buffer.clear();
-        }
-        let mut at = at;
-        while at.0 < stop {
+    fn write(&mut self, mut at: Lsn, mut bytes: &[u8]) -> Result<()> {
+        while !bytes.is_empty() {
             let number = self.segments.number_of(at);
-            let piece = (stop.min(self.segments.first_lsn(number + 1).0) - at.0) as usize;
-            let file = match &self.file {
-                Some((open, file)) if *open == number => file,
-                _ => match self.segments.open_to_read(number) {
-                    Ok(file) => &self.file.insert((number, file)).1,
-                    Err(_) if at.0 >= needed => break,
-                    Err(error) => return Err(error),
-                },
-            };
-            let filled = self.buffer.len();
-            self.buffer.resize(filled + piece, 0);
-            let offset = self.segments.offset_of(at);
-            let got = file.read_at(&mut self.buffer[filled..], offset).map_err(|e| {
-                Error::io(
-                    format_args!("reading at offset {offset} of log segment"),
-                    &self.segments.path_of(number),
-                    e,
-                )
-            })?;
-            if got < piece {
-                let whole = Lsn(at.0 + got as u64);
-                if whole.0 >= needed {
-                    // An archived segment that was cut to what it holds.
-                    self.buffer.truncate(filled + got);
-                    break;
-                }
-                self.buffer.clear();
-                return Err(damaged(self.segments, whole, "the file is shorter than a segment"));
+            let room = self.segments.first_lsn(number + 1).0 - at.0;
+            let (piece, rest) = bytes.split_at(bytes.len().min(usize::try_from(room).unwrap_or(usize::MAX)));
+            // An archived one was flushed before it was.
+            if self.in_use.contains(&number) {
+                let segments = self.segments;
+                self.file_of(number)?
+                    .write_at(piece, segments.offset_of(at))
+                    .map_err(|e| Error::io("writing again log segment", &segments.path_of(number), e))?;
             }
-            at.0 += piece as u64;
+            (at, bytes) = (Lsn(at.0 + piece.len() as u64), rest);
         }
         Ok(())
+    }
+
+    /// The file of a segment; that of another is flushed before.
+    fn file_of(&mut self, number: u64) -> Result<&dyn File> {
+        if self.file.as_ref().is_none_or(|(open, _)| *open != number) {
+            self.flush()?;
+            let file = self.segments.open_file(Name::Log(number), false, false)?;
+            self.file = Some((number, file));
+        }
+        Ok(&*self.file.as_ref().expect("just opened").1)
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        let Some((number, file)) = self.file.take() else { return Ok(()) };
+        file.sync().map_err(|e| Error::io("flushing log segment", &self.segments.path_of(number), e))
     }
 }

@@ -288,7 +288,7 @@ impl Recovery {
             let mut commits = Commits::new(scan, base.checkpoint);
             replay_commits(&kernel, &seat, config, &mut commits, plan.lsn, &mut report)?;
             // The journal is to lead here ever after.
-            kernel.log.segments()?.make_last(commits.flushed(), *position)?;
+            commits.make_last(*position)?;
         }
         header.visible.0.store(plan.lsn.0, Ordering::Release);
         let mut epochs = history::epochs(superblock);

@@ -80,7 +80,7 @@ pub(in crate::env) fn replay(
     replay_commits(kernel, me, config, &mut commits, Lsn::MAX, report)?;
     let end = commits.end().ok_or_else(|| Error::corruption("the log's end was not found"))?;
     // The next life and the next checkpoint build upon it.
-    kernel.log.segments()?.make_last(commits.flushed(), end.lsn)?;
+    commits.make_last(end.lsn)?;
     report.end = end.lsn;
     report.torn = end.reason == EndReason::Torn;
     report.recovered = report.commits > 0 || report.torn;

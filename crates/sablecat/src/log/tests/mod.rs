@@ -146,6 +146,6 @@ pub(super) fn go_on(log: &Log, from: Lsn) -> Result<Lsn> {
     let mut scan = log.scan(from)?;
     while scan.next()?.is_some() {}
     let end = scan.end().expect("it has ended").lsn;
-    log.segments()?.make_last(scan.flushed(), end)?;
+    scan.make_last(end)?;
     log.start_fresh(end, Lsn(0), me(1))
 }
