@@ -23,6 +23,9 @@ pub(crate) const VOLUMES_MAX: usize = 16;
 /// Bytes that the log ring may have.
 pub(crate) const RING_BYTES: RangeInclusive<usize> = 65536..=1 << 32;
 
+/// Pages of a word in which something is said of each to checkpoints: half of it is a tag.
+pub(crate) const PAGES_A_WORD: u64 = 32;
+
 /// Processes that may share a region, and participants that they may have in all.
 const MEMBERS_MAX: u16 = 1024;
 const SHARED_SLOTS: u16 = 4096;
@@ -154,9 +157,9 @@ impl Geometry {
         let table = part(pages * size_of::<PageEntry>(), 4096);
         let page_bits = part(pages / 8, 4096);
         let block_bits = part(self.volumes * (blocks / 8), 4096);
-        // Half of each word is a tag.
-        let unsaved = part(pages / 4, 4096);
-        let capturing = part(pages / 4, 4096);
+        let words = pages / PAGES_A_WORD as usize * size_of::<AtomicU64>();
+        let unsaved = part(words, 4096);
+        let capturing = part(words, 4096);
         let frames = part(self.frames * self.block_size, LARGE_PAGE);
         let end = part(0, LARGE_PAGE);
         Offsets {

@@ -45,7 +45,7 @@ pub(crate) use bytes::SEARCH_LINES;
 pub(crate) use entry::{BlockWord, EntryWord, PageEntry};
 pub(crate) use frame::{FrameDesc, FrameState};
 pub(crate) use geometry::{
-    Geometry, LOG_WORDS_BYTES, PAGE_QUEUES, RING_BYTES, STRUCTURE_LATCHES, VOLUMES_MAX,
+    Geometry, LOG_WORDS_BYTES, PAGE_QUEUES, PAGES_A_WORD, RING_BYTES, STRUCTURE_LATCHES, VOLUMES_MAX,
 };
 pub(crate) use header::{Header, Identity, RECENT_MAX, Rebuilds, Recent, TAKEN_GROUPS};
 pub(crate) use member::{Member, Standing};
@@ -581,17 +581,17 @@ impl Region {
         self.offsets.block_bits + volume.index() * (self.geometry.blocks_max / 8) as usize
     }
 
-    /// A word of the bitmap of pages changed since a checkpoint last looked.
+    /// A word of the bitmap of pages changed since a checkpoint last looked, of [`PAGES_A_WORD`] pages.
     #[inline]
     pub(crate) fn unsaved(&self, word: usize) -> &AtomicU64 {
-        assert!((word as u64) < self.geometry.pages_max / 64);
+        assert!((word as u64) < self.geometry.pages_max / PAGES_A_WORD);
         self.part(self.offsets.unsaved, word)
     }
 
     /// A word of the bitmap of pages that the checkpoint in progress has taken over from `unsaved`.
     #[inline]
     pub(crate) fn capturing(&self, word: usize) -> &AtomicU64 {
-        assert!((word as u64) < self.geometry.pages_max / 64);
+        assert!((word as u64) < self.geometry.pages_max / PAGES_A_WORD);
         self.part(self.offsets.capturing, word)
     }
 }

@@ -208,6 +208,23 @@ fn a_memory_that_a_database_has_filled_is_free_again_when_that_is_removed() {
     (0..3).for_each(|_| assert_eq!(filled(), first));
 }
 
+/// All frames have pages in the end, however many there are.
+#[test]
+fn a_large_memory_is_filled_to_its_end() {
+    const FRAMES: u64 = 160_000;
+    let env = Env::builder().cache_size(FRAMES * 512).page_size(512).in_memory().unwrap();
+    let db = env.database("full").unwrap();
+    // Of one of each a leaf is full.
+    let fill = |first: u64| {
+        env.write(|txn| (first..first + 100).try_for_each(|n| txn.insert(&db, n.to_be_bytes(), [7; 400])))
+    };
+    let error = (0..).step_by(100).find_map(|first| fill(first).err()).expect("it ends");
+    assert_eq!(error.kind(), ErrorKind::CacheFull);
+    assert!(env.stats().unwrap().pages > FRAMES * 9 / 10, "{}", env.stats().unwrap().pages);
+    let report = env.verify(&mut |_| {}).expect("verified");
+    assert!(report.problems.is_empty(), "{report:?}");
+}
+
 /// Of a few pages and the map of them: not of the beginning of the file, which no page can have.
 #[test]
 fn blocks_in_use_are_those_of_pages_and_of_their_map() {

@@ -18,12 +18,12 @@
 use sablecat_os::atomic::Ordering;
 
 use super::Generations;
-use crate::pages::participants::captured::{BITS, PAGES, change, tag_of, tagged};
-use crate::region::Held;
+use crate::pages::participants::captured::{BITS, change, tag_of, tagged};
+use crate::region::{Held, PAGES_A_WORD};
 use crate::types::PageId;
 
 fn place_of(page: PageId) -> (usize, u64) {
-    (page.0 as usize / PAGES as usize, 1 << (u64::from(page.0) % PAGES))
+    (page.0 as usize / PAGES_A_WORD as usize, 1 << (u64::from(page.0) % PAGES_A_WORD))
 }
 
 impl Generations {
@@ -55,7 +55,7 @@ impl Generations {
 
     /// Words of bits that there are.
     pub(in crate::pages) fn unsaved_words(&self) -> usize {
-        self.page_ids.high_water().div_ceil(PAGES) as usize
+        self.page_ids.high_water().div_ceil(PAGES_A_WORD) as usize
     }
 
     /// Moves a word of `unsaved` to `capturing`, and lists all pages of the latter. None if the role was
@@ -83,8 +83,12 @@ impl Generations {
                 break capturing.load(Ordering::SeqCst) & BITS;
             }
         };
-        let first = index as u64 * PAGES;
-        Some((0..PAGES).filter(move |bit| all >> bit & 1 == 1).map(move |bit| PageId((first + bit) as u32)))
+        let first = index as u64 * PAGES_A_WORD;
+        Some(
+            (0..PAGES_A_WORD)
+                .filter(move |bit| all >> bit & 1 == 1)
+                .map(move |bit| PageId((first + bit) as u32)),
+        )
     }
 
     /// Forgets the pages of a word that a checkpoint took there, which stands. Leaves it to a successor if

@@ -9,10 +9,8 @@
 use sablecat_os::atomic::{AtomicU64, Ordering};
 
 use super::Participants;
-use crate::region::{Held, Holding};
+use crate::region::{Held, Holding, PAGES_A_WORD};
 
-/// Pages a word of bits: how far it has come is said in such words.
-pub(in crate::pages) const PAGES: u64 = 32;
 const TAG_SHIFT: u32 = 32;
 pub(in crate::pages) const BITS: u64 = u32::MAX as u64;
 
@@ -42,8 +40,8 @@ pub(in crate::pages) fn change(word: &AtomicU64, held: &Held<'_>, to: impl Fn(u6
 }
 
 impl Participants {
-    /// Says that a checkpoint has dealt with all pages of the words below `index`; all ones: with all there
-    /// are.
+    /// Says that a checkpoint has dealt with all pages of the words below `index`, each of which is about
+    /// [`PAGES_A_WORD`]; all ones: with all there are.
     pub(in crate::pages) fn say_captured(&self, index: u32, held: &Held<'_>) {
         // Of who was succeeded it counts for nothing.
         change(&self.region.header().captured_below.0, held, |_| u64::from(index));
@@ -55,7 +53,7 @@ impl Participants {
         match word & BITS {
             _ if tag_of(word) != holding.tag() => 0,
             BITS => u64::MAX,
-            words => words * PAGES,
+            words => words * PAGES_A_WORD,
         }
     }
 }
