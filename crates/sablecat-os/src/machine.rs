@@ -6,11 +6,13 @@ use std::fs;
 use std::io;
 use std::sync::OnceLock;
 
-/// Bytes of memory this process may use: the machine's, or the limit of its container if that is lower.
+/// Bytes of memory this process may use: the machine's, or the limit of its container or of its address space
+/// if that is lower.
 pub fn memory_bytes() -> u64 {
     let info = rustix::system::sysinfo();
     let machine = (info.totalram as u64).saturating_mul(u64::from(info.mem_unit.max(1)));
-    container_limit().map_or(machine, |limit| machine.min(limit))
+    let address_space = rustix::process::getrlimit(rustix::process::Resource::As).current;
+    [container_limit(), address_space].into_iter().flatten().fold(machine, u64::min)
 }
 
 /// The memory limit of the container this process is in, if there is one: control groups, second version,

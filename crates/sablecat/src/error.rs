@@ -42,7 +42,8 @@ pub enum ErrorKind {
     /// or ask for a smaller cache.
     MemoryFull,
     /// The environment is as large as it can be: no numbers are left for pages, blocks or the log. Only
-    /// another environment helps, with larger pages or volumes.
+    /// another environment helps, with larger pages or volumes; or, where the process could not have address
+    /// space for all numbers, opening it again, as the message says.
     Exhausted,
     /// The commit was made and is visible, but could not be handed to the system or made durable for now: the
     /// disk is full, or this process has no file descriptor left. Do not commit it again: once there is room,

@@ -3,6 +3,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod address_space;
 mod backup;
 mod commands;
 mod compression;

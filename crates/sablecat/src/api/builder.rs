@@ -36,7 +36,8 @@ pub struct Builder {
 
 impl Builder {
     /// Bytes of the page cache, 256 pages at least. Memory is taken as it is used. Default: a quarter of the
-    /// machine's memory, at least 64 MiB.
+    /// machine's memory, or of what its container or the limit of its address space (`ulimit -v`) leaves the
+    /// process, at least 64 MiB.
     ///
     /// In memory alone the cache is all there is: all records, and the old versions of pages that snapshots
     /// keep. More than it has room for is an error ([`ErrorKind::CacheFull`](crate::ErrorKind::CacheFull)).

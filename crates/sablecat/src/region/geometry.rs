@@ -25,6 +25,10 @@ pub(crate) const RING_BYTES: RangeInclusive<usize> = 65536..=1 << 32;
 
 /// Pages of a word in which something is said of each to checkpoints: half of it is a tag.
 pub(crate) const PAGES_A_WORD: u64 = 32;
+/// Page numbers that an environment may have.
+const PAGES_MAX: u64 = 1 << 32;
+/// Places for pages and blocks, where there are not places for all, come by so many.
+const PLACES_STEP: u64 = 65536;
 
 /// Processes that may share a region, and participants that they may have in all.
 const MEMBERS_MAX: u16 = 1024;
@@ -93,8 +97,12 @@ impl Geometry {
             slots: 1024,
             ring_bytes,
             lock_words: 1 << 16,
-            pages_max: if bounded { (frames as u64 + 65536).next_multiple_of(65536) } else { 1 << 32 },
-            blocks_max: if bounded { 1 << 16 } else { BlockId::WITHIN_MAX },
+            pages_max: if bounded {
+                (frames as u64 + PLACES_STEP).next_multiple_of(PLACES_STEP)
+            } else {
+                PAGES_MAX
+            },
+            blocks_max: if bounded { PLACES_STEP } else { BlockId::WITHIN_MAX },
             volumes: 1,
             members: 1,
         }
@@ -104,6 +112,22 @@ impl Geometry {
     pub(crate) fn with_pages_of(self, page_size: usize) -> Geometry {
         assert!((self.block_size / 2..=self.block_size).contains(&page_size));
         Geometry { page_size, ..self }
+    }
+
+    /// The same with places for so many pages, and so many blocks of each volume, at most.
+    pub(crate) fn with_places_for(self, pages: u64, blocks: u64) -> Geometry {
+        let places =
+            |wanted: u64, max: u64| wanted.checked_next_multiple_of(PLACES_STEP).unwrap_or(max).min(max);
+        Geometry {
+            pages_max: places(pages, self.pages_max),
+            blocks_max: places(blocks, self.blocks_max),
+            ..self
+        }
+    }
+
+    /// Whether there are fewer places than an environment may need.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.pages_max < PAGES_MAX
     }
 
     /// The same for many processes.
@@ -129,7 +153,7 @@ impl Geometry {
             && RING_BYTES.contains(&self.ring_bytes)
             && self.lock_words.is_power_of_two()
             && self.lock_words <= 1 << 24
-            && (64..=1 << 32).contains(&self.pages_max)
+            && (64..=PAGES_MAX).contains(&self.pages_max)
             && (64..=BlockId::WITHIN_MAX).contains(&self.blocks_max)
             && (1..=VOLUMES_MAX).contains(&self.volumes)
     }

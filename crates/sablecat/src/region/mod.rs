@@ -116,7 +116,15 @@ impl fmt::Debug for Region {
 }
 
 impl Region {
+    /// Whether this process can have the address space that a region takes.
+    pub(crate) fn can_be(geometry: &Geometry) -> bool {
+        Mapping::anonymous(geometry.offsets().end).is_ok()
+    }
+
     /// A new region in anonymous memory of this process alone.
+    ///
+    /// # Errors
+    /// `MemoryFull` if there is no address space for it.
     pub(crate) fn private(geometry: Geometry) -> Result<Region> {
         let offsets = geometry.offsets();
         let mapping = Mapping::anonymous(offsets.end).map_err(|e| no_memory(offsets.end, &e))?;
@@ -618,6 +626,6 @@ fn places_of_bits(offset: usize, bits: u64, from: u64, to: u64) -> impl Iterator
 fn no_memory(bytes: usize, source: &std::io::Error) -> Error {
     Error::memory_full(format!(
         "reserving {bytes} bytes of address space for the environment's region: {source}; allow the process as much \
-         (ulimit -v): most of it stays unused, and a smaller cache takes less only by what it is smaller"
+         (ulimit -v, vm.overcommit_memory): most of it stays unused; or ask for a smaller cache"
     ))
 }

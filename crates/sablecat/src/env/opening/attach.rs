@@ -81,7 +81,7 @@ pub(super) fn open_shared(directory: &Path, mut config: Config, mode: Mode) -> R
     let unfinished = unfinished(&region_path);
     let file = create_region(&unfinished, config.file_mode)?;
     let membership = entrance.first_member()?;
-    let sizes = geometry(&config, superblock.codec, false).with_volumes(volume.count()).shared();
+    let sizes = geometry(&config, superblock.codec, Some(&volume)).shared();
     let made = Region::create_shared((file, &unfinished), sizes, identity, membership).and_then(|region| {
         assemble(Some((directory, volume)), None, Some((region, region_path.clone())), config, mode)
     });

@@ -100,10 +100,7 @@ pub(super) fn assemble(
     let codec = superblock.as_ref().map_or_else(|| config.codec(), |superblock| Ok(superblock.codec))?;
     let (region, shared) = match shared {
         Some((region, path)) => (region, Some(path)),
-        None => {
-            let volumes = volume.as_ref().map_or(1, Volume::count);
-            (Region::private(geometry(&config, codec, volume.is_none()).with_volumes(volumes))?, None)
-        }
+        None => (Region::private(geometry(&config, codec, volume.as_ref()))?, None),
     };
     let region = Arc::new(region);
     let leftover_log = directory

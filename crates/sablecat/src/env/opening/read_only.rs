@@ -35,8 +35,7 @@ pub(in crate::env) fn open(directory: &Path, config: Config, mode: Mode) -> Resu
             ),
         ));
     }
-    let region =
-        Arc::new(Region::private(geometry(&config, superblock.codec, false).with_volumes(volume.count()))?);
+    let region = Arc::new(Region::private(geometry(&config, superblock.codec, Some(&volume)))?);
     // Without the directory: there is no log.
     let kernel = build_kernel(None, Some(volume), &region, &config, (mode, None))?;
     kernel.pages.catch_up()?;

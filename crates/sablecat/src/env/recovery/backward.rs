@@ -268,8 +268,7 @@ impl Recovery {
         let time_ms = superblock.time_ms.max(sablecat_os::clock::wall_coarse().ms);
         volume.go_back_to(base);
         let from = volume.superblock();
-        let region =
-            Arc::new(Region::private(geometry(config, from.codec, false).with_volumes(volume.count()))?);
+        let region = Arc::new(Region::private(geometry(config, from.codec, Some(&volume)))?);
         let kernel = build_kernel(
             Some(directory),
             Some(volume),

@@ -29,6 +29,21 @@ use crate::txn::{self, Kernel};
 const SPILL_BYTES_MIN: usize = 256 << 10;
 const SPILL_BYTES_MAX: usize = 64 << 20;
 
+/// Places for pages and blocks, where the process cannot have the address space for all.
+struct Room {
+    /// So many times what there is.
+    times: u64,
+    /// As many at least.
+    pages_min: u64,
+    blocks_min: u64,
+}
+
+/// The one, or else the other: 180 MB and 10 MB for a small environment; 64 GB and 4 GB in pages of 4 KiB.
+const ROOMS: [Room; 2] = [
+    Room { times: 16, pages_min: 1 << 24, blocks_min: 1 << 28 },
+    Room { times: 4, pages_min: 1 << 20, blocks_min: 1 << 22 },
+];
+
 /// The kernel over a region, which may be in use already.
 pub(in crate::env) fn build_kernel(
     directory: Option<&Path>,
@@ -62,9 +77,21 @@ pub(in crate::env) fn begin_from(kernel: &Kernel, superblock: &Superblock) -> Re
     kernel.pages.begin_from(superblock, FIRST_TREE)
 }
 
-/// What a region is sized for.
-pub(in crate::env) fn geometry(config: &Config, codec: Codec, bounded: bool) -> Geometry {
+/// What a region is sized for, over a volume (none: in memory alone). Where the process cannot have the
+/// address space that places for all pages take, which is 74 GB, there are places for some multiple of what
+/// the volume has: what is opened again then has room again.
+pub(in crate::env) fn geometry(config: &Config, codec: Codec, volume: Option<&Volume>) -> Geometry {
     let block_size = codec.block_size();
-    Geometry::new(block_size, config.cache_for(block_size), config.log_buffer_bytes, bounded)
+    let cache_bytes = config.cache_for(block_size);
+    let whole = Geometry::new(block_size, cache_bytes, config.log_buffer_bytes, volume.is_none())
         .with_pages_of(codec.page_size())
+        .with_volumes(volume.map_or(1, Volume::count));
+    let Some(superblock) = volume.map(Volume::superblock) else { return whole };
+    let smaller = ROOMS.map(|Room { times, pages_min, blocks_min }| {
+        let of = |used: u64, least: u64| used.saturating_mul(times).max(least);
+        let pages = of(superblock.pages_high.into(), pages_min);
+        whole.clone().with_places_for(pages, of(superblock.bounds().highest(), blocks_min))
+    });
+    let [some, few] = smaller;
+    [whole, some].into_iter().find(Region::can_be).unwrap_or(few)
 }

@@ -37,6 +37,11 @@ impl Bounds {
         Bounds(all)
     }
 
+    /// The highest of them.
+    pub(crate) fn highest(&self) -> u64 {
+        self.0.into_iter().max().unwrap_or_default()
+    }
+
     /// Whether a number read from somewhere can be that of a block.
     pub(crate) fn contain(&self, block: BlockId, block_size: usize) -> bool {
         let volume = block.volume();

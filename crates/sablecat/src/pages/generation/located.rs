@@ -10,6 +10,10 @@ use crate::pages::volume::Volume;
 use crate::region::BlockWord;
 use crate::types::{BlockId, PageId, VolumeId};
 
+/// What to do where the process could not have the address space for all numbers.
+const MORE_PLACES: &str = "the process could not have address space for more; open the environment again, which makes places for some \
+     times what it has, or allow the process more (ulimit -v, vm.overcommit_memory)";
+
 impl Generations {
     /// Makes sure that the page's entry says where the page is on disk: fills the entries of all pages that
     /// share a map leaf with it.
@@ -46,13 +50,13 @@ impl Generations {
     /// A free block of a volume, past the end of the file if need be.
     pub(crate) fn allocate_block(&self, volume: VolumeId) -> Result<BlockId> {
         hand::assert_in_hand();
-        self.blocks.allocate(volume)?.ok_or_else(volume_is_full)
+        self.blocks.allocate(volume)?.ok_or_else(|| self.volume_is_full())
     }
 
     /// Free blocks of a volume, `count` in a row; the first.
     pub(in crate::pages) fn allocate_blocks(&self, volume: VolumeId, count: u64) -> Result<BlockId> {
         hand::assert_in_hand();
-        self.blocks.allocate_run(volume, count)?.ok_or_else(volume_is_full)
+        self.blocks.allocate_run(volume, count)?.ok_or_else(|| self.volume_is_full())
     }
 
     /// Frees the block of a version that is gone, unless a checkpoint has named it: then checkpoints free it.
@@ -67,9 +71,7 @@ impl Generations {
         hand::assert_in_hand();
         match self.page_ids.allocate_one()? {
             Some(id) if id < self.region.geometry().pages_max => Ok(PageId(id as u32)),
-            _ => Err(Error::exhausted(
-                "all 4,294,967,295 page numbers of the environment are in use; use a larger page size",
-            )),
+            _ => Err(self.no_numbers(1)),
         }
     }
 
@@ -78,9 +80,7 @@ impl Generations {
         hand::assert_in_hand();
         match self.page_ids.allocate_run(count)? {
             Some(first) if first + count <= self.region.geometry().pages_max => Ok(PageId(first as u32)),
-            _ => Err(Error::exhausted(format!(
-                "no {count} page numbers in a row are left in the environment; use a larger page size"
-            ))),
+            _ => Err(self.no_numbers(count)),
         }
     }
 
@@ -98,6 +98,39 @@ impl Generations {
         }
     }
 
+    #[cold]
+    fn no_numbers(&self, count: u64) -> Error {
+        let geometry = self.region.geometry();
+        Error::exhausted(if geometry.is_limited() {
+            format!("of {} page numbers no {count} in a row are left: {MORE_PLACES}", geometry.pages_max)
+        } else {
+            format!(
+                "of the environment's 4,294,967,295 page numbers no {count} in a row are left; use a larger page size"
+            )
+        })
+    }
+
+    #[cold]
+    fn volume_is_full(&self) -> Error {
+        let geometry = self.region.geometry();
+        Error::exhausted(if geometry.is_limited() {
+            format!("all {} blocks of the volume are in use: {MORE_PLACES}", geometry.blocks_max)
+        } else {
+            "the volume has reached its largest size".to_owned()
+        })
+    }
+
+    /// The error of who reads that there is a page which has no place in the page table.
+    #[cold]
+    pub(in crate::pages) fn no_place(&self, page: PageId) -> Error {
+        let places = self.region.geometry().pages_max;
+        // What others have written since this process opened the environment.
+        if self.is_following() && self.region.geometry().is_limited() {
+            return Error::exhausted(format!("page {page} is beyond the first {places}: {MORE_PLACES}"));
+        }
+        Error::corruption(format!("a page refers to page {page}, which cannot exist"))
+    }
+
     /// The volume, unless the environment lives in memory alone.
     pub(crate) fn volume(&self) -> Option<&Volume> {
         self.volume.as_ref()
@@ -112,9 +145,4 @@ impl Generations {
     pub(crate) fn blocks(&self) -> &BlockSpace {
         &self.blocks
     }
-}
-
-#[cold]
-fn volume_is_full() -> Error {
-    Error::exhausted("the volume has reached its largest size")
 }

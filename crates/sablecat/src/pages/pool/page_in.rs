@@ -21,7 +21,7 @@ impl Pool {
     #[cold]
     pub(in crate::pages) fn page_in(&self, page: PageId, me: &Participant) -> Result<FrameId> {
         if u64::from(page.0) >= self.region.geometry().pages_max || page == PageId::NONE {
-            return Err(Error::corruption(format!("a page refers to page {page}, which cannot exist")));
+            return Err(self.no_place(page));
         }
         // Waits for who reads the page in, not for who latches it to change it, or to make it: a writer may
         // wait for what this reader holds, or be this one.

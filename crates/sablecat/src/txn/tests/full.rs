@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::error::ErrorKind;
+use crate::error::{Error, ErrorKind};
 use crate::txn::commit::changes::Changes;
 
 fn key(n: u64) -> [u8; 8] {
@@ -128,4 +128,43 @@ fn who_removes_from_memory_that_is_full_takes_nobody_s_snapshot_for_it() {
     assert_eq!(seen(&store, &mut reader, 7), Some(vec![1; 40]));
     (0..10).for_each(|n| assert!(store.remove(&key(n)).unwrap()));
     (0..full).for_each(|n| assert_eq!(seen(&store, &mut reader, n), Some(vec![1; 40]), "record {n}"));
+}
+
+/// Where the process could have address space for few pages or blocks alone.
+#[test]
+fn numbers_that_are_all_in_use_come_back_when_records_are_removed() {
+    let pages = Geometry { pages_max: 512, ..geometry(4096, 8) };
+    let blocks = Geometry { blocks_max: 1024, ..geometry(4096, 8) };
+    for (geometry, of) in [(pages, "of 512 page numbers"), (blocks, "all 1024 blocks")] {
+        let store = Store::of_geometry(geometry, Some(volume(1)));
+        for _ in 0..3 {
+            let refused = |error: Error| {
+                assert_eq!(error.kind(), ErrorKind::Exhausted, "{error}");
+                assert!(error.to_string().contains(of) && error.to_string().contains("ulimit -v"), "{error}");
+            };
+            let mut put = 0;
+            // A checkpoint now and then, which takes the blocks.
+            let put_one = |n: u64| {
+                store.put(&key(n), &[7; 40])?;
+                if n.is_multiple_of(500) { store.checkpoint().map(drop) } else { Ok(()) }
+            };
+            while put < 30_000 {
+                match put_one(put) {
+                    Ok(()) => put += 1,
+                    Err(error) => {
+                        refused(error);
+                        break;
+                    }
+                }
+            }
+            assert!(put < 30_000, "{of}");
+            (0..put).for_each(|n| assert_eq!(store.get(&key(n)), Some(vec![7; 40]), "record {n}"));
+            (0..put).for_each(|n| assert!(store.remove(&key(n)).unwrap(), "record {n}"));
+            // It is there if it was the checkpoint after it that was refused.
+            store.remove(&key(put)).unwrap();
+            store.checkpoint().unwrap();
+            store.checkpoint().unwrap();
+            assert_eq!(store.verified().0, []);
+        }
+    }
 }
