@@ -280,6 +280,26 @@ fn a_removal_that_is_taken_back_demands_nothing() {
     }
 }
 
+/// It ran again for ever, with nobody else at work: the record that was referred to was demanded although it
+/// had been set in the same transaction, and rolled back with what referred to it.
+#[test]
+fn a_reference_to_one_s_own_record_that_is_taken_back_demands_nothing() {
+    for isolation in ISOLATIONS {
+        let env = builder().in_memory().expect("opened");
+        let people = env.database("people").expect("made");
+        let (orders, _) = refers(&env, "orders", &people, OnRemove::Cascade);
+        let mut txn = env.begin_with(TxnOptions::new().isolation(isolation)).expect("begun");
+        let before = txn.savepoint();
+        txn.insert(&people, "ada", "").expect("inserted");
+        txn.insert(&orders, "1", "ada").expect("inserted");
+        txn.rollback_to(&before).expect("of this transaction");
+        txn.insert(&people, "eve", "").expect("inserted");
+        txn.insert(&orders, "2", "eve").expect("inserted");
+        txn.commit().unwrap_or_else(|error| panic!("{isolation:?}: {error}"));
+        assert_eq!((keys(&people), keys(&orders)), (vec!["eve".to_owned()], vec!["2".to_owned()]));
+    }
+}
+
 /// A removal that a panic cuts short, of which a transaction or a Data Store goes on, was not begun.
 #[test]
 fn a_removal_that_panics_half_way_is_not_done() {

@@ -133,7 +133,9 @@ impl Records for Transaction<'_> {
     }
 
     fn must_stay(&mut self, tree: &TreeRef, key: &[u8]) {
-        if self.claims_reads() && !tree.is_new() {
+        // What it has set itself is there when it commits, or is rolled back with what refers to it.
+        let is_own = || matches!(self.pending(tree.id, key), Ok(Some(_)));
+        if self.claims_reads() && !tree.is_new() && !is_own() {
             self.claims.add_staying(tree, key);
         }
     }
