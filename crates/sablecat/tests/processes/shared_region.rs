@@ -594,6 +594,55 @@ fn what_was_begun_before_a_fork_is_refused_in_the_child_and_stays_the_parents() 
     }
 }
 
+/// The file that a part of a transaction is in is the parent's as well: what the child sets goes nowhere.
+#[test]
+fn what_a_child_does_with_a_large_transaction_of_its_parents_does_not_harm_that() {
+    for is_shared in [true, false] {
+        let place = Place::new("spilled-fork");
+        let env = place.builder().shared(is_shared).open(place.env()).expect("created");
+        let db = env.database("d").expect("created");
+        let value = |n: u32| [n as u8; 400];
+        let mut txn = env.begin().expect("begun");
+        (0..1000u32).for_each(|n| txn.insert(&db, n.to_be_bytes(), value(n)).expect("set"));
+        let (mut born, birth) = std::io::pipe().expect("made");
+        let (end, ending) = std::io::pipe().expect("made");
+        let (begun, of_child) = (std::ptr::from_ref(&txn) as usize, db.clone());
+        let in_child = move || {
+            std::io::Write::write_all(&mut &birth, &[1])?;
+            std::io::Read::read(&mut &end, &mut [0])?;
+            // SAFETY: this is the child's copy, which nobody else in it uses.
+            let mut txn = unsafe { std::ptr::read(begun as *const sablecat::Txn<'static>) };
+            let is_refused = |error: sablecat::Error| error.kind() == ErrorKind::Invalid;
+            let set = |n: u32| txn.insert(&of_child, n.to_be_bytes(), [0xcc; 400]);
+            let refused = (1000..3000).map(set).filter(|set| set.is_err()).count();
+            let is_read_refused = txn.get(&of_child, 7u32.to_be_bytes()).is_err_and(is_refused);
+            drop(txn);
+            match (refused, is_read_refused) {
+                (2000, true) => Ok(()),
+                // Of an error that is none of the system's the parent is told nothing.
+                _ => Err(std::io::Error::from_raw_os_error(if refused < 2000 { 1 } else { 2 })),
+            }
+        };
+        let mut command = Command::new("true");
+        // SAFETY: as above.
+        unsafe { command.pre_exec(in_child) };
+        let child = std::thread::spawn(move || command.status());
+        std::io::Read::read_exact(&mut born, &mut [0]).expect("it lives");
+        (1000..2000u32).for_each(|n| txn.insert(&db, n.to_be_bytes(), value(n)).expect("set"));
+        std::io::Write::write_all(&mut &ending, &[1]).expect("let go on");
+        let child = child.join().expect("waited for");
+        for n in 0..2000u32 {
+            let found = txn.get(&db, n.to_be_bytes()).expect("it is the parent's");
+            assert_eq!(found.as_deref(), Some(&value(n)[..]), "{n}");
+        }
+        txn.commit().expect("the parent's");
+        assert_eq!(db.len().expect("read"), 2000);
+        assert!(child.expect("refused in the child").success());
+        drop(db);
+        env.close().expect("closed");
+    }
+}
+
 /// A child lives on between fork and the program that it is to become; its parent closes the environment that
 /// it had for itself.
 #[test]

@@ -147,6 +147,7 @@ impl Records for Transaction<'_> {
     }
 
     fn set(&mut self, tree: &TreeRef, (key, value): Change<'_>, with: &With) -> Result<()> {
+        self.kernel.pages.check_fence()?;
         let all = || with.first.iter().chain(&with.last).map(|(tree, key, value)| (tree, &key[..], value));
         for (tree, key, value) in all() {
             self.kernel.check_record(tree, key, value.as_ref().map_or(0, Vec::len))?;

@@ -333,6 +333,8 @@ impl<'k> Transaction<'k> {
 
     #[inline]
     pub(super) fn set_one(&mut self, tree: &TreeRef, key: &[u8], value: Option<&[u8]>) -> Result<()> {
+        // A file that a part of it is in is also that of children made by fork.
+        self.kernel.pages.check_fence()?;
         self.kernel.check_record(tree, key, value.map_or(0, <[u8]>::len))?;
         self.used.set(self.used.get() + 1);
         self.sets += 1;
@@ -352,7 +354,12 @@ impl<'k> Transaction<'k> {
 
     /// What a record is to become, if it is to change.
     pub(in crate::txn) fn pending(&self, tree: TreeId, key: &[u8]) -> Result<Option<Found<'_>>> {
-        self.writes.records(tree).map_or(Ok(None), |records| records.get(key))
+        let Some(records) = self.writes.records(tree) else { return Ok(None) };
+        let found = records.get(key);
+        if !matches!(found, Ok(None)) {
+            self.kernel.pages.check_fence()?;
+        }
+        found
     }
 
     /// What a record of the catalog is to become, if it is to change.
