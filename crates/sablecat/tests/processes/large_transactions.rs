@@ -350,6 +350,37 @@ fn a_bulk_load_larger_than_the_cache_waits_for_a_checkpoint_that_takes_long() {
     }
 }
 
+/// What one replaces and frees takes the cache, as long as others look at a state of before: these found no
+/// room for their own pages, again and again.
+#[test]
+fn large_transactions_side_by_side_leave_each_other_room() {
+    let env = tiny(&SimDisk::new(1))
+        .page_size(1024)
+        .cache_size(2 << 20)
+        .durability(Durability::Memory)
+        .open(DIRECTORY)
+        .expect("created");
+    let databases = ["a", "b", "c", "d"].map(|name| env.database(name).expect("created"));
+    thread::scope(|scope| {
+        for database in &databases {
+            let env = &env;
+            scope.spawn(move || {
+                for round in 0..30u32 {
+                    let done = env.write(|txn| {
+                        txn.clear(database)?;
+                        (0..2000).try_for_each(|n| txn.insert(database, key(n), [round as u8; 700]))
+                    });
+                    done.unwrap_or_else(|error| panic!("{} in round {round}: {error}", database.name()));
+                }
+            });
+        }
+    });
+    for database in &databases {
+        assert_eq!(database.len().expect("read"), 2000);
+    }
+    assert_sound(&env);
+}
+
 #[test]
 fn a_transaction_that_is_given_up_leaves_nothing() {
     let disk = SimDisk::new(1);

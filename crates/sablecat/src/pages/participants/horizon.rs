@@ -76,6 +76,12 @@ impl Participants {
         self.horizon().all() >= at
     }
 
+    /// Whether a commit that is being made looks at a state of before `at`. A hint: one may begin to.
+    pub(crate) fn is_guarded_before(&self, at: Lsn) -> bool {
+        let high = self.region.header().slots_high.0.load(Ordering::SeqCst) as u16;
+        (1..high).any(|number| self.region.slot(number).guarded().is_some_and(|guarded| guarded < at))
+    }
+
     pub(in crate::pages) fn horizon(&self) -> Horizon {
         let visible = self.region.header().visible();
         let (mut of_checkpoint, mut without_checkpoint) = (visible, visible);

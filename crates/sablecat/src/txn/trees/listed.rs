@@ -19,6 +19,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use super::Trees;
 use crate::access::{Change, Found, Method, PageRead, PageWrite, Scan, Scanned, Tree};
@@ -36,6 +37,9 @@ const KEY_BYTES: usize = 5;
 const LOOKED_AT_ONCE: usize = 1024;
 /// How often a commit lets others run before it leaves to later what they see.
 const YIELDS: u32 = 20;
+/// How often who frees pages waits for who looks at them, and how long each time.
+const PAUSES: u32 = 500;
+const PAUSE: Duration = Duration::from_millis(1);
 
 fn key(listed: Listed, page: PageId) -> [u8; KEY_BYTES] {
     let [a, b, c, d] = page.0.to_be_bytes();
@@ -155,6 +159,30 @@ fn entries<R: PageRead>(
     Ok(found)
 }
 
+/// How fast who frees pages goes on. As long as others are making commits over a state of before, which cannot
+/// be taken from them as snapshots can, what is freed takes the cache twice, and they find no room.
+#[derive(Debug, Default)]
+pub(super) struct Pace {
+    /// One of them has stopped.
+    is_stopped: bool,
+}
+
+impl Pace {
+    /// Waits until nobody looks at a state of before what has just been freed; for a moment, and not again if
+    /// that was not enough. The caller holds no latch.
+    pub(super) fn leave_room(&mut self, kernel: &Trees) {
+        let at = kernel.pages.newest();
+        let mut pauses = 0..if self.is_stopped { 0 } else { PAUSES };
+        while kernel.pages.participants.is_guarded_before(at) {
+            if pauses.next().is_none() {
+                self.is_stopped = true;
+                return;
+            }
+            sablecat_os::atomic::pause(PAUSE);
+        }
+    }
+}
+
 /// Lists that are to be freed, with what they name, once no snapshot is older than these LSNs.
 pub(crate) type Unfreed = Mutex<Vec<(CatalogEntry, Lsn)>>;
 
@@ -174,7 +202,7 @@ impl Trees {
     /// Frees the pages of one kind that a list names, some at a time.
     pub(super) fn free_listed(&self, me: &Participant, entry: &CatalogEntry, listed: Listed) -> Result<()> {
         let list = entry.tree_of_note()?;
-        let most = self.changed_at_once();
+        let (most, mut pace) = (self.changed_at_once(), Pace::default());
         while self.patiently(|| {
             self.commit_shape(me, &[list.id], Durability::Memory, |changes, record| {
                 record.begin(log::Kind::Filler);
@@ -186,7 +214,9 @@ impl Trees {
                 }
                 Ok(!found.is_empty())
             })
-        })? {}
+        })? {
+            pace.leave_room(self);
+        }
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 //! Commits that make and unmake whole trees.
 
 use super::Trees;
+use super::listed::Pace;
 use crate::access::PageWrite;
 use crate::error::Result;
 use crate::log::{self, RecordBuilder};
@@ -48,7 +49,10 @@ impl Trees {
             self.free_listed(me, entry, listed)?;
         }
         let tree = entry.tree_of_note()?;
-        while self.patiently(|| self.free_some(me, &tree))? {}
+        let mut pace = Pace::default();
+        while self.patiently(|| self.free_some(me, &tree))? {
+            pace.leave_room(self);
+        }
         self.patiently(|| self.free_root(me, &tree))
     }
 
