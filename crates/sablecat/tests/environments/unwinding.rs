@@ -5,12 +5,13 @@
 //! without. So a comparator is seen to panic in descents, in splits and merges, in validation under the
 //! commit role, in bulk loads and in walks.
 
+use std::cell::RefCell;
 use std::cmp::Ordering as Order;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use sablecat::{Database, Durability, Env, Isolation, Result, TxnOptions};
 use sablecat_os::sim::SimDisk;
@@ -342,4 +343,62 @@ fn a_comparator_that_panics_in_recovery_leaves_an_environment_that_opens() {
         env.close().unwrap();
     }
     assert!(burnt > 0, "never called");
+}
+
+/// What a thread has of its own is dropped when it ends, in an order that nobody chooses; what a program has
+/// there may write.
+#[test]
+fn a_thread_that_ends_may_still_write() {
+    struct Late(Database, Arc<Mutex<Vec<String>>>);
+
+    impl Late {
+        fn write(&self) -> sablecat::Result<()> {
+            let Late(database, _) = self;
+            for n in 0..600u32 {
+                database.insert((n % 60).to_be_bytes(), vec![7; 10 + (n as usize * 37) % 150])?;
+            }
+            database.env().write(|txn| {
+                (0..3000u32).try_for_each(|n| txn.insert(database, n.to_be_bytes(), [7; 300]))?;
+                (0..3000u32).step_by(2).try_for_each(|n| txn.remove(database, n.to_be_bytes()).map(drop))
+            })
+        }
+    }
+
+    impl Drop for Late {
+        fn drop(&mut self) {
+            // A panic here would end the process.
+            let written = catch_unwind(AssertUnwindSafe(|| self.write()));
+            let told = match written {
+                Ok(written) => format!("{written:?}"),
+                Err(_) => "a panic".to_owned(),
+            };
+            self.1.lock().expect("told").push(told);
+        }
+    }
+
+    thread_local! {
+        static LATE: RefCell<Option<Late>> = const { RefCell::new(None) };
+    }
+
+    let env = Env::builder()
+        .disk(Arc::new(SimDisk::new(1)))
+        .page_size(4096)
+        .cache_size(1 << 20)
+        .background(false)
+        .open("/env")
+        .expect("created");
+    let told = Arc::new(Mutex::new(Vec::new()));
+    for first in [true, false] {
+        let late = Late(env.database("d").expect("made"), Arc::clone(&told));
+        let thread = std::thread::spawn(move || {
+            if first {
+                LATE.with_borrow_mut(|_| ());
+            }
+            late.write().expect("written");
+            LATE.set(Some(late));
+        });
+        thread.join().expect("no panic");
+    }
+    assert_eq!(*told.lock().expect("told"), ["Ok(())", "Ok(())"]);
+    assert_eq!(env.database("d").expect("there").len().expect("read"), 1500);
 }

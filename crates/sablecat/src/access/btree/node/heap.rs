@@ -21,11 +21,13 @@ thread_local! {
 
 /// Runs `work` on `page` and a copy of what it was.
 pub(super) fn with_copy<R>(page: &mut [u8], work: impl FnOnce(&mut [u8], &[u8]) -> R) -> R {
-    SCRATCH.with_borrow_mut(|scratch| {
-        scratch.clear();
-        scratch.extend_from_slice(page);
-        work(page, scratch)
-    })
+    // Where it is gone already, the thread is about to end.
+    let mut scratch = SCRATCH.try_with(RefCell::take).unwrap_or_default();
+    scratch.clear();
+    scratch.extend_from_slice(page);
+    let done = work(page, &scratch);
+    let _ = SCRATCH.try_with(|place| place.replace(scratch));
+    done
 }
 
 /// The free piece of a page, between slots and heap.
