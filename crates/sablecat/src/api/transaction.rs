@@ -443,7 +443,7 @@ impl<'env> Txn<'env> {
     ///
     /// # Errors
     /// `Invalid`, and nothing is undone: for a savepoint of another transaction, or of an earlier run of this
-    /// one; for one that is gone; in [`Txn::nested`], for one from before it.
+    /// one; for one that is gone; in [`Txn::nested`], for one from before changes that were made before it.
     pub fn rollback_to(&mut self, savepoint: &Savepoint) -> Result<()> {
         self.inner.roll_back_to(savepoint.0)
     }

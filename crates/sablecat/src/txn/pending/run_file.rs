@@ -22,8 +22,8 @@ use crate::error::{Error, Result};
 #[derive(Debug)]
 pub(in crate::txn) struct RunFile {
     file: Arc<dyn File>,
-    /// The name that it had when it was made, for errors.
-    path: PathBuf,
+    /// Where it is, for errors.
+    directory: PathBuf,
     keys: Option<RunKeys>,
     space: Mutex<Space>,
     /// By which the runs' filters know keys.
@@ -80,11 +80,11 @@ impl Space {
 
 impl RunFile {
     pub(in crate::txn) fn make(place: &Place) -> Result<Arc<RunFile>> {
-        let (file, path) = place.make_file()?;
+        let file = place.make_file()?;
         let keys = place.cipher.and_then(RunKeys::random);
         Ok(Arc::new(RunFile {
             file,
-            path,
+            directory: place.directory.clone(),
             keys,
             space: Mutex::default(),
             hashing: RandomState::new(),
@@ -148,13 +148,15 @@ impl Extent {
     pub(in crate::txn) fn write(&self, bytes: &[u8], at: u64) -> Result<()> {
         debug_assert!(at + bytes.len() as u64 <= self.bytes, "a write behind the extent");
         let written = self.of.file.write_at(bytes, self.begin + at);
-        written.map_err(|e| Error::io("writing a part of a large transaction to", &self.of.path, e))
+        written.map_err(|e| Error::io("setting aside a part of a large transaction in", self.directory(), e))
     }
 
     /// Reads so many bytes, or as many as there are.
     pub(in crate::txn) fn read(&self, into: &mut [u8], at: u64) -> Result<usize> {
         let read = self.of.file.read_at(into, self.begin + at);
-        read.map_err(|e| Error::io("reading a part of a large transaction from", &self.of.path, e))
+        read.map_err(|e| {
+            Error::io("reading a part of a large transaction that was set aside in", self.directory(), e)
+        })
     }
 
     /// The hash of a key, which is the same for all extents of the file.
@@ -163,9 +165,9 @@ impl Extent {
         self.of.hashing.hash_one(key)
     }
 
-    /// The name that its file had.
-    pub(in crate::txn) fn path(&self) -> &Path {
-        &self.of.path
+    /// Where its file is.
+    pub(in crate::txn) fn directory(&self) -> &Path {
+        &self.of.directory
     }
 }
 

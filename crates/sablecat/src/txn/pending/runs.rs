@@ -39,10 +39,11 @@ use crate::crypt::{self, Cipher, RunKey};
 use crate::error::{Error, Result};
 use crate::txn::catalog::Comparator;
 
-/// A block ends with the entry that brings it to this.
+/// A block ends with the entry that brings it to this, and to so many times its first key: those are in memory.
 const BLOCK_BYTES: usize = 64 << 10;
-/// A longer block is read again for each look at it.
-const KEPT_MAX: usize = 4 * BLOCK_BYTES;
+const FIRST_KEYS: usize = 8;
+/// A longer block, which has a long value, is read again for each look at it.
+const KEPT_MAX: usize = (FIRST_KEYS + 1) * BLOCK_BYTES;
 /// So much is written at once.
 const WRITE_BYTES: usize = 1 << 20;
 /// So many runs of one size are merged into one of the next.
@@ -67,7 +68,7 @@ impl Place {
     }
 
     /// A file that nobody else has, and that has no name any more; and the name that it had.
-    pub(super) fn make_file(&self) -> Result<(Arc<dyn File>, PathBuf)> {
+    pub(super) fn make_file(&self) -> Result<Arc<dyn File>> {
         let path = self.path();
         let how = How { create_new: true, ..How::default() };
         loop {
@@ -80,7 +81,7 @@ impl Place {
             }
             // Else somebody was making one at the same time, or was killed as it did.
             if let Ok(file) = made {
-                return Ok((file, path));
+                return Ok(file);
             }
         }
     }
@@ -200,7 +201,9 @@ impl Writer {
         if let Some(filter) = &mut self.run.filter {
             filter.add(self.run.extent.hash(key));
         }
-        if self.buffer.len() - self.begun + self.places.len() * PLACE_BYTES >= BLOCK_BYTES {
+        let first = self.run.blocks.last().map_or(0, |block| block.first.len());
+        let most = BLOCK_BYTES.max(FIRST_KEYS * first);
+        if self.buffer.len() - self.begun + self.places.len() * PLACE_BYTES >= most {
             self.end_block();
         }
         if self.buffer.len() >= WRITE_BYTES && self.begun == self.buffer.len() {
@@ -253,13 +256,7 @@ impl Run {
         let at = &self.blocks[index];
         let mut bytes = vec![0; at.len];
         let read = self.extent.read(&mut bytes, at.at)?;
-        if read < bytes.len() {
-            return Err(Error::corruption(format!(
-                "a part of a large transaction in {} is cut off",
-                self.extent.path().display()
-            )));
-        }
-        if crc32c::crc32c(&bytes) != at.sum {
+        if read < bytes.len() || crc32c::crc32c(&bytes) != at.sum {
             return Err(self.is_changed());
         }
         if let Some(key) = &self.key
@@ -276,8 +273,8 @@ impl Run {
     #[cold]
     fn is_changed(&self) -> Error {
         Error::corruption(format!(
-            "a part of a large transaction in {} is not what was written",
-            self.extent.path().display()
+            "a part of a large transaction, which was set aside in {}, is not what was written; nothing of it is committed: give it up, and run it again",
+            self.extent.directory().display()
         ))
     }
 
@@ -509,6 +506,21 @@ mod tests {
 
     fn get(run: &Run, key: &[u8]) -> Option<Slot> {
         run.get(None, key, run.hash(key)).unwrap()
+    }
+
+    /// Of each block the first key is in memory.
+    #[test]
+    fn of_long_keys_few_stay_in_memory() {
+        let keys = (0..400u16).map(|n| {
+            let mut key = vec![7; 60_000];
+            key.extend(n.to_be_bytes());
+            (key, vec![1; 10])
+        });
+        let long = keys.collect();
+        let run = run(&file(&SimDisk::new(1), 1 << 20), &long);
+        assert!(run.blocks.len() <= 60, "{} blocks", run.blocks.len());
+        assert!(run.blocks.iter().all(|block| block.len <= KEPT_MAX), "read again for each look");
+        assert!(long.keys().all(|key| get(&run, key).is_some()));
     }
 
     #[test]

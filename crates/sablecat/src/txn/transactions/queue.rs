@@ -292,7 +292,7 @@ impl Transaction<'_> {
     /// it is not compared with the other writes.
     pub(crate) fn claim_found(&mut self, tree: &TreeRef, key: &[u8], found: Option<&[u8]>) {
         let is_own =
-            || self.writes.records(tree.id).is_some_and(|records| !matches!(records.get(key), Ok(None)));
+            || self.writes.records(tree.id).is_some_and(|records| matches!(records.get(key), Ok(Some(_))));
         if self.options.isolation != Isolation::Snapshot && !tree.is_new() && !is_own() {
             self.claims.add(tree, key, found);
         }
