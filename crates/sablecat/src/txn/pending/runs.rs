@@ -39,8 +39,9 @@ use crate::crypt::{self, Cipher, RunKey};
 use crate::error::{Error, Result};
 use crate::txn::catalog::Comparator;
 
-/// A block ends with the entry that brings it to this, and to so many times its first key: those are in memory.
+/// A block ends with the entry that brings it to this,
 const BLOCK_BYTES: usize = 64 << 10;
+/// and to so many times its first key, which is in memory.
 const FIRST_KEYS: usize = 8;
 /// A longer block, which has a long value, is read again for each look at it.
 const KEPT_MAX: usize = (FIRST_KEYS + 1) * BLOCK_BYTES;

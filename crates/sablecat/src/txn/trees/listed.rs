@@ -159,8 +159,8 @@ fn entries<R: PageRead>(
     Ok(found)
 }
 
-/// How fast who frees pages goes on. As long as others are making commits over a state of before, which cannot
-/// be taken from them as snapshots can, what is freed takes the cache twice, and they find no room.
+/// How fast who frees pages goes on. As long as others are making commits over a state of before, which
+/// cannot be taken from them as snapshots can, what is freed takes the cache twice, and they find no room.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
     /// One of them has stopped.
