@@ -101,12 +101,16 @@ impl Generations {
     #[cold]
     fn no_numbers(&self, count: u64) -> Error {
         let geometry = self.region.geometry();
-        Error::exhausted(if geometry.is_limited() {
-            format!("of {} page numbers no {count} in a row are left: {MORE_PLACES}", geometry.pages_max)
-        } else {
-            format!(
+        Error::exhausted(match &self.volume {
+            None => format!(
+                "no {count} page numbers in a row are left in memory; remove values, or ask for a larger cache"
+            ),
+            Some(_) if geometry.is_limited() => {
+                format!("of {} page numbers no {count} in a row are left: {MORE_PLACES}", geometry.pages_max)
+            }
+            Some(_) => format!(
                 "of the environment's 4,294,967,295 page numbers no {count} in a row are left; use a larger page size"
-            )
+            ),
         })
     }
 
@@ -123,9 +127,10 @@ impl Generations {
     /// The error of who reads that there is a page which has no place in the page table.
     #[cold]
     pub(in crate::pages) fn no_place(&self, page: PageId) -> Error {
-        let places = self.region.geometry().pages_max;
+        let geometry = self.region.geometry();
         // What others have written since this process opened the environment.
-        if self.is_following() && self.region.geometry().is_limited() {
+        if self.is_following() && geometry.is_limited() {
+            let places = geometry.pages_max;
             return Error::exhausted(format!("page {page} is beyond the first {places}: {MORE_PLACES}"));
         }
         Error::corruption(format!("a page refers to page {page}, which cannot exist"))
