@@ -291,6 +291,42 @@ fn a_sweep_costs_by_what_has_expired() -> Result<()> {
     Ok(())
 }
 
+/// In memory alone a sweep is what gives room again to who has filled it with what has expired.
+#[test]
+fn memory_that_is_full_of_what_has_expired_is_swept() -> Result<()> {
+    for method in METHODS {
+        for bytes in [300, 5000] {
+            let clock = Clock::new();
+            // The least there is, of which a sweep of many at once would need more than is kept for removals.
+            let env = clock.builder().cache_size(0).in_memory()?;
+            let records = Expiring::open_as(&env, "records", method)?;
+            let fill = || -> Result<u64> {
+                for n in 0u64.. {
+                    let key = n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
+                    match env.write(|txn| records.insert(txn, key, vec![7; bytes], ms(10))) {
+                        Ok(()) => {}
+                        Err(error) if error.kind() == ErrorKind::CacheFull => return Ok(n),
+                        Err(error) => return Err(error),
+                    }
+                }
+                Ok(0)
+            };
+            let first = fill()?;
+            for round in 0..3 {
+                clock.pass(10);
+                assert_eq!(records.sweep()?, first, "{method:?}, {bytes} bytes, round {round}");
+                assert_eq!(fill()?, first, "{method:?}, {bytes} bytes, round {round}");
+            }
+            // So does who keeps house.
+            clock.pass(10 + GRACE);
+            while records.unswept(&env)? > 0 {
+                env.keep_house()?;
+            }
+        }
+    }
+    Ok(())
+}
+
 /// It is asked by the thread that keeps house, which has the log to flush and checkpoints to make.
 #[test]
 fn a_clock_that_panics_ends_no_housekeeping() -> Result<()> {

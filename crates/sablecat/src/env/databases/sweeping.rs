@@ -148,17 +148,23 @@ impl Databases {
     fn sweep_one(&self, place: &Place, until: u64, most: u64) -> Result<Swept> {
         let mut swept = Swept::default();
         let (mut passed, mut batch, mut losses) = (None, BATCH, 0);
+        // So many at a time have room in the cache.
+        let mut batch_max = BATCH;
         while swept.removed < most && !swept.is_done {
             match self.sweep_batch(place, until, &mut passed, batch.min(most - swept.removed)) {
                 Ok(step) => {
                     swept = Swept { removed: swept.removed + step.removed, is_done: step.is_done };
-                    (batch, losses) = (BATCH, 0);
+                    (batch, losses) = (batch_max, 0);
                 }
                 // It was removed meanwhile.
                 Err(error) if error.kind() == ErrorKind::NotFound => swept.is_done = true,
                 Err(error) if error.is_retryable() && losses < LOSSES_MAX => {
                     losses += 1;
                     batch = (batch / 2).max(1);
+                }
+                Err(error) if error.kind() == ErrorKind::CacheFull && batch > 1 => {
+                    batch_max = batch / 2;
+                    batch = batch_max;
                 }
                 Err(error) => return Err(error),
             }
