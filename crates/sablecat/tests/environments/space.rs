@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use sablecat::{Database, Durability, Env, ErrorKind};
+use sablecat::{Database, Durability, Env, ErrorKind, Method};
 use sablecat_os::sim::{SimDisk, Survival};
 
 const RECORDS: u32 = 20_000;
@@ -206,6 +206,27 @@ fn a_memory_that_a_database_has_filled_is_free_again_when_that_is_removed() {
     };
     let first = filled();
     (0..3).for_each(|_| assert_eq!(filled(), first));
+}
+
+/// The pages of a new database are committed before its name is, whose commit may have no room beside them.
+#[test]
+fn a_database_is_made_in_a_full_memory_or_refused() {
+    for _ in 0..3 {
+        let env = Env::builder().cache_size(400 * 512).page_size(512).in_memory().unwrap();
+        let db = env.database_as("records", Method::Hash).unwrap();
+        let mut failures = 0;
+        for n in 0..u32::MAX {
+            failures += u32::from(db.insert(n.wrapping_mul(0x9e37_79b1).to_be_bytes(), [1; 20]).is_err());
+            if failures == 5 {
+                break;
+            }
+        }
+        match env.database("another") {
+            Ok(_) => {}
+            Err(error) => assert_eq!(error.kind(), ErrorKind::CacheFull, "{error}"),
+        }
+        assert_eq!(env.verify(&mut |_| {}).unwrap().problems, [""; 0]);
+    }
 }
 
 /// All frames have pages in the end, however many there are.

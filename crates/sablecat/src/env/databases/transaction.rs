@@ -25,6 +25,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use sablecat_os::clock;
+
 use super::indexing::Related;
 use super::{Asked, Databases, Named, check_asked, seen_as};
 use crate::access::Scan;
@@ -32,6 +34,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::txn::catalog::{self, CatalogEntry, catalog_tree, former_key, note_key};
 use crate::txn::{Durability, Known, Options, Position, Presence, State, Transaction, TreeRef, View};
 use crate::types::{Content, Lsn, TreeId};
+
+/// Work of the environment's own whose snapshot is given up so often in a row, and for so long, is not run
+/// again.
+const GIVEN_UP_MAX: u32 = 16;
+const GIVEN_UP_FOR: Duration = Duration::from_secs(1);
 
 /// A database that a transaction has made and not committed.
 #[derive(Debug)]
@@ -378,16 +385,34 @@ impl<'e> EnvTxn<'e> {
         mut work: impl FnMut(&mut Self) -> Result<T>,
     ) -> Result<T> {
         self.records.pass_gate();
+        // How often in a row its snapshot was given up, and since when.
+        let mut given_up = (0, clock::monotonic());
         loop {
             match work(&mut self).and_then(|made| self.commit(durability).map(|_| made)) {
-                Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::SnapshotTooOld) => {
-                    self.give_up();
-                    self.records.restart();
+                Err(error) if error.kind() == ErrorKind::Conflict => given_up = (0, clock::monotonic()),
+                Err(error) if error.kind() == ErrorKind::SnapshotTooOld => {
+                    given_up.0 += 1;
+                    if given_up.0 >= GIVEN_UP_MAX
+                        && clock::monotonic().saturating_sub(given_up.1) >= GIVEN_UP_FOR
+                    {
+                        return Err(no_room_to_run(given_up.0));
+                    }
                 }
                 done => return done,
             }
+            self.give_up();
+            self.records.restart();
         }
     }
+}
+
+/// The error of work that has no room in the cache although nobody else commits: what it commits itself
+/// first, the pages of a new database say, makes its own snapshot the one that keeps old versions.
+#[cold]
+fn no_room_to_run(times: u32) -> Error {
+    Error::cache_full(format!(
+        "the cache is too full for a change of the catalog or of a sequence: the snapshot that it was made over was given up {times} times in a row; end snapshots, remove records, or enlarge the cache (Builder::cache_size)"
+    ))
 }
 
 #[cfg(test)]
