@@ -23,6 +23,12 @@ fn container_limit() -> Option<u64> {
         .find_map(|path| fs::read_to_string(path).ok()?.trim().parse().ok())
 }
 
+/// How many bytes a file may have that this process makes longer, if there is a limit: beyond it the system
+/// ends the process.
+pub fn file_bytes_max() -> Option<u64> {
+    rustix::process::getrlimit(rustix::process::Resource::Fsize).current
+}
+
 /// Processors this process may run on. At least 1.
 pub fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)

@@ -38,3 +38,12 @@ fn who_cannot_have_the_cache_is_told_what_to_do() {
     let said = within(&scratch, 100 << 10, "$S put e k v");
     assert!(said.contains("address space") && said.contains("ulimit -v") && said.contains("cache"), "{said}");
 }
+
+/// Beyond the limit the system would end the process, without a word.
+#[test]
+fn who_may_not_make_a_file_as_long_as_the_shared_memory_is_told_so() {
+    let scratch = Scratch::new("files");
+    let said = within(&scratch, 64 << 20, "ulimit -f 65536; $S put e k v");
+    assert!(said.contains("ulimit -f") && said.contains("cache"), "{said}");
+    assert_eq!(scratch.run("put e k v").code, 0);
+}

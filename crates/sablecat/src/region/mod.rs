@@ -63,6 +63,7 @@ use std::sync::OnceLock;
 
 use sablecat_os::atomic::{AtomicU8, AtomicU64, Ordering};
 use sablecat_os::clock;
+use sablecat_os::machine;
 use sablecat_os::mapping::{LARGE_PAGE, Mapping};
 
 use self::fence::Fence;
@@ -116,9 +117,14 @@ impl fmt::Debug for Region {
 }
 
 impl Region {
-    /// Whether this process can have the address space that a region takes.
-    pub(crate) fn can_be(geometry: &Geometry) -> bool {
-        Mapping::anonymous(geometry.offsets().end).is_ok()
+    /// Whether this process can have the address space that a region takes; and make a file as long, if it is
+    /// to be `shared`.
+    pub(crate) fn can_be(geometry: &Geometry, shared: bool) -> bool {
+        let is_file_possible = || {
+            let bytes = geometry.clone().shared().offsets().end as u64;
+            machine::file_bytes_max().is_none_or(|most| bytes <= most)
+        };
+        Mapping::anonymous(geometry.offsets().end).is_ok() && (!shared || is_file_possible())
     }
 
     /// A new region in anonymous memory of this process alone.
@@ -138,7 +144,8 @@ impl Region {
     /// It is not ready yet.
     ///
     /// # Errors
-    /// Full if the file system that holds it is too small; those of the system.
+    /// Full if the file system that holds it is too small, or this process may make no file as long; those of
+    /// the system.
     pub(crate) fn create_shared(
         (file, path): (File, &Path),
         geometry: Geometry,
@@ -146,6 +153,13 @@ impl Region {
         membership: Membership,
     ) -> Result<Region> {
         let offsets = geometry.offsets();
+        if let Some(most) = machine::file_bytes_max().filter(|&most| offsets.end as u64 > most) {
+            return Err(Error::memory_full(format!(
+                "the shared memory is a file of {} bytes, most of them a hole, and this process may make files of {most}; \
+                 allow it as much (ulimit -f), or choose a smaller cache (Builder::cache_size)",
+                offsets.end
+            )));
+        }
         file.set_len(offsets.end as u64).map_err(|e| Error::io("sizing the shared memory", path, e))?;
         let mapping = Mapping::file(file, offsets.end).map_err(|e| no_memory(offsets.end, &e))?;
         mapping.advise_huge(offsets.frames, offsets.end - offsets.frames);

@@ -78,8 +78,8 @@ pub(in crate::env) fn begin_from(kernel: &Kernel, superblock: &Superblock) -> Re
 }
 
 /// What a region is sized for, over a volume (none: in memory alone). Where the process cannot have the
-/// address space that places for all pages take, which is 74 GB, there are places for some multiple of what
-/// the volume has: what is opened again then has room again.
+/// address space that places for all pages take, which is 74 GB, or may make no file as long for others to
+/// share, there are places for some multiple of what the volume has: what is opened again then has room.
 pub(in crate::env) fn geometry(config: &Config, codec: Codec, volume: Option<&Volume>) -> Geometry {
     let block_size = codec.block_size();
     let cache_bytes = config.cache_for(block_size);
@@ -93,5 +93,5 @@ pub(in crate::env) fn geometry(config: &Config, codec: Codec, volume: Option<&Vo
         whole.clone().with_places_for(pages, of(superblock.bounds().highest(), blocks_min))
     });
     let [some, few] = smaller;
-    [whole, some].into_iter().find(Region::can_be).unwrap_or(few)
+    [whole, some].into_iter().find(|sizes| Region::can_be(sizes, config.shared)).unwrap_or(few)
 }
