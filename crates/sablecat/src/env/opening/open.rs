@@ -77,6 +77,11 @@ pub(crate) fn in_memory(mut config: Config, mode: Mode) -> Result<Arc<Core>> {
             "an environment in memory alone would stay empty if it were read-only; open it without Builder::read_only, or in a directory",
         ));
     }
+    if config.journaling.over(None).is_some() {
+        return Err(Error::invalid(
+            "an environment in memory alone has no log, so it cannot keep a journal; open it without, or in a directory",
+        ));
+    }
     // Nothing can be evicted, so the cache is all there is: unless a limit was asked for, room for as much as
     // the machine has. It is taken as it is used.
     config.cache_bytes.get_or_insert_with(sablecat_os::machine::memory_bytes);
@@ -109,7 +114,7 @@ pub(super) fn assemble(
         .filter(|log| mode == Mode::DataStore && config.disk.exists(log).unwrap_or(false));
     let journal =
         config.journaling.over(superblock.as_ref().and_then(|superblock| superblock.journal.clone()));
-    if journal.is_some() && (mode == Mode::DataStore || directory.is_none()) {
+    if journal.is_some() && mode == Mode::DataStore {
         return Err(Error::invalid(
             "a Data Store has no log, so it cannot keep a journal; open the environment once with transactions and turn the journal off",
         ));
