@@ -127,10 +127,9 @@ impl Generations {
     /// The error of who reads that there is a page which has no place in the page table.
     #[cold]
     pub(in crate::pages) fn no_place(&self, page: PageId) -> Error {
-        let geometry = self.region.geometry();
+        let places = self.region.geometry().pages_max;
         // What others have written since this process opened the environment.
-        if self.is_following() && geometry.is_limited() {
-            let places = geometry.pages_max;
+        if self.is_following() && u64::from(page.0) >= places {
             return Error::exhausted(format!("page {page} is beyond the first {places}: {MORE_PLACES}"));
         }
         Error::corruption(format!("a page refers to page {page}, which cannot exist"))
