@@ -130,7 +130,9 @@ impl Generations {
         if seen.owner() == 0 {
             return false;
         }
-        role.wait_for(|| (role.look() != seen || self.holder_that_stands_still().is_some()).then_some(()));
+        let is_over =
+            || role.look() != seen || self.holder_that_stands_still().is_some() || self.region.is_fenced();
+        role.wait_for(|| is_over().then_some(()));
         if role.look() == seen
             && let Ok(me) = self.participants.sit()
         {

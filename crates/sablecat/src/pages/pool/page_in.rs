@@ -27,10 +27,13 @@ impl Pool {
         // wait for what this reader holds, or be this one.
         let entry = self.region.entry(page);
         let found = self.latch_queue(page).wait_for(|| match entry.word().frame() {
-            FrameId::NONE if self.is_nowhere(entry.block()) => Some(None),
-            FrameId::NONE => self.try_latch(page, me).map(|frame| Some((frame, true))),
-            frame => Some(Some((frame, false))),
-        });
+            FrameId::NONE if self.is_nowhere(entry.block()) => Some(Ok(None)),
+            FrameId::NONE => match self.try_latch(page, me) {
+                None => self.region.check_fence().err().map(Err),
+                latched => latched.map(|frame| Ok(Some((frame, true)))),
+            },
+            frame => Some(Ok(Some((frame, false)))),
+        })?;
         let Some((frame, latched)) = found else {
             self.region.check_fence()?;
             return Err(me.finds_nothing(page));

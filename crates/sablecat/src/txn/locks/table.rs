@@ -19,6 +19,7 @@ use std::sync::Arc;
 use sablecat_os::atomic::{AtomicU64, Ordering};
 
 use super::word::{ID_BITS, LockId, Want, Word, clash};
+use crate::error::Result;
 use crate::region::{Region, Slot};
 
 /// Words of a bucket, its header included.
@@ -120,6 +121,11 @@ impl Table {
     /// Whether this process was taken for dead.
     pub(super) fn is_fenced(&self) -> bool {
         self.region.is_fenced()
+    }
+
+    /// An error if this process was taken for dead: nobody has to let go of a lock for it.
+    pub(super) fn check_fence(&self) -> Result<()> {
+        self.region.check_fence()
     }
 
     /// Wakes who sleeps until something changes (txn/transactions/waiting.rs).

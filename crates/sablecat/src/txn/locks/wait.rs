@@ -52,7 +52,10 @@ impl LockTable {
                     self.pass_on(Word::new(want, me));
                 }
                 self.break_circles(me);
-                self.is_victim(me).then(|| Err(self.deadlock_error(me)))
+                if self.is_victim(me) {
+                    return Some(Err(self.deadlock_error(me)));
+                }
+                self.table.check_fence().err().map(Err)
             },
         );
         let end = end.unwrap_or_else(|| self.last_try(me, want, timeout, held));

@@ -8,6 +8,7 @@ use crate::error::ErrorKind;
 use crate::pages::volume::tests::interrupted::Interrupted;
 use crate::pages::volume::{Declared, Found as VolumeFound};
 use crate::region::{Membership, Work};
+use crate::txn::locks;
 
 const PATH: &str = "sablecat.db";
 
@@ -52,6 +53,19 @@ impl Two {
             two.first.change(0..150, stamp);
         }
         two
+    }
+
+    /// A third one, which is a member.
+    fn joined(&self, name: &str) -> Kernel {
+        let locks = std::env::temp_dir().join(format!("sablecat-{name}-{}", std::process::id()));
+        let membership = Membership::new(LockFile::open(&locks, Some(0o600)).unwrap(), 1);
+        std::fs::remove_file(&locks).unwrap();
+        assert!(membership.take().unwrap());
+        let region =
+            self.first.kernel.pages.region.again().expect("memory").joined_as(membership).expect("joined");
+        region.member(1).enter(1, None, "test");
+        let volume = Volume::join(&self.sim, Path::new(PATH), (false, false), None);
+        kernel(region, Some(volume.expect("there")))
     }
 
     /// That every page which the file names is there, as after a failure of the machine; and which generation
@@ -361,15 +375,7 @@ fn who_was_succeeded_before_it_settled_anything_leaves_the_berth_of_the_next_alo
 #[test]
 fn who_was_taken_for_dead_before_it_settled_a_superblock_poisons_nothing() {
     let two = Two::new(1);
-    let locks = std::env::temp_dir().join(format!("sablecat-succession-{}", std::process::id()));
-    let membership = Membership::new(LockFile::open(&locks, Some(0o600)).unwrap(), 1);
-    std::fs::remove_file(&locks).unwrap();
-    assert!(membership.take().unwrap());
-    let region =
-        two.first.kernel.pages.region.again().expect("memory").joined_as(membership).expect("joined");
-    region.member(1).enter(1, None, "test");
-    let late =
-        kernel(region, Some(Volume::join(&two.sim, Path::new(PATH), (false, false), None).expect("there")));
+    let late = two.joined("settling");
     let (late, second) = (&late.pages, &two.second.kernel.pages);
     let seats: Vec<_> = (0..2).map(|_| second.participants.sit().unwrap()).collect();
     let stopped = second.hold_checkpoint(&seats[0]).unwrap();
@@ -383,4 +389,47 @@ fn who_was_taken_for_dead_before_it_settled_a_superblock_poisons_nothing() {
     late.settle_berths(&held, &seats[1]);
     second.fail_if_poisoned().unwrap();
     drop((held, moored, stopped));
+}
+
+/// What it waits for is held by others, who let go of nothing for it.
+#[test]
+fn who_was_taken_for_dead_waits_for_nobody() {
+    let two = Two::new(1);
+    let late = two.joined("waiting");
+    two.first.checkpoint().unwrap();
+    let others = &two.first.kernel;
+    let (theirs, also_theirs) =
+        (others.pages.participants.sit().unwrap(), others.pages.participants.sit().unwrap());
+    // Who wants it does not know that there is no such page.
+    let page = PageId(399);
+    assert!(others.pages.region.entry(page).word().frame() == FrameId::NONE);
+    others.pages.latch(page, &theirs).unwrap();
+    let checkpoint = others.pages.hold_checkpoint(&also_theirs).unwrap();
+    let mut held = locks::Held::default();
+    let wait = Duration::from_secs(3600);
+    others.locks.acquire(theirs.number(), 1, locks::Mode::Exclusive, wait, &mut held).unwrap();
+    let sit = || late.pages.participants.sit();
+    std::thread::scope(|scope| {
+        let waiting = [
+            scope.spawn(|| late.pages.current(page, &*sit()?).map(drop)),
+            scope.spawn(|| {
+                late.pages.wait_for_checkpoint();
+                late.pages.region.check_fence()
+            }),
+            scope.spawn(|| {
+                let (me, mut held) = (sit()?, locks::Held::default());
+                late.locks.acquire(me.number(), 1, locks::Mode::Shared, wait, &mut held)
+            }),
+        ];
+        // So that they are asleep, as a rule; before that they find out as well.
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(waiting.iter().all(|wait| !wait.is_finished()));
+        late.pages.region.fence_itself();
+        for wait in waiting {
+            assert_eq!(wait.join().unwrap().unwrap_err().kind(), ErrorKind::Poisoned);
+        }
+    });
+    drop(checkpoint);
+    others.pages.unlatch(page, &theirs);
+    others.locks.release_all(theirs.number(), &mut held);
 }
