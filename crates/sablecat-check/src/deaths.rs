@@ -11,8 +11,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use sablecat::{Env, ErrorKind};
-use sablecat_os::check::between::{Between, Call, Judge, Verdict};
 use sablecat_os::check::descriptors;
+use sablecat_os::disk::between::{Between, Call, Judge, Verdict};
 use sablecat_os::sim::{Fault, SimDisk};
 
 use crate::alike::Wrong;

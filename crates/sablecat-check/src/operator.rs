@@ -20,8 +20,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use sablecat::{Builder, Env};
-use sablecat_os::check::between::{Between, Call, Judge, Verdict};
 use sablecat_os::disk::HostDisk;
+use sablecat_os::disk::between::{Between, Call, Judge, Verdict};
 
 use crate::alike::{Wrong, clean};
 use crate::crash::makes_durable;

@@ -22,6 +22,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 mod aligned;
+pub mod between;
 mod host;
 
 pub use aligned::AlignedBuf;
@@ -223,14 +224,17 @@ pub trait File: Send + Sync + Debug {
 
 /// A range of a file that is written by copying to memory: no system call.
 ///
-/// The file must not be cut off below the range while there is a window onto it.
+/// When the file is cut off below the range, writing there is refused from then on.
 pub trait Window: Send + Sync + Debug {
     /// Writes bytes at an offset from the start of the window. The system has them when it returns, as with
     /// [`File::write_at`]: they survive the process, not the power.
     ///
+    /// # Errors
+    /// `UnexpectedEof` if the file is not as long any more: some of the bytes may be in it.
+    ///
     /// # Panics
     /// If the bytes do not fit in the window.
-    fn write(&self, offset: usize, bytes: &[u8]);
+    fn write(&self, offset: usize, bytes: &[u8]) -> io::Result<()>;
 }
 
 /// Whether a call was refused for want of something that may be there again later: space, a quota, file
@@ -270,6 +274,11 @@ pub(crate) fn range_end(offset: u64, len: usize) -> io::Result<u64> {
         .checked_add(len as u64)
         .filter(|end| i64::try_from(*end).is_ok())
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "no file reaches that far"))
+}
+
+/// The answer to a write through a window where the file has been cut off.
+pub(crate) fn cut_off() -> io::Error {
+    io::Error::new(io::ErrorKind::UnexpectedEof, "the file was cut short while it was in use")
 }
 
 /// The answer to a window onto bytes that the file does not have.

@@ -11,16 +11,17 @@
 use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::{IntoRawFd, RawFd};
-use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+
+use crate::places::{Places, Taken};
 
 /// Descriptors that can be registered at once in a process.
 const GIVEN_UP_MAX: usize = 1024;
 const NONE: i32 = -1;
 
 static NULL: AtomicI32 = AtomicI32::new(NONE);
-static OF_PARENT: AtomicPtr<Numbered> = AtomicPtr::new(ptr::null_mut());
+static OF_PARENT: Places<AtomicU64> = Places::new();
 static GIVEN_UP: [AtomicI32; GIVEN_UP_MAX] = [const { AtomicI32::new(NONE) }; GIVEN_UP_MAX];
 
 /// Has children let go of what is registered, from now on.
@@ -64,26 +65,12 @@ extern "C" fn in_child() {
             unsafe { libc::dup3(null, descriptor, libc::O_CLOEXEC) };
         }
     }
-    all_numbered().for_each(|numbered| numbered.number.store(OfParent::IN_CHILDREN, Ordering::Relaxed));
-}
-
-/// A place for a number, which is never freed: the handler may come by at any moment.
-#[derive(Debug)]
-struct Numbered {
-    number: AtomicU64,
-    is_used: AtomicBool,
-    next: AtomicPtr<Numbered>,
-}
-
-fn all_numbered() -> impl Iterator<Item = &'static Numbered> {
-    // SAFETY: what is in the list is never freed, and is changed through atomics alone.
-    let at = |place: &AtomicPtr<Numbered>| unsafe { place.load(Ordering::Acquire).as_ref() };
-    std::iter::successors(at(&OF_PARENT), move |numbered| at(&numbered.next))
+    OF_PARENT.all().for_each(|number| number.store(OfParent::IN_CHILDREN, Ordering::Relaxed));
 }
 
 /// A number that is another one in children made by fork.
 #[derive(Debug)]
-pub struct OfParent(&'static Numbered);
+pub struct OfParent(Taken<AtomicU64>);
 
 impl OfParent {
     /// What it is in them.
@@ -95,30 +82,16 @@ impl OfParent {
     /// Those of the system.
     pub fn new(number: u64) -> io::Result<OfParent> {
         watch()?;
-        let is_free = |numbered: &&Numbered| !numbered.is_used.swap(true, Ordering::AcqRel);
-        let numbered = all_numbered().find(is_free).unwrap_or_else(|| {
-            let made: &Numbered = Box::leak(Box::new(Numbered {
-                number: AtomicU64::new(number),
-                is_used: AtomicBool::new(true),
-                next: AtomicPtr::default(),
-            }));
-            let before = |first: *mut Numbered| {
-                made.next.store(first, Ordering::Relaxed);
-                Some(ptr::from_ref(made).cast_mut())
-            };
-            // It always says which.
-            let _ = OF_PARENT.fetch_update(Ordering::AcqRel, Ordering::Acquire, before);
-            made
-        });
-        numbered.number.store(number, Ordering::Relaxed);
-        Ok(OfParent(numbered))
+        let taken = OF_PARENT.take();
+        taken.get().store(number, Ordering::Relaxed);
+        Ok(OfParent(taken))
     }
 
     /// The number.
     #[inline(always)]
     pub fn get(&self) -> u64 {
-        // Relaxed: changed only while a process has one thread.
-        self.0.number.load(Ordering::Relaxed)
+        // Relaxed: changed only while a process has one thread, or by a thread itself (truncation.rs).
+        self.0.get().load(Ordering::Relaxed)
     }
 
     /// Whether this process is a child of the one that made it.
@@ -126,11 +99,10 @@ impl OfParent {
     pub fn is_inherited(&self) -> bool {
         self.get() == OfParent::IN_CHILDREN
     }
-}
 
-impl Drop for OfParent {
-    fn drop(&mut self) {
-        self.0.is_used.store(false, Ordering::Release);
+    /// Where the number stands.
+    pub(crate) fn place(&self) -> &'static AtomicU64 {
+        self.0.get()
     }
 }
 

@@ -14,6 +14,7 @@
 //! | [`liveness`], [`fork`] | telling living processes from dead ones, and children from their parents |
 //! | [`futex`] | sleeping until a word changes, also across processes |
 //! | [`mapping`] | memory: anonymous, or shared between processes |
+//! | [`truncation`] | what becomes of it when its file is cut short |
 //! | [`disk`] | files and directories |
 //! | [`sim`] | a disk that misbehaves on purpose, from a seed |
 //! | [`interrupt`] | being asked to end |
@@ -36,11 +37,13 @@ pub mod interrupt;
 pub mod liveness;
 pub mod machine;
 pub mod mapping;
+mod places;
 pub mod prefetch;
 pub mod random;
 pub mod sim;
 #[cfg(test)]
 mod sources;
+pub mod truncation;
 
 /// A number for the sources that this crate was built from: the same in every build of them, another in any
 /// of others.

@@ -15,7 +15,9 @@ use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, fstat, fstatvfs, ftrunca
 use rustix::io::{Errno, retry_on_intr};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 
+use crate::fork::OfParent;
 use crate::machine::page_bytes;
+use crate::truncation::Cuts;
 
 /// Bytes of a large page, or of the smallest, where there are several sizes.
 pub const LARGE_PAGE: usize = 2 << 20;
@@ -27,6 +29,8 @@ pub struct Mapping {
     len: usize,
     /// What lies behind shared memory, kept to map it again.
     memory: Option<Arc<OwnedFd>>,
+    /// Of a file, which others may make shorter.
+    cuts: Option<Cuts>,
 }
 
 // SAFETY: a mapping is an address and a length; it belongs to the process, not to a thread.
@@ -43,7 +47,7 @@ impl Mapping {
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         // SAFETY: no address is asked for, so the kernel picks one where nothing is mapped.
         let base = unsafe { mmap_anonymous(ptr::null_mut(), len, read_write(), flags)? };
-        Ok(Mapping { base: not_null(base.cast()), len, memory: None })
+        Ok(Mapping { base: not_null(base.cast()), len, memory: None, cuts: None })
     }
 
     /// Memory that can be mapped more than once: children after fork share it, and [`Mapping::again`] gives
@@ -59,12 +63,12 @@ impl Mapping {
 
     /// The first `len` bytes of a file, shared with every process that maps it: what one stores the others
     /// see. The file's holes read as zero and become memory when they are stored to; if the file system then
-    /// has no room the process gets SIGBUS, so [reserve](Mapping::reserve) first.
+    /// has no room the memory is [cut short](Mapping::is_cut_short), so [reserve](Mapping::reserve) first.
     ///
     /// # Errors
-    /// Those of the system. Nothing is checked: a file shorter than `len` faults beyond its end.
+    /// Those of the system. Nothing is checked: of a file shorter than `len` the memory is cut short.
     pub fn file(file: std::fs::File, len: usize) -> io::Result<Mapping> {
-        Mapping::of(Arc::new(file.into()), len)
+        Mapping::of(Arc::new(file.into()), len)?.watched()
     }
 
     /// The same, to be looked at: a store to it is a fault. The file need only be open for reading.
@@ -72,7 +76,50 @@ impl Mapping {
     /// # Errors
     /// As [`Mapping::file`].
     pub fn file_to_look_at(file: std::fs::File, len: usize) -> io::Result<Mapping> {
-        Mapping::with(Arc::new(file.into()), len, ProtFlags::READ)
+        Mapping::with(Arc::new(file.into()), len, ProtFlags::READ)?.watched()
+    }
+
+    fn watched(mut self) -> io::Result<Mapping> {
+        self.cuts = Some(Cuts::of(self.base, self.len)?);
+        Ok(self)
+    }
+
+    /// Whether something that this thread has read or written so far was not there, since somebody has made
+    /// the file shorter, or there was no room for it. It has then met zeros of this process's own, and what
+    /// it stored is nobody else's: the memory is of no use any more.
+    pub fn is_cut_short(&self) -> bool {
+        self.cuts.as_ref().is_some_and(Cuts::happened)
+    }
+
+    /// Looks whether the file is as long as the memory. If not that is [cut
+    /// short](Mapping::is_cut_short) from then on. A call of the system; it finds what nobody has touched,
+    /// and also what could be touched and reads as zero: the rest of a large page in which the file ends,
+    /// which some kernels leave there.
+    pub fn look_whether_cut_short(&self) -> bool {
+        if let (Some(memory), Some(cuts)) = (&self.memory, &self.cuts)
+            && fstat(memory).is_ok_and(|file| (file.st_size as u64) < self.len as u64)
+        {
+            cuts.found();
+        }
+        self.is_cut_short()
+    }
+
+    /// Has a number be [`CUT_SHORT`](crate::truncation::CUT_SHORT) before that can be seen of the memory. It
+    /// must live for as long as this, or until another one is given.
+    pub fn tell_when_cut_short(&self, number: &OfParent) {
+        self.cuts.iter().for_each(|cuts| cuts.tell(number));
+    }
+
+    /// A range of a file that begins with a page of it: to be stored to, and neither mapped again nor
+    /// reserved.
+    ///
+    /// # Errors
+    /// As [`Mapping::file`].
+    pub(crate) fn of_part(file: &OwnedFd, offset: u64, len: usize) -> io::Result<Mapping> {
+        // Reading is asked for as well: some processors cannot map to write alone.
+        // SAFETY: no address is asked for, so the kernel picks one where nothing is mapped.
+        let base = unsafe { mmap(ptr::null_mut(), len, read_write(), MapFlags::SHARED, file, offset)? };
+        Mapping { base: not_null(base.cast()), len, memory: None, cuts: None }.watched()
     }
 
     /// Makes sure of room for a range, so that storing to it cannot fail later. Does nothing for anonymous
@@ -92,8 +139,8 @@ impl Mapping {
         if len == 0 {
             return Ok(());
         }
-        // A signal ends it half way in files in memory too.
-        Ok(retry_on_intr(|| fallocate(memory, FallocateFlags::empty(), offset as u64, len as u64))?)
+        // A file that somebody has cut short stays so. A signal ends it half way in files in memory too.
+        Ok(retry_on_intr(|| fallocate(memory, FallocateFlags::KEEP_SIZE, offset as u64, len as u64))?)
     }
 
     /// How many bytes the file system still has for shared memory; none if there is no telling, or it has no
@@ -135,7 +182,7 @@ impl Mapping {
                 MapFlags::PRIVATE | MapFlags::NORESERVE,
             )?
         };
-        let stretch = Mapping { base: not_null(stretch.cast()), len: stretch_len, memory: None };
+        let stretch = Mapping { base: not_null(stretch.cast()), len: stretch_len, memory: None, cuts: None };
         let before = stretch.base.addr().get().next_multiple_of(LARGE_PAGE) - stretch.base.addr().get();
         let flags = MapFlags::SHARED | MapFlags::NORESERVE | MapFlags::FIXED;
         // SAFETY: the range lies within the stretch, of which nobody else knows.
@@ -148,7 +195,7 @@ impl Mapping {
                 unsafe { munmap(stretch.base.as_ptr().add(start).cast(), len)? };
             }
         }
-        Ok(Mapping { base: not_null(base.cast()), len, memory: Some(memory) })
+        Ok(Mapping { base: not_null(base.cast()), len, memory: Some(memory), cuts: None })
     }
 
     /// Whether the file that is mapped is the one at a path now.
@@ -250,6 +297,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
+        self.cuts = None;
         // SAFETY: base and length are those of a mapping made here and not unmapped before.
         let unmapped = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
         debug_assert!(unmapped.is_ok(), "unmapping what was mapped: {unmapped:?}");

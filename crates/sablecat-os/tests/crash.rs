@@ -90,7 +90,7 @@ fn synced_data_survives_every_crash() {
     file.write_at(&[2; 1000], 700).unwrap();
     file.set_len(2500).unwrap();
     file.preallocate(0, 9000).unwrap();
-    file.window(5000, 100).unwrap().write(0, &[3; 100]);
+    file.window(5000, 100).unwrap().write(0, &[3; 100]).unwrap();
     file.sync().unwrap();
     assert_eq!(disk.unsynced(), 0);
     assert_eq!(contents(&disk), BTreeSet::from([all(&*file)]));
@@ -168,7 +168,7 @@ fn different_files_are_strangers() {
 #[test]
 fn a_write_through_a_window_may_be_torn_within_a_sector() {
     let (disk, file) = with_file(&[0; 512]);
-    file.window(0, 512).unwrap().write(16, &[1; 64]);
+    file.window(0, 512).unwrap().write(16, &[1; 64]).unwrap();
     let lengths = states(&disk, |disk| {
         let bytes = look(disk, "a").unwrap();
         let new = bytes.iter().filter(|byte| **byte == 1).count();
@@ -414,7 +414,7 @@ fn take(disk: &SimDisk, step: &Step, fill: u8) {
             let file = open(disk, PATHS[file]);
             if window {
                 file.preallocate(offset, len as u64).unwrap();
-                file.window(offset, len).unwrap().write(0, &vec![fill; len]);
+                file.window(offset, len).unwrap().write(0, &vec![fill; len]).unwrap();
             } else {
                 file.write_at(&vec![fill; len], offset).unwrap();
             }

@@ -340,9 +340,9 @@ fn what_is_written_through_a_window_is_read_from_the_file() {
         let file = disk.open(&dir.join("a"), CREATE).unwrap();
         file.preallocate(0, 20_000).unwrap();
         let Some(window) = window(&*file, 5001, 10_000) else { return };
-        window.write(0, b"first");
-        window.write(9_996, b"last");
-        window.write(10_000, b"");
+        window.write(0, b"first").unwrap();
+        window.write(9_996, b"last").unwrap();
+        window.write(10_000, b"").unwrap();
         let mut buf = [0; 7];
         file.read_at(&mut buf, 5000).unwrap();
         assert_eq!(&buf, b"\0first\0");
@@ -350,7 +350,7 @@ fn what_is_written_through_a_window_is_read_from_the_file() {
         assert_eq!(&buf, b"\0last\0\0");
         file.write_at(b"F", 5001).unwrap();
         drop(file);
-        window.write(1, b"I");
+        window.write(1, b"I").unwrap();
         let file = disk.open(&dir.join("a"), EXISTING).unwrap();
         file.read_at(&mut buf, 5000).unwrap();
         assert_eq!(&buf, b"\0FIrst\0", "a window holds the file open");
@@ -373,7 +373,7 @@ fn a_window_is_onto_bytes_that_exist() {
             assert!(std::panic::catch_unwind(beyond).is_err(), "{len} bytes at {offset}");
         }
         assert_eq!(all(&*file), [0; 4096]);
-        window.write(4000, &[1; 96]);
+        window.write(4000, &[1; 96]).unwrap();
     });
 }
 
@@ -522,7 +522,7 @@ fn take(file: &dyn File, step: &Step) {
         Step::Preallocate(at, len) => file.preallocate(*at, *len).unwrap(),
         Step::Window(at, bytes) => {
             file.preallocate(*at, bytes.len() as u64 + 1).unwrap();
-            file.window(*at, bytes.len() + 1).unwrap().write(1, bytes);
+            file.window(*at, bytes.len() + 1).unwrap().write(1, bytes).unwrap();
         }
         Step::Punch(at, len) => {
             if !file.punch(*at, *len).unwrap() {

@@ -6,6 +6,8 @@
 use std::fmt::{self, Display};
 use std::path::Path;
 
+use sablecat_os::truncation::MemoryGone;
+
 use crate::types::PageId;
 
 /// The result of everything in this crate that can fail.
@@ -141,6 +143,9 @@ impl Error {
 
     /// A failed system call: what was tried, on which file.
     pub(crate) fn io(tried: impl Display, path: &Path, source: std::io::Error) -> Self {
+        if MemoryGone::is(&source) {
+            return Self::cut_short();
+        }
         let kind = if is_full(&source) { ErrorKind::DiskFull } else { ErrorKind::Io };
         Self::new(kind, format!("{tried} {}: {source}", path.display())).with_source(source)
     }
@@ -162,6 +167,16 @@ impl Error {
             ErrorKind::Poisoned,
             "this process was taken for dead: the lock by which others know that it lives is gone, closed perhaps by something that closes all descriptors; \
              close the environment here and open it again",
+        )
+    }
+
+    /// What a process does that has found the shared memory cut short.
+    #[cold]
+    pub(crate) fn cut_short() -> Self {
+        Self::new(
+            ErrorKind::Poisoned,
+            "the file that holds the environment's shared memory was made shorter while it was in use, or there was no room for it any more; \
+             close the environment everywhere and open it again: what was handed over to the operating system is in its files",
         )
     }
 

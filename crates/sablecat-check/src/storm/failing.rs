@@ -4,8 +4,8 @@
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
-use sablecat_os::check::between::{Between, Call, Judge, Verdict};
 use sablecat_os::disk::HostDisk;
+use sablecat_os::disk::between::{Between, Call, Judge, Verdict};
 
 use crate::dice::Dice;
 
@@ -30,7 +30,7 @@ fn errors(call: Call) -> &'static [i32] {
         Call::Write => &[EIO, ENOMEM, ENOSPC, ENOSPC],
         Call::Grow | Call::Rename | Call::Remove | Call::Sync => &[EIO, ENOSPC],
         Call::Map => &[ENOMEM],
-        Call::Store => &[],
+        Call::Store => &[EIO],
     }
 }
 

@@ -41,7 +41,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sablecat::{Builder, Durability, EncryptionKey, Env, Error, ErrorKind, Journal, Place, Target};
-use sablecat_os::check::between::Between;
+use sablecat_os::disk::between::Between;
 
 use crate::dice::Dice;
 use crate::order::{self, Call};

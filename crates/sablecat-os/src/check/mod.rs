@@ -2,14 +2,12 @@
 //!
 //! | module | does |
 //! |---|---|
-//! | [`between`] | asks somebody before each call to a disk |
 //! | [`calls`] | has system calls of a stepped process fail |
 //! | [`descriptors`] | closes descriptors, or ends their locks, behind the back of who has them |
 //! | [`signal`] | stops processes |
 //! | [`sparse`] | finds, copies and watches what is in a file with holes |
 //! | [`stepped`] | runs a process one instruction at a time |
 
-pub mod between;
 pub mod calls;
 pub mod descriptors;
 pub mod signal;

@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::disk::{Disk, File, FileId, How, Owner, Window};
+use super::{Disk, File, FileId, How, Owner, Window};
 
 /// What a call wants of the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub enum Call {
     SyncDir,
     /// To map a window.
     Map,
-    /// To store bytes through one: such a call has nobody to answer to, and is made whatever the verdict.
+    /// To store bytes through one.
     Store,
 }
 
@@ -73,7 +73,13 @@ impl Between {
     /// In front of a disk, asking `judge`.
     #[must_use]
     pub fn new(disk: impl Disk + 'static, judge: impl Judge + 'static) -> Between {
-        Between { disk: Arc::new(disk), judge: Arc::new(judge) }
+        Between::over(Arc::new(disk), Arc::new(judge))
+    }
+
+    /// As [`Between::new`].
+    #[must_use]
+    pub fn over(disk: Arc<dyn Disk>, judge: Arc<dyn Judge>) -> Between {
+        Between { disk, judge }
     }
 
     fn ask(&self, call: Call) -> io::Result<&dyn Disk> {
@@ -249,9 +255,12 @@ struct WindowBetween {
 }
 
 impl Window for WindowBetween {
-    fn write(&self, offset: usize, bytes: &[u8]) {
-        let _ = self.judge.judge(Call::Store);
-        self.window.write(offset, bytes);
+    fn write(&self, offset: usize, bytes: &[u8]) -> io::Result<()> {
+        match self.judge.judge(Call::Store) {
+            Verdict::Make => self.window.write(offset, bytes),
+            Verdict::Fail(error) => Err(error),
+            Verdict::Cut(error) => self.window.write(offset, &bytes[..bytes.len() / 2]).and(Err(error)),
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use std::io::{self, IoSlice};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
-use std::ptr::{self, NonNull};
+use std::ptr;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rustix::fs::{
@@ -16,13 +16,15 @@ use rustix::fs::{
     ioctl_getflags, ioctl_setflags, renameat_with, statvfs,
 };
 use rustix::io::{Errno, ReadWriteFlags, pread, pwrite, pwritev, pwritev2, retry_on_intr};
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use super::{
-    AlignedBuf, Disk, File, FileId, How, Owner, Window, debug_assert_aligned, range_end, window_refused,
+    AlignedBuf, Disk, File, FileId, How, Owner, Window, cut_off, debug_assert_aligned, range_end,
+    window_refused,
 };
 use crate::fork;
 use crate::machine::page_bytes;
+use crate::mapping::Mapping;
+use crate::truncation;
 
 /// Bytes written at once where a file is made longer by writing.
 const FILL_BYTES: usize = 1 << 18;
@@ -304,7 +306,8 @@ impl File for HostFile {
         let mut done = 0;
         while done < buf.len() {
             let at = offset + done as u64;
-            match retry_on_intr(|| pread(&self.file, &mut buf[done..], at))? {
+            let answer = retry_on_intr(|| pread(&self.file, &mut buf[done..], at));
+            match answer.map_err(|error| truncation::refused(error, &[&buf[done..]]))? {
                 0 => break,
                 count => done += count,
             }
@@ -321,7 +324,8 @@ impl File for HostFile {
         range_end(offset, buf.len())?;
         let mut done = 0;
         while done < buf.len() {
-            match retry_on_intr(|| pwrite(&self.file, &buf[done..], offset + done as u64))? {
+            let answer = retry_on_intr(|| pwrite(&self.file, &buf[done..], offset + done as u64));
+            match answer.map_err(|error| truncation::refused(error, &[buf]))? {
                 0 => return Err(io::ErrorKind::WriteZero.into()),
                 count => done += count,
             }
@@ -345,7 +349,8 @@ impl File for HostFile {
                 return Ok(());
             }
             // The kernel takes 1024 buffers in one call; rustix leaves the others for the next.
-            match retry_on_intr(|| pwritev(&self.file, left, at))? {
+            let answer = retry_on_intr(|| pwritev(&self.file, left, at));
+            match answer.map_err(|error| truncation::refused(error, bufs))? {
                 0 => return Err(io::ErrorKind::WriteZero.into()),
                 count => {
                     at += count as u64;
@@ -463,8 +468,8 @@ fn stores_in_place(file: &OwnedFd) -> io::Result<bool> {
 /// A shared mapping of a file's range.
 #[derive(Debug)]
 struct HostWindow {
-    /// Where the mapping starts: at the system page that holds the window's first byte.
-    mapped: NonNull<u8>,
+    /// Begins at the system page that holds the window's first byte.
+    mapping: Mapping,
     /// Where in the mapping the window starts.
     start: usize,
     len: usize,
@@ -473,49 +478,29 @@ struct HostWindow {
     turn: Mutex<()>,
 }
 
-// SAFETY: the mapping belongs to the process, not to a thread.
-unsafe impl Send for HostWindow {}
-// SAFETY: the memory is only written, and only under `turn`.
-unsafe impl Sync for HostWindow {}
-
 impl HostWindow {
     fn new(file: &OwnedFd, offset: u64, len: usize) -> io::Result<HostWindow> {
         let start = (offset % page_bytes() as u64) as usize;
-        // Reading is asked for as well: some processors cannot map to write alone.
-        let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: no address is asked for, so the kernel picks one where nothing is mapped.
-        let mapped = unsafe {
-            mmap(ptr::null_mut(), start + len, access, MapFlags::SHARED, file, offset - start as u64)?
-        };
-        let mapped =
-            NonNull::new(mapped.cast()).expect("the kernel maps nothing at address zero unless asked to");
-        Ok(HostWindow { mapped, start, len, turn: Mutex::new(()) })
+        let mapping = Mapping::of_part(file, offset - start as u64, start + len)?;
+        Ok(HostWindow { mapping, start, len, turn: Mutex::new(()) })
     }
 }
 
 impl Window for HostWindow {
-    fn write(&self, offset: usize, bytes: &[u8]) {
+    fn write(&self, offset: usize, bytes: &[u8]) -> io::Result<()> {
         let fits = offset.checked_add(bytes.len()).is_some_and(|end| end <= self.len);
         assert!(fits, "{} bytes at {offset} do not fit in a window of {}", bytes.len(), self.len);
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: the destination is within the mapping, as just checked; nothing of Rust's refers to it, so
-        // it cannot overlap `bytes`; other threads keep off by `turn`. The file is not cut off, which is the
-        // trait's contract (the kernel would kill the process, not corrupt it).
+        // it cannot overlap `bytes`; other threads keep off by `turn`.
         unsafe {
             ptr::copy_nonoverlapping(
                 bytes.as_ptr(),
-                self.mapped.as_ptr().add(self.start + offset),
+                self.mapping.base().as_ptr().add(self.start + offset),
                 bytes.len(),
             )
         }
-    }
-}
-
-impl Drop for HostWindow {
-    fn drop(&mut self) {
-        // SAFETY: mapped in `new` with this length, and not unmapped before.
-        let unmapped = unsafe { munmap(self.mapped.as_ptr().cast(), self.start + self.len) };
-        debug_assert!(unmapped.is_ok(), "unmapping what was mapped: {unmapped:?}");
+        if self.mapping.is_cut_short() { Err(cut_off()) } else { Ok(()) }
     }
 }
 

@@ -44,14 +44,14 @@ pub(super) enum Call {
     Rename,
     Sync,
     SyncDir,
-    /// A write through a window, which has nobody to answer to.
+    /// A write through a window.
     Window,
 }
 
 impl Fault {
     fn suits(self, call: Call) -> bool {
         match self {
-            Fault::Error(_) => call != Call::Window,
+            Fault::Error(_) => true,
             Fault::ShortWrite | Fault::LostWrite | Fault::MisdirectedWrite => call == Call::Write,
             Fault::DiskFull => {
                 matches!(call, Call::Write | Call::Grow | Call::Make | Call::Punch)

@@ -7,7 +7,7 @@ use super::fault::{Call, Fault};
 use super::names::NodeId;
 use super::state::State;
 use super::{SimDisk, sync_failed};
-use crate::disk::{File, How, Window, debug_assert_aligned, range_end, window_refused};
+use crate::disk::{File, How, Window, cut_off, debug_assert_aligned, range_end, window_refused};
 
 /// One opening of a file.
 pub(super) struct SimFile {
@@ -217,17 +217,17 @@ struct SimWindow {
 }
 
 impl Window for SimWindow {
-    fn write(&self, offset: usize, bytes: &[u8]) {
+    fn write(&self, offset: usize, bytes: &[u8]) -> io::Result<()> {
         let fits = offset.checked_add(bytes.len()).is_some_and(|end| end <= self.len);
         assert!(fits, "{} bytes at {offset} do not fit in a window of {}", bytes.len(), self.len);
-        // Without power the write does not happen, and there is nobody to tell.
-        let Ok((mut state, _)) = self.file.disk.call(Call::Window) else {
-            return;
-        };
+        let (mut state, _) = self.file.disk.call(Call::Window)?;
         let at = self.offset + offset as u64;
         let file_len = state.file(self.file.node).now().len();
-        assert!(at + bytes.len() as u64 <= file_len, "the file was cut off under a window onto it");
+        if at + bytes.len() as u64 > file_len {
+            return Err(cut_off());
+        }
         let moment = state.tick();
         state.file(self.file.node).write(moment, at, bytes.into(), true);
+        Ok(())
     }
 }

@@ -91,7 +91,10 @@
 //!   a daemon). Others then take it for dead. It gets [`Poisoned`](crate::ErrorKind::Poisoned) from then on,
 //!   and may close the environment and open it again. Do such things before opening.
 //! - *Touch the files.* No copying over, cutting short, or removing while any process has the environment
-//!   open.
+//!   open. Who finds a file in memory, or the newest one of the log, cut short gets
+//!   [`Poisoned`](crate::ErrorKind::Poisoned), and no SIGBUS: for that the library sets up a handler when the
+//!   first such file is mapped. Other faults go to the handler that was there before. A program that sets up
+//!   its own later is to call the one that it finds.
 //!
 //! # Permissions
 //!

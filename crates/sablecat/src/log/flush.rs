@@ -29,7 +29,6 @@ impl Log {
     /// may be tried again.
     pub(crate) fn make_durable(&self, lsn: Lsn, caller: Caller<'_>) -> Result<()> {
         let Some(files) = &self.files else { return Ok(()) };
-        debug_assert!(lsn <= self.tail());
         let target = &self.words().target.0;
         // A target left by an earlier flush is no larger than `durable`, which has been looked at by then.
         // Whoever looks just before the holder raises it sleeps for the turn, and passes that on when it
@@ -40,7 +39,7 @@ impl Log {
             SPINS_DURABLE,
             || self.durable() >= lsn,
             covered,
-            |held| self.flush(files, held).map_err(after_the_commit),
+            |held| self.flush(files, (held, caller)).map_err(after_the_commit),
         )
     }
 
@@ -52,8 +51,7 @@ impl Log {
     #[inline]
     pub(crate) fn hand_over(&self, lsn: Lsn, caller: Caller<'_>) -> Result<()> {
         let Some(files) = &self.files else { return Ok(()) };
-        debug_assert!(lsn <= self.tail());
-        let write = |held: &mut Held<'_>| self.write_cached(files, held).map_err(after_the_commit);
+        let write = |held: &mut Held<'_>| self.write_cached(files, (held, caller)).map_err(after_the_commit);
         self.until(caller, SPINS_HAND_OVER, || self.written() >= lsn, || false, write)
     }
 
@@ -78,7 +76,7 @@ impl Log {
         }
         match words.flush.try_take(caller) {
             Ok(mut held) => {
-                caller.check_fence().and_then(|()| self.write_cached(files, &mut held))?;
+                caller.check_fence().and_then(|()| self.write_cached(files, (&mut held, caller)))?;
                 drop(held);
                 words.written.1.wake();
                 Ok(())
@@ -105,7 +103,7 @@ impl Log {
                 SPINS_HAND_OVER,
                 || self.ring_has_room(len),
                 || false,
-                |held| self.write_cached(files, held),
+                |held| self.write_cached(files, (held, caller)),
             )?;
         }
         Ok(())
@@ -140,7 +138,13 @@ impl Log {
                     let until = if covered() { Until::End } else { Until::Next };
                     let (held, bell) = words.flush.wait(seen, until, caller, &done);
                     slept = Some(bell);
-                    held.or_else(|| self.succeed_if_stuck(&mut watch, seen, caller))
+                    let held = held.or_else(|| self.succeed_if_stuck(&mut watch, seen, caller));
+                    if held.is_none()
+                        && let Err(fenced) = caller.check_fence()
+                    {
+                        break Err(fenced);
+                    }
+                    held
                 }
             };
             if let Some(mut held) = held {
@@ -161,7 +165,7 @@ impl Log {
     }
 
     /// Writes and flushes everything appended.
-    fn flush(&self, files: &Files, held: &mut Held<'_>) -> Result<()> {
+    fn flush(&self, files: &Files, (held, caller): (&mut Held<'_>, Caller<'_>)) -> Result<()> {
         if held.owes() && !self.replace_files(files, held, Which::Unwritten)? {
             return Ok(());
         }
@@ -171,23 +175,34 @@ impl Log {
         words.target.0.store(to.0, Ordering::SeqCst);
         let (durable, cached) = (self.durable(), words.cached.0.get());
         let way = if files.direct && cached <= durable.0 { Way::Direct } else { Way::Cached };
-        self.write_out(files, held, to, way, true)
+        self.write_out(files, (held, caller), to, way, true)
     }
 
     /// Hands everything appended to the page cache.
     #[inline]
-    pub(super) fn write_cached(&self, files: &Files, held: &mut Held<'_>) -> Result<()> {
+    pub(super) fn write_cached(
+        &self,
+        files: &Files,
+        (held, caller): (&mut Held<'_>, Caller<'_>),
+    ) -> Result<()> {
         if held.owes() && !self.replace_files(files, held, Which::Unwritten)? {
             return Ok(());
         }
-        self.write_out(files, held, self.tail(), Way::Stored, false)
+        self.write_out(files, (held, caller), self.tail(), Way::Stored, false)
     }
 
-    fn write_out(&self, files: &Files, held: &Held<'_>, to: Lsn, way: Way, sync: bool) -> Result<()> {
+    fn write_out(
+        &self,
+        files: &Files,
+        holder: (&Held<'_>, Caller<'_>),
+        to: Lsn,
+        way: Way,
+        sync: bool,
+    ) -> Result<()> {
         // Once poisoned, the files say nothing any more; whoever takes the turn after a failed holder must
         // not go on.
         self.words().check()?;
-        with_lane(files, |lane| self.write_with(files, lane, held, to, way, sync))
+        with_lane(files, |lane| self.write_with(files, lane, holder, to, way, sync))
     }
 
     /// What becomes of the error of an opening or a write. It is of no consequence if the call was refused,
@@ -207,7 +222,7 @@ impl Log {
         &self,
         files: &Files,
         lane: &mut Lane,
-        held: &Held<'_>,
+        (held, caller): (&Held<'_>, Caller<'_>),
         to: Lsn,
         way: Way,
         sync: bool,
@@ -232,8 +247,8 @@ impl Log {
                 lane.write(&files.segments, self.memory.ring, &words.counters.0, (from, to), (way, is_mine))
             } {
                 // Who was taken for dead meanwhile must not lower what others have raised: they have used the
-                // ring again since.
-                Ok(true) if is_mine() => {}
+                // ring again since. Nor is what was not there in memory to count as written.
+                Ok(true) if is_mine() => caller.check_fence()?,
                 Ok(_) => return Ok(()),
                 Err(error) => return self.refused(held, error),
             }

@@ -5,6 +5,8 @@
 //! they are merely not used or cost a little more.
 
 use std::cell::OnceCell;
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 use sablecat_os::disk::{AlignedBuf, File, Window};
@@ -151,7 +153,10 @@ impl Lane {
                 // SAFETY: by the caller's promise no committer writes here; or else the bytes go where nobody
                 // reads them. One block does not wrap: the ring's length is a multiple of it.
                 let [bytes, _] = unsafe { ring.slices(from, stop) };
-                window.write((from.0 % segments.bytes()) as usize, bytes);
+                let number = segments.number_of(from);
+                window
+                    .write((from.0 % segments.bytes()) as usize, bytes)
+                    .map_err(|e| writing((from, stop), &segments.path(Name::Log(number)), e))?;
                 count(&counters.stores, 1);
                 from = stop;
             }
@@ -216,13 +221,9 @@ impl Lane {
         }
         count(&counters.writes, 1);
         count(&counters.write_bytes, pieces.iter().map(|piece| piece.len() as u64).sum());
-        file.write_all_at(pieces, segments.offset_of(from)).map(|()| true).map_err(|e| {
-            Error::io(
-                format_args!("writing LSNs {from}..{to} to log segment"),
-                &segments.path(Name::Log(number)),
-                e,
-            )
-        })
+        file.write_all_at(pieces, segments.offset_of(from))
+            .map(|()| true)
+            .map_err(|e| writing((from, to), &segments.path(Name::Log(number)), e))
     }
 
     /// Opens the segments that hold [from, to).
@@ -246,6 +247,11 @@ impl Lane {
         }
         Ok(())
     }
+}
+
+/// The error of a write of LSNs.
+fn writing((from, to): (Lsn, Lsn), path: &Path, error: io::Error) -> Error {
+    Error::io(format_args!("writing LSNs {from}..{to} to log segment"), path, error)
 }
 
 impl OpenSegment {

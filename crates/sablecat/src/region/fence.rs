@@ -2,16 +2,20 @@
 //!
 //! A process that was taken for dead finds that its member's incarnation has moved on. A child made by fork
 //! has the parent's mapping and the parent's handles; there the number to compare with is another one, so
-//! that everything that asks for the fence is refused in it as well.
+//! that everything that asks for the fence is refused in it as well. So is it in a process that has found the
+//! region's file cut short, before it can read the first zero of what is missing.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 
 use sablecat_os::atomic::{AtomicU64, Ordering};
 use sablecat_os::fork::OfParent;
+use sablecat_os::mapping::Mapping;
+use sablecat_os::truncation::{self, CUT_SHORT};
 
 use super::member::{self, Member, Standing};
 use super::{Membership, Region};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 /// A member's incarnation, in the mapping, or a word of its own if this process is none; and what that is
 /// while nobody has taken the process for dead.
@@ -40,6 +44,11 @@ impl Fence {
         let word = NonNull::from(member.incarnation());
         Ok(Fence { word, incarnation: own(member.begin())?, _own: None })
     }
+
+    /// Has the number be another one once the memory is cut short.
+    pub(super) fn watch(&self, memory: &Mapping) {
+        memory.tell_when_cut_short(&self.incarnation);
+    }
 }
 
 /// A number of this process, which its children do not have.
@@ -49,7 +58,8 @@ fn own(number: u64) -> Result<OfParent> {
 
 impl Region {
     /// Whether this process was taken for dead: what it held is others' by now; or is a child made by fork:
-    /// what it holds is its parent's. One load of a line that nobody writes, and one of its own.
+    /// what it holds is its parent's; or has found the region cut short. One load of a line that nobody
+    /// writes, and one of its own.
     ///
     /// SeqCst: with [`Member::fence`] in one order with the taking of slots, latches and frames and the
     /// reaper's looks at them. What a process takes and finds itself unfenced after, the reaper finds; what
@@ -62,7 +72,8 @@ impl Region {
         unsafe { word.as_ref() }.load(Ordering::SeqCst) != incarnation.get()
     }
 
-    /// An error if this process was taken for dead, or is a child made by fork.
+    /// An error if this process was taken for dead, is a child made by fork, or has found the region cut
+    /// short.
     ///
     /// # Errors
     /// `Poisoned`; `Invalid` in a child.
@@ -76,8 +87,51 @@ impl Region {
         if self.is_inherited() {
             return Error::inherited();
         }
+        if self.look_whether_cut_short() {
+            // What others can still see of it is of no use to them either; and what this process holds they
+            // need not wait for.
+            self.header().volume_poisoned.store(1, Ordering::Release);
+            self.membership
+                .iter()
+                .filter(|own| own.number < self.geometry.members)
+                .for_each(|own| own.give_up());
+            return Error::cut_short();
+        }
         self.membership.iter().for_each(Membership::lose);
         Error::fenced()
+    }
+
+    /// Whether anything of the region that this process has read or stored so far was not there any more.
+    #[inline(always)]
+    pub(crate) fn is_cut_short(&self) -> bool {
+        truncation::ever_happened() && self.fence.incarnation.get() == CUT_SHORT
+    }
+
+    /// Whether anything of the region is not there any more, as the system says.
+    #[cold]
+    pub(super) fn look_whether_cut_short(&self) -> bool {
+        self.mapping.look_whether_cut_short();
+        self.is_cut_short()
+    }
+
+    /// Does something, of which nothing counts, whatever it came to, once the region is found to be cut
+    /// short: zeros are not what those who read them take for granted, and may have them panic.
+    ///
+    /// # Errors
+    /// Those of `work`; `Poisoned` in that case.
+    #[inline(always)]
+    pub(crate) fn unless_cut_short<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        // What the work has left half way is of use to nobody if it is caught here, and goes on if not.
+        let done = catch_unwind(AssertUnwindSafe(work));
+        let is_cut_short = match &done {
+            Ok(Ok(_)) => self.is_cut_short(),
+            Ok(Err(error)) if error.kind() != ErrorKind::Corruption => self.is_cut_short(),
+            _ => self.look_whether_cut_short(),
+        };
+        if is_cut_short {
+            return Err(self.fenced());
+        }
+        done.unwrap_or_else(|panic| resume_unwind(panic))
     }
 
     /// Whether this process is a child of the one that mapped it.

@@ -29,6 +29,7 @@ mod entry;
 mod fence;
 mod frame;
 mod geometry;
+mod guard;
 mod header;
 mod label;
 mod member;
@@ -47,6 +48,7 @@ pub(crate) use frame::{FrameDesc, FrameState};
 pub(crate) use geometry::{
     Geometry, LOG_WORDS_BYTES, PAGE_QUEUES, PAGES_A_WORD, RING_BYTES, STRUCTURE_LATCHES, VOLUMES_MAX,
 };
+pub(crate) use guard::Guard;
 pub(crate) use header::{Header, Identity, RECENT_MAX, Rebuilds, Recent, TAKEN_GROUPS};
 pub(crate) use member::{Member, Standing};
 pub(crate) use membership::Membership;
@@ -238,6 +240,7 @@ impl Region {
         }
         let member = self.member(membership.number);
         let fence = Fence::of_member(member)?;
+        fence.watch(&self.mapping);
         Ok(Region { membership: Some(membership), fence, ..self })
     }
 
@@ -262,13 +265,15 @@ impl Region {
         let offsets = geometry.offsets();
         assert!(mapping.len() >= offsets.end, "the mapping holds the whole region");
         let base = mapping.base();
+        let fence = Fence::of_nobody()?;
+        fence.watch(&mapping);
         Ok(Region {
             mapping,
             base,
             geometry,
             offsets,
             membership: None,
-            fence: Fence::of_nobody()?,
+            fence,
             stalled: OnceLock::new(),
             refused_until: AtomicU64::new(0),
         })

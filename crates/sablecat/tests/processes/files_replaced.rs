@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use sablecat::{Durability, Env, ErrorKind};
-use sablecat_os::check::between::{Between, Call, Judge, Verdict};
 use sablecat_os::disk::HostDisk;
+use sablecat_os::disk::between::{Between, Call, Judge, Verdict};
 use sablecat_os::sim::{Fault, SimDisk};
 
 use crate::support::worker::test_name;

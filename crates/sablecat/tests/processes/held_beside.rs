@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 use crate::support::worker::{DIRECTORY, Worker};
 use crate::support::{Place, get, put};
 use sablecat::{Builder, Durability, Env, Method, TxnOptions};
-use sablecat_os::check::between::{Between, Call, Judge, Verdict};
 use sablecat_os::check::signal;
 use sablecat_os::disk::HostDisk;
+use sablecat_os::disk::between::{Between, Call, Judge, Verdict};
 use sablecat_os::liveness;
 
 fn memory(base: &Path) -> PathBuf {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::support::worker::test_name;
 use sablecat::{Builder, Durability, Env, ErrorKind, Isolation, Method};
-use sablecat_os::check::between::{Between, Call, Judge, Verdict};
+use sablecat_os::disk::between::{Between, Call, Judge, Verdict};
 use sablecat_os::sim::{SimDisk, Survival};
 
 const DIRECTORY: &str = "/env";

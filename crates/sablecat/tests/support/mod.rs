@@ -13,9 +13,9 @@ use std::process::Command;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use sablecat::{Builder, Durability, Env, TxnOptions};
-use sablecat_os::check::between::{Between, Call, Judge, Verdict};
 use sablecat_os::check::sparse;
 use sablecat_os::disk::HostDisk;
+use sablecat_os::disk::between::{Between, Call, Judge, Verdict};
 
 /// A directory for an environment, and one for its region; removed when dropped.
 pub(crate) struct Place {

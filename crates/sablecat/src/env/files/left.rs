@@ -35,7 +35,7 @@ use crate::env::config::Config;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::Log;
 use crate::pages::volume::{Superblock, Volume};
-use crate::region::{Identity, Region};
+use crate::region::{Guard, Identity, Region};
 use crate::types::Berth;
 
 /// Where regions lie unless the configuration says otherwise.
@@ -122,7 +122,9 @@ fn rescue((file, region_path): (File, &Path), directory: &Path, config: &Config)
     }
     let (found, encryption) = (Volume::look_closely(&*config.disk, &volume)?, config.encryption.as_ref());
     let keys = Volume::look_at_keys(&*config.disk, &volume, &found.superblock, encryption)?;
-    let region = Region::attach((file, region_path), this_boots(found.superblock.uuid)?)?;
+    let region = Arc::new(Region::attach((file, region_path), this_boots(found.superblock.uuid)?)?);
+    let mut disk = Arc::clone(&config.disk);
+    Guard::before(&mut disk).watch(&region);
     // Whoever was taken for dead and lives must commit nothing more behind what is read of the log from here
     // on.
     (0..region.geometry().members)
@@ -138,10 +140,9 @@ fn rescue((file, region_path): (File, &Path), directory: &Path, config: &Config)
     }
     let journal = superblock.journal.as_ref();
     let log = log_config(config, superblock.uuid, Some(directory), journal, keys);
-    Log::open(Some(Arc::clone(&config.disk)), &directory.join(LOG), log, memory)?
-        .rescue(superblock.log_position)?;
+    Log::open(Some(Arc::clone(&disk)), &directory.join(LOG), log, memory)?.rescue(superblock.log_position)?;
     // After the log, which tells whether these are the files.
-    lost.map_or(Ok(()), |lost| Volume::put_back(&*config.disk, &volume, &lost, encryption))
+    lost.map_or(Ok(()), |lost| Volume::put_back(&*disk, &volume, &lost, encryption))
 }
 
 /// Takes a region's name away. That somebody else has done so is no harm: what hung on it is in the files.

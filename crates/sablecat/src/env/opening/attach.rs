@@ -36,7 +36,7 @@ use crate::env::recovery::recover::RecoveryReport;
 use crate::env::recovery::{build_kernel, geometry};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pages::volume::Volume;
-use crate::region::Region;
+use crate::region::{Guard, Region};
 use crate::types::Lsn;
 
 /// How long who leaves waits before it looks again for what is left of the dead.
@@ -55,6 +55,7 @@ pub(super) fn open_shared(directory: &Path, mut config: Config, mode: Mode) -> R
         find_volume(directory, &config)?;
     }
     let region_path = region_path(directory, &config)?;
+    let guard = Guard::before(&mut config.disk);
     let entrance = Entrance::enter(&directory.join(LOCK), config.file_mode)?;
 
     config.take_after(&volume_path)?;
@@ -66,7 +67,9 @@ pub(super) fn open_shared(directory: &Path, mut config: Config, mode: Mode) -> R
         let how = (config.direct_io, false);
         let volume = Volume::join(&*config.disk, &volume_path, how, config.encryption.as_ref())?;
         let region = judge((file, &region_path), &volume, &entrance)?;
-        return join(directory, volume, entrance.admit(region)?, region_path, config, mode);
+        let region = Arc::new(entrance.admit(region)?);
+        guard.watch(&region);
+        return join(directory, volume, region, region_path, config, mode);
     }
     end_what_is_left(&entrance, directory, &region_path, &config)?;
     make_ready(directory, &config, true)?;
@@ -83,6 +86,8 @@ pub(super) fn open_shared(directory: &Path, mut config: Config, mode: Mode) -> R
     let membership = entrance.first_member()?;
     let sizes = geometry(&config, superblock.codec, Some(&volume)).shared();
     let made = Region::create_shared((file, &unfinished), sizes, identity, membership).and_then(|region| {
+        let region = Arc::new(region);
+        guard.watch(&region);
         assemble(Some((directory, volume)), None, Some((region, region_path.clone())), config, mode)
     });
     let core = match made {
@@ -166,12 +171,11 @@ fn judge(file: (File, &Path), volume: &Volume, entrance: &Entrance) -> Result<Re
 fn join(
     directory: &Path,
     volume: Volume,
-    region: Region,
+    region: Arc<Region>,
     region_path: PathBuf,
     config: Config,
     mode: Mode,
 ) -> Result<Arc<Core>> {
-    let region = Arc::new(region);
     enter(&region, file_id(&volume)?);
     let journal = volume.superblock().journal;
     if config.journaling.over(journal.clone()) != journal {

@@ -94,16 +94,13 @@ impl Keeper {
         self.spawn("sablecat", core, &core.kernel.bell, interval, |core| {
             // A program's clock may panic, which has been said then. The next sweep asks it again; all else
             // that is to be done is done meanwhile.
-            drop(
-                core.keep_house_and(|| {
-                    catch_unwind(AssertUnwindSafe(|| core.sweep_if_due())).unwrap_or(Ok(()))
-                }),
-            );
+            let sweep = || catch_unwind(AssertUnwindSafe(|| core.sweep_if_due())).unwrap_or(Ok(()));
+            drop(core.kernel.pages.unless_cut_short(|| core.keep_house_and(sweep)));
         })?;
         // What could not be written is written by the operation that needs its frame, which is told what is
         // wrong.
         self.spawn("sablecat-clean", core, &core.kernel.pages.cleaner, CLEANER_SLEEP, |core| {
-            drop(core.clean())
+            drop(core.kernel.pages.unless_cut_short(|| core.clean()));
         })
     }
 

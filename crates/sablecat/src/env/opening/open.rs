@@ -93,7 +93,7 @@ pub(crate) fn in_memory(mut config: Config, mode: Mode) -> Result<Arc<Core>> {
 pub(super) fn assemble(
     place: Option<(&Path, Volume)>,
     lock: Option<Arc<dyn File>>,
-    shared: Option<(Region, PathBuf)>,
+    shared: Option<(Arc<Region>, PathBuf)>,
     config: Config,
     mode: Mode,
 ) -> Result<Arc<Core>> {
@@ -105,9 +105,8 @@ pub(super) fn assemble(
     let codec = superblock.as_ref().map_or_else(|| config.codec(), |superblock| Ok(superblock.codec))?;
     let (region, shared) = match shared {
         Some((region, path)) => (region, Some(path)),
-        None => (Region::private(geometry(&config, codec, volume.as_ref()))?, None),
+        None => (Arc::new(Region::private(geometry(&config, codec, volume.as_ref()))?), None),
     };
-    let region = Arc::new(region);
     let leftover_log = directory
         .as_ref()
         .map(|directory| directory.join(LOG))

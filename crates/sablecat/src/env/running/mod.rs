@@ -71,7 +71,8 @@ impl Running {
     /// Has the log durable up to an LSN.
     pub(in crate::env) fn flush_log_to(&self, lsn: Lsn) -> Result<()> {
         let seat = self.kernel.pages.participants.sit()?;
-        self.kernel.log.make_durable(lsn, caller(&self.kernel.pages, seat.number()))
+        let me = caller(&self.kernel.pages, seat.number());
+        self.kernel.pages.unless_cut_short(|| self.kernel.log.make_durable(lsn, me))
     }
 
     /// Waits until what was committed at an LSN is seen by who begins.

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use super::Upkeep;
 use crate::env::config::Mode;
 use crate::error::{Error, ErrorKind, Result};
+use crate::pages::volume::Superblock;
 use crate::pages::{self, Moving};
 use crate::trace::{self, Doing, Happened};
 use crate::txn::caller;
@@ -68,7 +69,7 @@ impl Upkeep {
         moving: Moving,
     ) -> Result<CheckpointReport> {
         let _checkpoint = trace::begin(Doing::Checkpoint);
-        let captured = self.kernel.pages.checkpoint(me, moving, |at, superblock| {
+        let describe = |at, superblock: &mut Superblock| {
             self.describe(at, clean, superblock);
             if let Some(volume) = self.kernel.pages.volume() {
                 volume.check_names(&*self.config.disk)?;
@@ -87,7 +88,9 @@ impl Upkeep {
             // Also when all of it was durable before it was poisoned: whoever was told of that is not to hear
             // that all is well again.
             self.kernel.log.fail_if_poisoned()
-        });
+        };
+        let pages = &self.kernel.pages;
+        let captured = pages.unless_cut_short(|| pages.checkpoint(me, moving, describe));
         let captured = captured.inspect_err(|error| trace::tell(Happened::NotCheckpointed(error)))?;
         if self.directory.is_some() {
             trace::tell(Happened::Checkpointed {

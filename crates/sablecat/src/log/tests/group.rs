@@ -3,6 +3,8 @@
 use sablecat_os::sim::SimDisk;
 
 use super::*;
+use crate::error::{Error, ErrorKind};
+use crate::log::turn::Living;
 
 const SEGMENT: u64 = 1 << 16;
 const RING: usize = 1 << 16;
@@ -49,6 +51,28 @@ fn a_successor_takes_over_from_a_dead_leader() {
     let Ok(held) = log.log.words().supply.try_take(me(7)) else { panic!("nobody has it") };
     std::mem::forget(held);
     log.log.prepare_to(Lsn(2 * SEGMENT), Caller::new(2, &alive)).unwrap();
+}
+
+/// One who was taken for dead.
+struct Fenced;
+
+impl Living for Fenced {
+    fn is_dead(&self, _: u16, _: &dyn Fn() -> bool) -> bool {
+        false
+    }
+    fn check_fence(&self) -> Result<()> {
+        Err(Error::fenced())
+    }
+}
+
+#[test]
+fn who_was_taken_for_dead_waits_for_no_flush() {
+    let disk = Arc::new(SimDisk::new(1));
+    let log = TestLog::create(disk, SEGMENT, RING);
+    let lsn = log.put(b"key", b"value", me(1)).unwrap();
+    let Ok(_held) = log.log.words().flush.try_take(me(7)) else { panic!("nobody has it") };
+    let error = log.log.make_durable(lsn, Caller::new(2, &Fenced)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Poisoned);
 }
 
 #[test]
@@ -323,7 +347,7 @@ fn who_flushes_and_was_taken_for_dead_lowers_nothing() {
     let lsn = log.put(b"key", b"value", me(1)).unwrap();
     let Ok(mut held) = log.log.words().flush.try_take(me(7)) else { panic!("nobody has it") };
     log.log.words().flush.release_for(7);
-    log.log.write_cached(log.log.files().unwrap(), &mut held).unwrap();
+    log.log.write_cached(log.log.files().unwrap(), (&mut held, me(7))).unwrap();
     assert!(log.log.written() < lsn);
     drop(held);
     log.log.make_durable(lsn, me(1)).unwrap();

@@ -144,7 +144,7 @@ impl File for Stepped<dyn File> {
 }
 
 impl Window for Stepped<dyn Window> {
-    fn write(&self, offset: usize, bytes: &[u8]) {
-        self.call(|window| window.write(offset, bytes));
+    fn write(&self, offset: usize, bytes: &[u8]) -> std::io::Result<()> {
+        self.call(|window| window.write(offset, bytes))
     }
 }

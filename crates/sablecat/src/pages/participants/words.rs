@@ -37,6 +37,15 @@ impl Participants {
         self.region.check_fence()
     }
 
+    /// Does something, of which nothing counts, whatever it came to, once memory is found to be cut short.
+    ///
+    /// # Errors
+    /// Those of `work`; `Poisoned` in that case.
+    #[inline(always)]
+    pub(crate) fn unless_cut_short<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.region.unless_cut_short(work)
+    }
+
     /// Something is waited for that may be in the hands of somebody dead.
     pub(crate) fn stall(&self) {
         self.region.stall();

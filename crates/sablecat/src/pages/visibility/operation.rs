@@ -269,7 +269,7 @@ impl Visibility {
         if self.under_pressure() && self.volume.is_some() && me.free.borrow().len() < FRAMES_LOW {
             self.refill(me, FRAMES_WANTED, 1)?;
         }
-        self.with_frames(me, work)
+        self.unless_cut_short(|| self.with_frames(me, work))
     }
 
     /// Shows `look` a page as of `at`, which `me` has pinned, in an operation of its own.

@@ -49,9 +49,17 @@ impl Committer {
     }
 
     /// Runs `work`, which holds no latch when it returns, and again when others, who may have waited for its
-    /// latches, kept the cache full under it.
+    /// latches, kept the cache full under it. Memory that is cut short is an error.
     #[inline]
+    #[expect(clippy::redundant_closure, reason = "as a reference it is not compiled into this")]
     pub(crate) fn patiently<T>(&self, mut work: impl FnMut() -> Result<T>) -> Result<T> {
+        self.until_there_is_room(|| self.pages.unless_cut_short(|| work()))
+    }
+
+    /// As [`Committer::patiently`], for work that is [an operation](crate::pages::visibility), which looks to
+    /// its memory itself.
+    #[inline]
+    pub(in crate::txn) fn until_there_is_room<T>(&self, mut work: impl FnMut() -> Result<T>) -> Result<T> {
         let mut tries = 1;
         loop {
             match work() {
@@ -91,13 +99,15 @@ impl Committer {
         if self.log.wants_drain_behind(lsn) || self.log.wants_segment_behind(lsn) {
             self.call_keeper();
         }
+        let me = caller(&self.pages, me);
+        let (log, pages) = (&self.log, &self.pages);
         match durability {
-            Durability::Memory | Durability::NoSync => Ok(()),
-            Durability::WriteNoSync => self.log.hand_over(lsn, caller(&self.pages, me)),
-            Durability::Sync => self.log.make_durable(lsn, caller(&self.pages, me)),
+            Durability::Memory | Durability::NoSync => return Ok(()),
+            Durability::WriteNoSync => pages.unless_cut_short(|| log.hand_over(lsn, me)),
+            Durability::Sync => pages.unless_cut_short(|| log.make_durable(lsn, me)),
         }?;
         // The log may be sound when the volume is not; but no checkpoint will ever relieve it.
-        if durability < Durability::WriteNoSync { Ok(()) } else { self.pages.fail_if_poisoned() }
+        pages.fail_if_poisoned()
     }
 
     /// Calls this process's housekeeping thread, unless somebody keeps house already, here or in another

@@ -116,7 +116,7 @@ impl Kernel {
     fn read_newest<R>(&self, mut read: impl FnMut(&Participant) -> Result<R>) -> Result<R> {
         loop {
             let seat = self.pages.sit()?;
-            let read = self.patiently(|| read(&seat));
+            let read = self.until_there_is_room(|| read(&seat));
             if !is_too_old(&read) {
                 return read;
             }
