@@ -277,7 +277,7 @@ pub(crate) fn range_end(offset: u64, len: usize) -> io::Result<u64> {
 }
 
 /// The answer to a write through a window where the file has been cut off.
-pub(crate) fn cut_off() -> io::Error {
+pub fn cut_off() -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, "the file was cut short while it was in use")
 }
 

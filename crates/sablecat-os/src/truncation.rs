@@ -67,7 +67,8 @@ impl Cuts {
         watch()?;
         let taken = MAPPED.take();
         let mapped = taken.get();
-        mapped.start.store(base.addr().get(), Ordering::Relaxed);
+        // Release: after the end of the range before, for who finds this.
+        mapped.start.store(base.addr().get(), Ordering::Release);
         mapped.is_cut.store(false, Ordering::Relaxed);
         mapped.number.store(ptr::null_mut(), Ordering::Relaxed);
         // Release: for who finds the end.
@@ -94,7 +95,7 @@ impl Cuts {
         // SeqCst, here and in the handler: either that finds the number, or this finds what it has said.
         mapped.number.store(ptr::from_ref(number.place()).cast_mut(), Ordering::SeqCst);
         if mapped.is_cut.load(Ordering::SeqCst) {
-            number.place().store(CUT_SHORT, Ordering::SeqCst);
+            tell(number.place());
         }
     }
 }
@@ -112,7 +113,7 @@ impl Mapped {
         self.is_cut.store(true, Ordering::SeqCst);
         // SAFETY: the number lives for as long as the mapping is looked at.
         if let Some(number) = unsafe { self.number.load(Ordering::SeqCst).as_ref() } {
-            number.store(CUT_SHORT, Ordering::SeqCst);
+            tell(number);
         }
     }
 
@@ -164,6 +165,13 @@ impl From<MemoryGone> for io::Error {
     fn from(gone: MemoryGone) -> io::Error {
         io::Error::other(gone)
     }
+}
+
+/// Makes a number [`CUT_SHORT`], but in a child made by fork, whose it never was.
+fn tell(number: &AtomicU64) {
+    let own = |number| (number != OfParent::IN_CHILDREN).then_some(CUT_SHORT);
+    // Whose it is not, it stays.
+    let _ = number.fetch_update(Ordering::SeqCst, Ordering::SeqCst, own);
 }
 
 /// Sets up the handler, once.

@@ -60,6 +60,33 @@ pub enum Verdict {
 pub trait Judge: Debug + Send + Sync {
     /// Asked before each call, on the thread that makes it, which holds nothing of the disk's meanwhile.
     fn judge(&self, call: Call) -> Verdict;
+
+    /// Told when the call that was asked about has ended, or is not made.
+    fn ended(&self, call: Call) {
+        let _ = call;
+    }
+}
+
+/// Something to call, until this is dropped.
+#[derive(Debug)]
+struct Called<'a, T: ?Sized> {
+    on: &'a T,
+    judge: &'a dyn Judge,
+    call: Call,
+}
+
+impl<T: ?Sized> std::ops::Deref for Called<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.on
+    }
+}
+
+impl<T: ?Sized> Drop for Called<'_, T> {
+    fn drop(&mut self) {
+        self.judge.ended(self.call);
+    }
 }
 
 /// The disk in front.
@@ -82,15 +109,16 @@ impl Between {
         Between { disk, judge }
     }
 
-    fn ask(&self, call: Call) -> io::Result<&dyn Disk> {
-        asked(&*self.judge, call).map(|()| &*self.disk)
+    fn ask(&self, call: Call) -> io::Result<Called<'_, dyn Disk>> {
+        asked(&*self.judge, call, &*self.disk)
     }
 }
 
 /// Of a call that is not made by halves.
-fn asked(judge: &dyn Judge, call: Call) -> io::Result<()> {
+fn asked<'a, T: ?Sized>(judge: &'a dyn Judge, call: Call, on: &'a T) -> io::Result<Called<'a, T>> {
+    let called = Called { on, judge, call };
     match judge.judge(call) {
-        Verdict::Make => Ok(()),
+        Verdict::Make => Ok(called),
         Verdict::Fail(error) | Verdict::Cut(error) => Err(error),
     }
 }
@@ -163,8 +191,14 @@ struct FileBetween {
 }
 
 impl FileBetween {
-    fn ask(&self, call: Call) -> io::Result<&dyn File> {
-        asked(&*self.judge, call).map(|()| &*self.file)
+    fn ask(&self, call: Call) -> io::Result<Called<'_, dyn File>> {
+        asked(&*self.judge, call, &*self.file)
+    }
+
+    /// A call that may be made by halves: what becomes of it, and what is to be held while it is made.
+    fn ask_for_write(&self) -> (Verdict, Called<'_, dyn File>) {
+        let called = Called { on: &*self.file, judge: &*self.judge, call: Call::Write };
+        (self.judge.judge(Call::Write), called)
     }
 
     /// What half of a write is: some of it, aligned as all of it is.
@@ -180,7 +214,8 @@ impl File for FileBetween {
     }
 
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
-        match self.judge.judge(Call::Write) {
+        let (verdict, _called) = self.ask_for_write();
+        match verdict {
             Verdict::Make => self.file.write_at(buf, offset),
             Verdict::Fail(error) => Err(error),
             Verdict::Cut(error) => self.half(buf, offset).and(Err(error)),
@@ -188,7 +223,8 @@ impl File for FileBetween {
     }
 
     fn write_all_at(&self, bufs: &[&[u8]], offset: u64) -> io::Result<()> {
-        match self.judge.judge(Call::Write) {
+        let (verdict, _called) = self.ask_for_write();
+        match verdict {
             Verdict::Make => self.file.write_all_at(bufs, offset),
             Verdict::Fail(error) => Err(error),
             Verdict::Cut(error) if bufs.len() > 1 => {
@@ -256,6 +292,7 @@ struct WindowBetween {
 
 impl Window for WindowBetween {
     fn write(&self, offset: usize, bytes: &[u8]) -> io::Result<()> {
+        let _called = Called { on: &*self.window, judge: &*self.judge, call: Call::Store };
         match self.judge.judge(Call::Store) {
             Verdict::Make => self.window.write(offset, bytes),
             Verdict::Fail(error) => Err(error),

@@ -9,7 +9,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use sablecat_os::disk::{AlignedBuf, File, Window};
+use sablecat_os::disk::{AlignedBuf, File, Window, cut_off};
 
 use super::BLOCK;
 use super::ring::Ring;
@@ -241,8 +241,12 @@ impl Lane {
     ) -> Result<()> {
         for number in numbers(segments, from, to) {
             count(&counters.flushes, 1);
+            let end = to.min(segments.first_lsn(number + 1));
+            let needed = HEADER_BYTES + (end.0 - segments.first_lsn(number).0);
             let file = &self.segment(segments, number)?.cached;
+            // What was stored behind the end of a file that others have cut short is in no file.
             file.sync()
+                .and_then(|()| if file.len()? < needed { Err(cut_off()) } else { Ok(()) })
                 .map_err(|e| Error::io("flushing log segment", &segments.path(Name::Log(number)), e))?;
         }
         Ok(())

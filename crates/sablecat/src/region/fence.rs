@@ -89,12 +89,13 @@ impl Region {
         }
         if self.look_whether_cut_short() {
             // What others can still see of it is of no use to them either; and what this process holds they
-            // need not wait for.
+            // need not wait for, once it writes to no file any more: whoever comes then may be the first.
             self.header().volume_poisoned.store(1, Ordering::Release);
-            self.membership
-                .iter()
-                .filter(|own| own.number < self.geometry.members)
-                .for_each(|own| own.give_up());
+            if self.guard.get().is_none_or(|guard| guard.is_idle())
+                && let Some(own) = self.membership.as_ref().filter(|own| own.number < self.geometry.members)
+            {
+                own.give_up();
+            }
             return Error::cut_short();
         }
         self.membership.iter().for_each(Membership::lose);
@@ -109,7 +110,7 @@ impl Region {
 
     /// Whether anything of the region is not there any more, as the system says.
     #[cold]
-    pub(super) fn look_whether_cut_short(&self) -> bool {
+    pub(crate) fn look_whether_cut_short(&self) -> bool {
         self.mapping.look_whether_cut_short();
         self.is_cut_short()
     }

@@ -61,7 +61,7 @@ use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
 use std::ptr::NonNull;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use sablecat_os::atomic::{AtomicU8, AtomicU64, Ordering};
 use sablecat_os::clock;
@@ -99,6 +99,8 @@ pub(crate) struct Region {
     /// What says whether this process was taken for dead, or is a child of the one that mapped this. At hand,
     /// since it is asked before nearly everything.
     fence: Fence,
+    /// What stands between a shared one and the files.
+    guard: OnceLock<Arc<Guard>>,
     /// What to do when a wait takes long: somebody who died may be in the way.
     stalled: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// Until when, by the monotonic clock in milliseconds, this process asks for no memory for more frames. A
@@ -274,6 +276,7 @@ impl Region {
             offsets,
             membership: None,
             fence,
+            guard: OnceLock::new(),
             stalled: OnceLock::new(),
             refused_until: AtomicU64::new(0),
         })

@@ -3,11 +3,14 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{ChildStdout, Stdio};
+use std::process::{ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use sablecat::{Database, Durability, Env, Error, ErrorKind, TxnOptions};
+
+use sablecat_os::check::sparse;
 
 use crate::support::Place;
 use crate::support::dice::Dice;
@@ -158,7 +161,7 @@ struct Process {
 
 impl Process {
     fn start(place: &Place, number: u64) -> Process {
-        let mut command = std::process::Command::new(std::env::current_exe().expect("a program"));
+        let mut command = Command::new(std::env::current_exe().expect("a program"));
         command
             .args(["--exact", test_name(worker), "--ignored", "--nocapture"])
             .env(DIRECTORY, format!("{}:{number}", place.base.display()))
@@ -187,13 +190,23 @@ fn cut(path: &Path, len: u64) {
     fs::File::options().write(true).open(path).and_then(|file| file.set_len(len)).expect("cut");
 }
 
-/// Where the region is cut: before anything, in its header, its tables, its frames.
-fn cut_at(round: u64, len: u64, dice: &mut Dice) -> u64 {
+/// Where the region is cut: before anything, in its header, somewhere in what there is of its tables and
+/// frames, and in a page.
+fn cut_at(round: u64, region: &Path, dice: &mut Dice) -> u64 {
+    let file = fs::File::open(region).expect("there");
+    let extents = sparse::extents(&file).expect("told");
+    let mut within = dice.below(extents.iter().map(|extent| extent.end - extent.start).sum());
+    let place = extents.iter().find_map(|extent| {
+        let len = extent.end - extent.start;
+        let here = (within < len).then_some(extent.start + within);
+        within = within.saturating_sub(len);
+        here
+    });
     match round % 4 {
         0 => 0,
         1 => dice.below(64) << 12,
-        2 => len - (dice.below(256) << 12),
-        _ => dice.below(len >> 12) << 12,
+        2 => place.expect("within") & !4095,
+        _ => place.expect("within"),
     }
 }
 
@@ -208,8 +221,7 @@ fn processes_whose_memory_is_cut_short(rounds: std::ops::Range<u64>) {
         // With nobody else there, and with one who only looks.
         let watching = (round % 2 == 0).then_some(env);
         std::thread::sleep(std::time::Duration::from_micros(dice.below(100_000)));
-        let len = fs::metadata(place.region()).expect("there").len();
-        let at = cut_at(round, len, &mut dice);
+        let at = cut_at(round, &place.region(), &mut dice);
         cut(&place.region(), at);
         std::thread::sleep(std::time::Duration::from_millis(20));
         let mut kept = Vec::new();
@@ -258,6 +270,64 @@ fn processes_whose_memory_is_cut_short_are_told_and_lose_nothing() {
 fn processes_whose_memory_is_cut_short_very_often() {
     let from = std::env::var("FROM").map_or(12, |from| from.parse().expect("a number"));
     processes_whose_memory_is_cut_short(from..from + 1000);
+}
+
+/// Behind the end of the file, but in a page of it, stores go on to find a place.
+#[test]
+fn a_log_that_is_cut_within_a_page_is_durable_no_more() {
+    for shared in [false, true] {
+        let place = Place::new("log-cut-within");
+        let env = builder(&place).shared(shared).background(false).open(place.env()).expect("made");
+        let records = env.database("records").expect("made");
+        records.insert("first", "handed over").expect("set");
+        env.sync().expect("durable");
+        records.insert("second", "handed over").expect("set");
+        let log = place.env().join("log");
+        let newest = fs::read_dir(&log).expect("there").map(|file| file.expect("read").path()).max();
+        let newest = newest.expect("a segment");
+        let written = fs::read(&newest).expect("read").iter().rposition(|byte| *byte != 0).expect("a record");
+        cut(&newest, written as u64 + 1);
+        let _ = records.insert("third", "nowhere");
+        let error = env.sync().expect_err("the third is in no file");
+        assert!(error.kind() == ErrorKind::Poisoned && error.to_string().contains("cut short"), "{error}");
+    }
+}
+
+/// The rest of the page reads as zeros, and nobody gets a signal.
+#[test]
+fn memory_that_is_cut_within_a_page_is_found_by_who_keeps_house() {
+    let place = Place::new("cut-within");
+    let env = builder(&place).open(place.env()).expect("made");
+    let records = env.database("records").expect("made");
+    let len = fs::metadata(place.region()).expect("there").len();
+    cut(&place.region(), len - 1);
+    let error = loop {
+        match records.get("any") {
+            Ok(_) => std::thread::yield_now(),
+            Err(error) => break error,
+        }
+    };
+    assert_told(&error);
+}
+
+#[test]
+fn a_child_of_who_finds_its_memory_cut_short_stays_a_child() {
+    let place = Place::new("cut-forked");
+    let env = builder(&place).background(false).open(place.env()).expect("made");
+    let records = env.database("records").expect("made");
+    let (inherited, region) = (records.clone(), place.region());
+    let in_child = move || {
+        cut(&region, 0);
+        let refused = inherited.get("any").expect_err("the parent's handle");
+        assert_eq!(refused.kind(), ErrorKind::Invalid);
+        Ok(())
+    };
+    let mut command = Command::new("true");
+    // SAFETY: of the other threads, none holds a lock that the closure takes but the allocator's, which the C
+    // library sees to at fork.
+    unsafe { command.pre_exec(in_child) };
+    assert!(command.status().expect("the child is told that it is one").success());
+    assert_told(&records.get("any").expect_err("it is gone here as well"));
 }
 
 /// The newest segment's, while commits are handed over by stores to it.

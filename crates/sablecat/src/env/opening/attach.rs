@@ -267,6 +267,8 @@ impl Core {
         else {
             return;
         };
+        // What is missing of the memory need not be what anybody touches.
+        region.look_whether_cut_short();
         if !region.is_fenced() && membership.seems_dead(&directory.join(LOCK)) {
             region.fence_itself();
         }

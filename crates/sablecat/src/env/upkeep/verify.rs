@@ -138,6 +138,9 @@ impl Upkeep {
         self.verify_epochs(&mut report)?;
         // Of who reads checkpoints: whether all that was still there, or blocks that are used again by now.
         self.kernel.pages.confirm(at)?;
+        // What was found missing need not be so on the disk.
+        self.kernel.pages.fail_if_fenced()?;
+        self.kernel.pages.fail_if_poisoned()?;
         Ok(report)
     }
 
