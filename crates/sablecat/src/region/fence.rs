@@ -88,13 +88,15 @@ impl Region {
             return Error::inherited();
         }
         if self.look_whether_cut_short() {
-            // What others can still see of it is of no use to them either; and what this process holds they
-            // need not wait for, once it writes to no file any more: whoever comes then may be the first.
-            self.header().volume_poisoned.store(1, Ordering::Release);
-            if self.guard.get().is_none_or(|guard| guard.is_idle())
-                && let Some(own) = self.membership.as_ref().filter(|own| own.number < self.geometry.members)
-            {
-                own.give_up();
+            // Who only looks at the region from outside changes nothing of it.
+            if let Some(own) = self.membership.as_ref().filter(|own| own.number < self.geometry.members) {
+                // What others can still see of it is of no use to them either; and what this process holds
+                // they need not wait for, once it writes to no file any more: whoever comes then may be the
+                // first.
+                self.header().volume_poisoned.store(1, Ordering::Release);
+                if self.guard.get().is_none_or(|guard| guard.is_idle()) {
+                    own.give_up();
+                }
             }
             return Error::cut_short();
         }

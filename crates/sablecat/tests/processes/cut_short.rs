@@ -310,6 +310,30 @@ fn memory_that_is_cut_within_a_page_is_found_by_who_keeps_house() {
     assert_told(&error);
 }
 
+/// Who only looks may change nothing, not even to say what it has found.
+#[test]
+fn who_looks_from_outside_at_memory_that_is_cut_short_is_told() {
+    for round in 0..40 {
+        let place = Place::new("cut-outside");
+        let env = builder(&place).background(false).open(place.env()).expect("made");
+        let look = || builder(&place).activity(place.env());
+        assert_eq!(look().expect("seen").processes.len(), 1);
+        std::thread::scope(|scope| {
+            let looking = scope.spawn(|| {
+                loop {
+                    if let Err(error) = look() {
+                        return error.kind();
+                    }
+                }
+            });
+            cut(&place.region(), round << 14);
+            let kind = looking.join().expect("no panic");
+            assert!(matches!(kind, ErrorKind::Poisoned | ErrorKind::Invalid), "{kind:?}");
+        });
+        drop(env);
+    }
+}
+
 #[test]
 fn a_child_of_who_finds_its_memory_cut_short_stays_a_child() {
     let place = Place::new("cut-forked");

@@ -117,7 +117,9 @@ pub(crate) fn activity(directory: &Path, config: &Config) -> Result<Activity> {
     let shared =
         Shared { region: &region, locks: &LockTable::new(&region), turns: log_memory(&region).turns() };
     let locks = shared.record_locks();
-    Ok(Activity { processes: shared.processes(&locks), locks })
+    let activity = Activity { processes: shared.processes(&locks), locks };
+    // Whether it was all there.
+    region.check_fence().map(|()| activity)
 }
 
 /// The region of those who share the environment in a directory, to look at from outside: takes no number and
