@@ -4,7 +4,7 @@
 //! room, gets a SIGBUS, which ends the process. Here is a handler that puts a page of zeros of the process's
 //! own in its place and lets it go on: what it has seen and done since is worth nothing, but it can say so,
 //! and end what it was about. What is to be known at once, before the first zero can be read, is the number
-//! by which the process knows itself ([`Cuts::tell`]).
+//! by which the process knows itself ([`OfParent`]).
 //!
 //! The handler is the process's from the first such mapping on. What it does not know is for the handler
 //! that was there before, or for the system, which ends the process; a program that sets up a handler of its
