@@ -188,7 +188,7 @@ mod explored {
                 let lsn = append_spinning(&log);
                 let Ok(mut held) = log.log.words().flush.try_take(me(7)) else { panic!("nobody has it") };
                 if written {
-                    log.log.write_cached(log.log.files().unwrap(), &mut held).unwrap();
+                    log.log.write_cached(log.log.files().unwrap(), (&mut held, me(7))).unwrap();
                 }
                 std::mem::forget(held);
                 let threads: Vec<_> = (1..=3)
