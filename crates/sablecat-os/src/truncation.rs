@@ -85,7 +85,7 @@ impl Cuts {
 
     /// Something is missing, as was found in another way.
     pub(crate) fn found(&self) {
-        self.0.get().tell();
+        self.0.get().note();
     }
 
     /// Has this number be [`CUT_SHORT`] from the moment on when something is found not to be there. It is to
@@ -95,7 +95,7 @@ impl Cuts {
         // SeqCst, here and in the handler: either that finds the number, or this finds what it has said.
         mapped.number.store(ptr::from_ref(number.place()).cast_mut(), Ordering::SeqCst);
         if mapped.is_cut.load(Ordering::SeqCst) {
-            tell(number.place());
+            mark(number.place());
         }
     }
 }
@@ -108,12 +108,12 @@ impl Drop for Cuts {
 
 impl Mapped {
     /// Says that something is missing.
-    fn tell(&self) {
+    fn note(&self) {
         HAPPENED.store(true, Ordering::SeqCst);
         self.is_cut.store(true, Ordering::SeqCst);
         // SAFETY: the number lives for as long as the mapping is looked at.
         if let Some(number) = unsafe { self.number.load(Ordering::SeqCst).as_ref() } {
-            tell(number);
+            mark(number);
         }
     }
 
@@ -168,7 +168,7 @@ impl From<MemoryGone> for io::Error {
 }
 
 /// Makes a number [`CUT_SHORT`], but in a child made by fork, whose it never was.
-fn tell(number: &AtomicU64) {
+fn mark(number: &AtomicU64) {
     let own = |number| (number != OfParent::IN_CHILDREN).then_some(CUT_SHORT);
     // Whose it is not, it stays.
     let _ = number.fetch_update(Ordering::SeqCst, Ordering::SeqCst, own);
@@ -223,7 +223,7 @@ extern "C" fn on_fault(signal: c_int, info: *mut siginfo_t, context: *mut c_void
 fn replace(address: usize) -> bool {
     let Some(mapped) = MAPPED.all().find(|mapped| mapped.has(address)) else { return false };
     // First of all: whoever reads a zero finds it said.
-    mapped.tell();
+    mapped.note();
     let page = ptr::without_provenance_mut(address & !(page_bytes() - 1));
     let access = libc::PROT_READ | libc::PROT_WRITE;
     let how = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;

@@ -214,21 +214,21 @@ impl File for FileBetween {
     }
 
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
-        let (verdict, _called) = self.ask_for_write();
+        let (verdict, file) = self.ask_for_write();
         match verdict {
-            Verdict::Make => self.file.write_at(buf, offset),
+            Verdict::Make => file.write_at(buf, offset),
             Verdict::Fail(error) => Err(error),
             Verdict::Cut(error) => self.half(buf, offset).and(Err(error)),
         }
     }
 
     fn write_all_at(&self, bufs: &[&[u8]], offset: u64) -> io::Result<()> {
-        let (verdict, _called) = self.ask_for_write();
+        let (verdict, file) = self.ask_for_write();
         match verdict {
-            Verdict::Make => self.file.write_all_at(bufs, offset),
+            Verdict::Make => file.write_all_at(bufs, offset),
             Verdict::Fail(error) => Err(error),
             Verdict::Cut(error) if bufs.len() > 1 => {
-                self.file.write_all_at(&bufs[..bufs.len() / 2], offset).and(Err(error))
+                file.write_all_at(&bufs[..bufs.len() / 2], offset).and(Err(error))
             }
             Verdict::Cut(error) => bufs.iter().try_for_each(|buf| self.half(buf, offset)).and(Err(error)),
         }
@@ -292,11 +292,11 @@ struct WindowBetween {
 
 impl Window for WindowBetween {
     fn write(&self, offset: usize, bytes: &[u8]) -> io::Result<()> {
-        let _called = Called { on: &*self.window, judge: &*self.judge, call: Call::Store };
+        let window = Called { on: &*self.window, judge: &*self.judge, call: Call::Store };
         match self.judge.judge(Call::Store) {
-            Verdict::Make => self.window.write(offset, bytes),
+            Verdict::Make => window.write(offset, bytes),
             Verdict::Fail(error) => Err(error),
-            Verdict::Cut(error) => self.window.write(offset, &bytes[..bytes.len() / 2]).and(Err(error)),
+            Verdict::Cut(error) => window.write(offset, &bytes[..bytes.len() / 2]).and(Err(error)),
         }
     }
 }
