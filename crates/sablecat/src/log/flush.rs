@@ -234,7 +234,8 @@ impl Log {
         lane.adopt(successions);
         let from = self.written();
         // What was written before this has to be flushed, whoever wrote it and however.
-        let is_durable = way == Way::Direct && files.sync_io && from == self.durable();
+        let unflushed = from != self.durable();
+        let is_durable = way == Way::Direct && files.sync_io && !unflushed;
         if from < to {
             if way != Way::Direct {
                 // Before the write, so that whoever dies in it leaves the truth behind.
@@ -257,12 +258,13 @@ impl Log {
         }
         if sync || lane.open_segments() > OPEN_MAX {
             if !is_durable {
-                let unflushed = (self.durable(), to);
-                if let Err(error) = lane.open_all(&files.segments, unflushed) {
+                let range = (self.durable(), to);
+                if let Err(error) = lane.open_all(&files.segments, range) {
                     return self.refused(held, error);
                 }
+                let stored = unflushed || way == Way::Stored;
                 // Whatever the reason, something may be lost: also if another has the turn by now.
-                lane.sync(&files.segments, &words.counters.0, unflushed)
+                lane.sync(&files.segments, &words.counters.0, range, stored)
                     .map_err(|error| words.poison(&error))?;
             }
             if held.is_succeeded() {
@@ -304,7 +306,7 @@ impl Log {
                 )?
             };
             lane.open_all(&files.segments, (durable, tail))?;
-            lane.sync(&files.segments, &words.counters.0, (durable, tail))
+            lane.sync(&files.segments, &words.counters.0, (durable, tail), durable != written)
                 .map_err(|error| words.poison(&error))
         })
     }

@@ -232,21 +232,24 @@ impl Lane {
     }
 
     /// Flushes the segments that hold [from, to), [which are open](Lane::open_all), whichever way the bytes
-    /// went. Any error means that something may be lost.
+    /// went; perhaps by stores, if `stored`. Any error means that something may be lost.
     pub(super) fn sync(
         &mut self,
         segments: &Segments,
         counters: &Counters,
         (from, to): (Lsn, Lsn),
+        stored: bool,
     ) -> Result<()> {
         for number in numbers(segments, from, to) {
             count(&counters.flushes, 1);
             let end = to.min(segments.first_lsn(number + 1));
             let needed = HEADER_BYTES + (end.0 - segments.first_lsn(number).0);
             let file = &self.segment(segments, number)?.cached;
-            // What was stored behind the end of a file that others have cut short is in no file.
+            // What was stored behind the end of a file that others have cut short is in no file. Where nothing
+            // was, not to look saves more than the call: the next write has to set the time of a file anew
+            // that has been asked for it.
             file.sync()
-                .and_then(|()| if file.len()? < needed { Err(cut_off()) } else { Ok(()) })
+                .and_then(|()| if stored && file.len()? < needed { Err(cut_off()) } else { Ok(()) })
                 .map_err(|e| Error::io("flushing log segment", &segments.path(Name::Log(number)), e))?;
         }
         Ok(())

@@ -259,7 +259,8 @@ impl Log {
         with_lane(files, |lane| {
             lane.adopt(words.successions.0.load(Ordering::Acquire));
             lane.open_all(segments, unflushed)?;
-            lane.sync(segments, &words.counters.0, unflushed).map_err(|error| words.poison(&error))
+            let stored = true;
+            lane.sync(segments, &words.counters.0, unflushed, stored).map_err(|error| words.poison(&error))
         })
     }
 
