@@ -91,17 +91,10 @@ impl Mapping {
         self.cuts.as_ref().is_some_and(Cuts::happened)
     }
 
-    /// Looks whether the file is as long as the memory. If not that is [cut
-    /// short](Mapping::is_cut_short) from then on. A call of the system; it finds what nobody has touched,
-    /// and also what could be touched and reads as zero: the rest of a large page in which the file ends,
-    /// which some kernels leave there.
-    pub fn look_whether_cut_short(&self) -> bool {
-        if let (Some(memory), Some(cuts)) = (&self.memory, &self.cuts)
-            && fstat(memory).is_ok_and(|file| (file.st_size as u64) < self.len as u64)
-        {
-            cuts.found();
-        }
-        self.is_cut_short()
+    /// Has the memory be [cut short](Mapping::is_cut_short) from now on, as was found by what is in it: the
+    /// rest of a page in which a file ends reads as zero, and some kernels take a large page for one.
+    pub fn found_cut_short(&self) {
+        self.cuts.iter().for_each(Cuts::found);
     }
 
     /// Has a number be [`CUT_SHORT`](crate::truncation::CUT_SHORT) before that can be seen of the memory. It

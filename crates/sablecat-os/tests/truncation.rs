@@ -78,15 +78,15 @@ fn what_was_cut_off_reads_as_zero_and_is_told() {
 }
 
 #[test]
-fn what_nobody_has_touched_is_found_by_looking() {
-    let pages = Pages::new("looked", 4);
+fn what_is_found_otherwise_is_told_as_well() {
+    let pages = Pages::new("found", 4);
     let mapping = pages.map();
     let number = OfParent::new(5).unwrap();
     mapping.tell_when_cut_short(&number);
-    assert!(!mapping.look_whether_cut_short());
     pages.cut_to(3);
-    assert!(!mapping.is_cut_short());
-    assert!(mapping.look_whether_cut_short() && mapping.is_cut_short());
+    assert!(!mapping.is_cut_short(), "nobody has touched it");
+    mapping.found_cut_short();
+    assert!(mapping.is_cut_short());
     assert_eq!(number.get(), CUT_SHORT);
 }
 

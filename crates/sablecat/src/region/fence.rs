@@ -110,10 +110,13 @@ impl Region {
         truncation::ever_happened() && self.fence.incarnation.get() == CUT_SHORT
     }
 
-    /// Whether anything of the region is not there any more, as the system says.
-    #[cold]
+    /// Whether anything of the region is not there any more, as its end shows: also what nobody has touched,
+    /// or what reads as zero.
+    #[inline]
     pub(crate) fn look_whether_cut_short(&self) -> bool {
-        self.mapping.look_whether_cut_short();
+        if !self.has_end() {
+            self.mapping.found_cut_short();
+        }
         self.is_cut_short()
     }
 

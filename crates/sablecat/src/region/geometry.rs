@@ -77,6 +77,7 @@ pub(super) struct Offsets {
     pub(super) unsaved: usize,
     pub(super) capturing: usize,
     pub(super) frames: usize,
+    pub(super) last_word: usize,
     pub(super) end: usize,
 }
 
@@ -185,7 +186,8 @@ impl Geometry {
         let unsaved = part(words, 4096);
         let capturing = part(words, 4096);
         let frames = part(self.frames * self.block_size, LARGE_PAGE);
-        let end = part(0, LARGE_PAGE);
+        let last_word = part(size_of::<AtomicU64>(), LARGE_PAGE);
+        let end = part(0, 1);
         Offsets {
             log_words,
             queues,
@@ -202,6 +204,7 @@ impl Geometry {
             unsaved,
             capturing,
             frames,
+            last_word,
             end,
         }
     }

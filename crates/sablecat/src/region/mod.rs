@@ -3,6 +3,7 @@
 //! ```text
 //! 0 ─ header ─ log words ─ wait queues ─ structure latches ─ members ─ slots ─ lock table ─ frame descriptors ─ reference bytes ─ log ring
 //!   ─ page table ─ page-id bits ─ block bits ─ unsaved bits ─ capturing bits ─ (2 MiB boundary) frames
+//!   ─ (2 MiB boundary) last word
 //! ```
 //!
 //! Every reference inside it is an offset or an index, never a pointer, so the same bytes work at whatever
@@ -82,6 +83,9 @@ pub(crate) const BORN_AT: usize = 8;
 pub(crate) const MEMORY_IS_FULL: &str = "the file system that holds the environment's shared memory is full; enlarge it, choose a smaller cache, or \
                                          another place (Builder::region_directory)";
 
+/// What is in the last word of a shared region.
+const WHOLE: u64 = u64::from_le_bytes(*b"the end.");
+
 /// As much as this part of the frames' memory is left free for tables when frames are added.
 const TABLES_PART: usize = 8;
 
@@ -138,7 +142,7 @@ impl Region {
     pub(crate) fn private(geometry: Geometry) -> Result<Region> {
         let offsets = geometry.offsets();
         let mapping = Mapping::anonymous(offsets.end).map_err(|e| no_memory(offsets.end, &e))?;
-        mapping.advise_huge(offsets.frames, offsets.end - offsets.frames);
+        mapping.advise_huge(offsets.frames, offsets.last_word - offsets.frames);
         let region = Region::at(mapping, geometry)?;
         region.create(Identity::default(), u64::MAX);
         Ok(region)
@@ -166,10 +170,12 @@ impl Region {
         }
         file.set_len(offsets.end as u64).map_err(|e| Error::io("sizing the shared memory", path, e))?;
         let mapping = Mapping::file(file, offsets.end).map_err(|e| no_memory(offsets.end, &e))?;
-        mapping.advise_huge(offsets.frames, offsets.end - offsets.frames);
+        mapping.advise_huge(offsets.frames, offsets.last_word - offsets.frames);
         let region = Region::at(mapping, geometry)?;
         region.mapping.gather(0, region.offsets.table);
         region.reserve(0, region.offsets.table)?;
+        region.reserve(region.offsets.last_word, size_of::<AtomicU64>())?;
+        region.last_word().store(WHOLE, Ordering::Relaxed);
         let region = region.joined_as(membership)?;
         region.create(identity, 0);
         Ok(region)
@@ -215,8 +221,22 @@ impl Region {
         }
         let mapping = map(file, end).map_err(|e| no_memory(end, &e))?;
         let region = Region::at(mapping, geometry)?;
+        if !region.has_end() {
+            return Err(Error::invalid("its end was cut off once"));
+        }
         region.check_bounds()?;
         Ok(region)
+    }
+
+    /// What the file of a shared region ends in: whoever makes it shorter takes this away or leaves zeros,
+    /// also if it is made as long again.
+    fn last_word(&self) -> &AtomicU64 {
+        self.part(self.offsets.last_word, 0)
+    }
+
+    /// Whether the end of a shared region is there.
+    fn has_end(&self) -> bool {
+        self.last_word().load(Ordering::Acquire) == WHOLE
     }
 
     /// Whether everything that says where something is stays within the region.

@@ -71,11 +71,13 @@ fn no_part_overlaps_the_next() {
         offsets.unsaved,
         offsets.capturing,
         offsets.frames,
+        offsets.last_word,
         offsets.end,
     ];
     assert!(starts.is_sorted());
     assert!(offsets.ring + region.geometry().ring_bytes <= offsets.table);
-    assert!(offsets.frames + region.geometry().frames * region.geometry().block_size <= offsets.end);
+    assert!(offsets.frames + region.geometry().frames * region.geometry().block_size <= offsets.last_word);
+    assert_eq!(offsets.last_word + 8, offsets.end, "who cuts anything off cuts off some of it");
 }
 
 #[test]
@@ -227,7 +229,7 @@ impl Region {
     pub(crate) fn certain(&self) -> Vec<Range<usize>> {
         let header = self.header();
         let mut certain = self.places_of_pages(0, header.pages_ready.load(Ordering::SeqCst));
-        certain.push(0..self.offsets.table);
+        certain.extend([0..self.offsets.table, self.offsets.last_word..self.offsets.end]);
         for volume in (0..self.geometry.volumes as u8).map(VolumeId) {
             let ready = header.blocks[volume.index()].0.ready.load(Ordering::SeqCst);
             certain.extend(places_of_bits(self.block_bits_at(volume), self.geometry.blocks_max, 0, ready));

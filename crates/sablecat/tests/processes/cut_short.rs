@@ -296,18 +296,44 @@ fn a_log_that_is_cut_within_a_page_is_durable_no_more() {
 /// The rest of the page reads as zeros, and nobody gets a signal.
 #[test]
 fn memory_that_is_cut_within_a_page_is_found_by_who_keeps_house() {
-    let place = Place::new("cut-within");
-    let env = builder(&place).open(place.env()).expect("made");
-    let records = env.database("records").expect("made");
-    let len = fs::metadata(place.region()).expect("there").len();
-    cut(&place.region(), len - 1);
-    let error = loop {
-        match records.get("any") {
-            Ok(_) => std::thread::yield_now(),
-            Err(error) => break error,
-        }
-    };
-    assert_told(&error);
+    for made_long_again in [false, true] {
+        let place = Place::new("cut-within");
+        let env = builder(&place).open(place.env()).expect("made");
+        let records = env.database("records").expect("made");
+        cut_by_one(&place.region(), made_long_again);
+        let error = loop {
+            match records.get("any") {
+                Ok(_) => std::thread::yield_now(),
+                Err(error) => break error,
+            }
+        };
+        assert_told(&error);
+    }
+}
+
+/// What is to go to a file is not written any more; nor does anybody come to such memory.
+#[test]
+fn memory_that_is_cut_within_a_page_is_found_by_who_commits() {
+    for made_long_again in [false, true] {
+        let place = Place::new("cut-commits");
+        let env = builder(&place).background(false).open(place.env()).expect("made");
+        let records = env.database("records").expect("made");
+        cut_by_one(&place.region(), made_long_again);
+        let late = builder(&place).open(place.env()).map(drop).expect_err("it is cut short");
+        assert!(late.kind() == ErrorKind::InUse && late.to_string().contains("its "), "{late}");
+        let sync = TxnOptions::new().durability(Durability::Sync);
+        let error = env.write_with(sync, |txn| txn.insert(&records, "key", "value")).expect_err("cut short");
+        assert_told(&error);
+    }
+}
+
+/// Takes the last byte of a file away, and perhaps puts a zero in its place.
+fn cut_by_one(path: &Path, made_long_again: bool) {
+    let len = fs::metadata(path).expect("there").len();
+    cut(path, len - 1);
+    if made_long_again {
+        cut(path, len);
+    }
 }
 
 /// Who only looks may change nothing, not even to say what it has found.
