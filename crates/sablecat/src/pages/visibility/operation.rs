@@ -263,13 +263,20 @@ impl Visibility {
     /// be repeatable.
     #[inline]
     pub(crate) fn operate<T>(&self, me: &Participant, work: impl FnMut() -> Result<T>) -> Result<T> {
+        self.unless_cut_short(|| self.operate_watched(me, work))
+    }
+
+    /// The same as part of something that as a whole [is no answer if memory was cut
+    /// short](crate::pages::participants::Participants::unless_cut_short).
+    #[inline]
+    pub(crate) fn operate_watched<T>(&self, me: &Participant, work: impl FnMut() -> Result<T>) -> Result<T> {
         self.region.check_fence()?;
         // In memory alone nothing is ever read in, so looking takes no frame, and must be possible when none
         // is left.
         if self.under_pressure() && self.volume.is_some() && me.free.borrow().len() < FRAMES_LOW {
             self.refill(me, FRAMES_WANTED, 1)?;
         }
-        self.unless_cut_short(|| self.with_frames(me, work))
+        self.with_frames(me, work)
     }
 
     /// Shows `look` a page as of `at`, which `me` has pinned, in an operation of its own.

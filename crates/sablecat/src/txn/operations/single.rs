@@ -98,16 +98,19 @@ impl Kernel {
         }
         let sought = view.sought(key);
         self.foresee(&view, sought);
+        // Beside the answers of the loops, each of which looks at what it hands on.
+        let mut shown = None;
         self.read_newest(|seat| {
             self.pages.operate(seat, || {
                 let mut snapshot = self.pages.snapshot(seat);
                 self.look_up(&mut snapshot, &view, sought, |value| match value {
-                    Some(Value::Long { .. }) => None,
-                    Some(Value::Inline(value)) => look.take().map(|look| look(Some(value))),
-                    None => look.take().map(|look| look(None)),
+                    Some(Value::Long { .. }) => {}
+                    Some(Value::Inline(value)) => shown = look.take().map(|look| look(Some(value))),
+                    None => shown = look.take().map(|look| look(None)),
                 })
             })
-        })
+        })?;
+        Ok(shown)
     }
 
     /// Runs `read`, an operation at a snapshot of its own, and again when that was given up: nobody has seen
@@ -268,7 +271,7 @@ impl Kernel {
     ) -> Result<Attempt> {
         let view = tree.tree();
         let sought = sought.after(me.hints.near(tree.id, Use::Change));
-        let (page, pinned) = self.pages.operate(me, || {
+        let (page, pinned) = self.pages.operate_watched(me, || {
             let mut snapshot = self.pages.snapshot(me);
             let page = snapshot.locate(&view, sought)?;
             Ok((page, snapshot.into_pinned()))
