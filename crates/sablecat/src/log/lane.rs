@@ -245,9 +245,9 @@ impl Lane {
             let end = to.min(segments.first_lsn(number + 1));
             let needed = HEADER_BYTES + (end.0 - segments.first_lsn(number).0);
             let file = &self.segment(segments, number)?.cached;
-            // What was stored behind the end of a file that others have cut short is in no file. Where nothing
-            // was, not to look saves more than the call: the next write has to set the time of a file anew
-            // that has been asked for it.
+            // What was stored behind the end of a file that others have cut short is in no file. Where
+            // nothing was, not to look saves more than the call: the next write has to set the time of a file
+            // anew that has been asked for it.
             file.sync()
                 .and_then(|()| if stored && file.len()? < needed { Err(cut_off()) } else { Ok(()) })
                 .map_err(|e| Error::io("flushing log segment", &segments.path(Name::Log(number)), e))?;
