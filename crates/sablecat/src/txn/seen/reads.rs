@@ -39,7 +39,8 @@ use crate::types::{Lsn, PageId, TreeId};
 
 /// Reads of more leaves than this are found by hashing.
 const LINEAR_MAX: usize = 12;
-/// Parts of one leaf that are kept apart; one more, and all that lies between them counts as read.
+/// Parts of one leaf that are kept apart; one more, and all that lies between them counts as read, then and
+/// from then on.
 const SPANS_MAX: usize = 16;
 /// Who has read more leaves than this, or counted more, validates before it takes the commit role, too.
 const AHEAD: usize = 32;
@@ -69,23 +70,49 @@ impl Span {
     fn of(lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> Span {
         match (lower, upper) {
             (Bound::Included(one), Bound::Included(two)) if one == two => Span::Key(one.to_vec()),
-            _ => Span::Range(lower.map(<[u8]>::to_vec), upper.map(<[u8]>::to_vec)),
+            _ => Span::Range(owned(lower), owned(upper)),
         }
     }
 
     /// Whether it has everything between two bounds in it, as far as that is told by one look.
     fn covers(&self, tree: &Tree<'_>, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> bool {
-        let (from, to) = self.bounds();
-        match (lower, upper) {
+        let key = match (lower, upper) {
+            (Bound::Included(one), Bound::Included(two)) if one == two => Some(one),
+            _ => None,
+        };
+        let (from, to) = match self {
+            Span::Key(own) => return key.is_some_and(|key| tree.compare_read(key, own).is_eq()),
+            Span::Range(..) => self.bounds(),
+        };
+        match (key, lower) {
+            (Some(key), _) => above(tree, key, from) && below(tree, key, to),
             _ if (from, to) == (lower, upper) => true,
-            (Bound::Included(one), Bound::Included(two)) if one == two => {
-                above(tree, one, from) && below(tree, one, to)
-            }
             // As a scan leaves it that is begun anew where it stands.
-            (Bound::Included(begin) | Bound::Excluded(begin), _) => upper == to && above(tree, begin, from),
-            (Bound::Unbounded, _) => false,
+            (_, Bound::Included(begin) | Bound::Excluded(begin)) => upper == to && above(tree, begin, from),
+            (_, Bound::Unbounded) => false,
         }
     }
+
+    /// Has in it what lies between two bounds as well, and all between these and what it had.
+    fn widen(&mut self, tree: &Tree<'_>, lower: Bound<&[u8]>, upper: Bound<&[u8]>) {
+        let (from, to) = self.bounds();
+        let begins = begins_before(tree, lower, from).then(|| owned(ajar(lower)));
+        let ends = ends_behind(tree, upper, to).then(|| owned(ajar(upper)));
+        match self {
+            Span::Key(key) => {
+                let kept = || Bound::Included(key.clone());
+                *self = Span::Range(begins.unwrap_or_else(kept), ends.unwrap_or_else(kept));
+            }
+            Span::Range(from, to) => {
+                begins.into_iter().for_each(|lower| *from = lower);
+                ends.into_iter().for_each(|upper| *to = upper);
+            }
+        }
+    }
+}
+
+fn owned(bound: Bound<&[u8]>) -> Bound<Vec<u8>> {
+    bound.map(<[u8]>::to_vec)
 }
 
 /// Whether a key is at or above a lower bound, both as they are kept of what was read.
@@ -106,6 +133,22 @@ fn below(tree: &Tree<'_>, key: &[u8], upper: Bound<&[u8]>) -> bool {
     }
 }
 
+/// Whether a lower bound lets something in that another does not.
+fn begins_before(tree: &Tree<'_>, lower: Bound<&[u8]>, other: Bound<&[u8]>) -> bool {
+    match lower {
+        Bound::Unbounded => true,
+        Bound::Included(key) | Bound::Excluded(key) => !above(tree, key, other),
+    }
+}
+
+/// Whether an upper bound lets something in that another does not.
+fn ends_behind(tree: &Tree<'_>, upper: Bound<&[u8]>, other: Bound<&[u8]>) -> bool {
+    match upper {
+        Bound::Unbounded => true,
+        Bound::Included(key) | Bound::Excluded(key) => !below(tree, key, other),
+    }
+}
+
 /// A bound with its key. Whether that is in it too is the least of what is rounded up when spans are joined.
 fn ajar(bound: Bound<&[u8]>) -> Bound<&[u8]> {
     match bound {
@@ -123,6 +166,8 @@ struct Read {
     page: PageId,
     span: Span,
     more: Vec<Span>,
+    /// All is in one span, and stays so.
+    is_joined: bool,
 }
 
 impl Read {
@@ -130,23 +175,23 @@ impl Read {
         std::iter::once(&self.span).chain(&self.more)
     }
 
-    /// One span in place of all.
-    fn join(&mut self, tree: &Tree<'_>) {
-        let (mut lower, mut upper) = self.span.bounds();
-        for (from, to) in self.more.iter().map(Span::bounds) {
-            if matches!(from, Bound::Unbounded)
-                || matches!(from, Bound::Included(key) | Bound::Excluded(key) if !above(tree, key, lower))
-            {
-                lower = from;
-            }
-            if matches!(to, Bound::Unbounded)
-                || matches!(to, Bound::Included(key) | Bound::Excluded(key) if !below(tree, key, upper))
-            {
-                upper = to;
-            }
+    /// Notes that what lies between two bounds was read.
+    fn note(&mut self, tree: &Tree<'_>, lower: Bound<&[u8]>, upper: Bound<&[u8]>) {
+        if self.spans().any(|span| span.covers(tree, lower, upper)) {
+            return;
         }
-        self.span = Span::of(ajar(lower), ajar(upper));
-        self.more.clear();
+        if self.is_joined {
+            self.span.widen(tree, lower, upper);
+            return;
+        }
+        self.more.push(Span::of(lower, upper));
+        if self.more.len() >= SPANS_MAX {
+            for span in std::mem::take(&mut self.more) {
+                let (lower, upper) = span.bounds();
+                self.span.widen(tree, lower, upper);
+            }
+            self.is_joined = true;
+        }
     }
 }
 
@@ -254,19 +299,13 @@ impl ReadSet {
         lower: Bound<&[u8]>,
         upper: Bound<&[u8]>,
     ) {
-        let view = tree.tree();
         if let Some(at) = self.find(page) {
-            let read = &mut self.reads[at];
-            if !read.spans().any(|span| span.covers(&view, lower, upper)) {
-                read.more.push(Span::of(lower, upper));
-                if read.more.len() >= SPANS_MAX {
-                    read.join(&view);
-                }
-            }
+            self.reads[at].note(&tree.tree(), lower, upper);
             return;
         }
         let (tree, stems) = (self.tree_index(tree), self.keep_stems(stems));
-        self.reads.push(Read { tree, stems, page, span: Span::of(lower, upper), more: Vec::new() });
+        let span = Span::of(lower, upper);
+        self.reads.push(Read { tree, stems, page, span, more: Vec::new(), is_joined: false });
         if self.reads.len() > LINEAR_MAX {
             let index = &mut self.more.needed().index;
             let known = index.len();
