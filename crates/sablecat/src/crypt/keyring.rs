@@ -249,27 +249,32 @@ impl Keyring {
     /// Looks whether another process has added a key, and goes on with that. If it cannot be read or opened,
     /// as after the user's key was changed, this one goes on with those that it has: they stay good.
     fn refresh(&self) {
-        if let Ok((block, _)) = KeyBlock::read(&*self.file, &self.path, self.uuid, self.cipher)
-            && block.number > self.known().number
-            && let Some(known) = open_all(&block, &lock(&self.by), &self.known().keys)
-        {
+        if let Ok((_, Some(known))) = self.look() {
             self.adopt(known);
         }
     }
 
-    /// The key of a number, looked for in the file if it is not known yet.
+    /// The key block as it is now, and what it says, if the user's key opens it.
+    fn look(&self) -> Result<(KeyBlock, Option<Known>)> {
+        let (block, _) = KeyBlock::read(&*self.file, &self.path, self.uuid, self.cipher)?;
+        let known = open_all(&block, &lock(&self.by), &self.known().keys);
+        Ok((block, known))
+    }
+
+    /// The key of a number, looked for in the file if it is not known yet. One look decides: what the next
+    /// one finds may have been written in between.
     fn key(&self, number: u32) -> std::result::Result<Arc<DataKey>, Refused> {
-        let find = || self.known().keys.iter().find(|key| key.number == number).cloned();
-        if let Some(key) = find() {
+        let find = |known: &Known| known.keys.iter().find(|key| key.number == number).cloned();
+        if let Some(key) = find(&self.known()) {
             return Ok(key);
         }
-        self.refresh();
-        if let Some(key) = find() {
+        let (block, known) = self.look().map_err(Refused::Unread)?;
+        let key = known.as_ref().and_then(find);
+        known.into_iter().for_each(|known| self.adopt(known));
+        if let Some(key) = key {
             return Ok(key);
         }
-        let is_there = KeyBlock::read(&*self.file, &self.path, self.uuid, self.cipher)
-            .is_ok_and(|(block, _)| block.keys.iter().any(|key| key.number == number));
-        Err(if is_there {
+        Err(if block.keys.iter().any(|key| key.number == number) {
             Refused::NoKey(format!(
                 "it is enciphered with data key {number}, which was added after the environment's key was changed; tell this process the new one (Env::change_encryption_key), or open it again with that"
             ))
@@ -387,6 +392,9 @@ fn nonce(count: u64) -> [u8; NONCE_BYTES] {
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+
+    use sablecat_os::disk::between::{Between, Call, Judge, Verdict};
     use sablecat_os::disk::{Disk, How};
     use sablecat_os::sim::{SimDisk, Survival};
 
@@ -420,6 +428,37 @@ mod tests {
     fn again(disk: &SimDisk, cipher: Cipher, n: u8) -> Result<Keyring> {
         let encryption = encryption(cipher, n);
         Keyring::read(file(disk), Path::new("v"), (cipher, [3; 16]), Some(&encryption)).map(|found| found.0)
+    }
+
+    /// Fails one read, once it is asked for that.
+    #[derive(Clone, Debug, Default)]
+    struct OneRead(Arc<AtomicU64>);
+
+    impl Judge for OneRead {
+        fn judge(&self, call: Call) -> Verdict {
+            if call == Call::Read && self.0.swap(0, Ordering::SeqCst) != 0 {
+                Verdict::Fail(io::Error::from_raw_os_error(5))
+            } else {
+                Verdict::Make
+            }
+        }
+    }
+
+    /// Not damage, by which a log would end, nor a wrong key.
+    #[test]
+    fn keys_that_cannot_be_read_for_a_moment_are_no_damage() {
+        let (disk, one) = (SimDisk::new(1), OneRead::default());
+        let keys = made(&disk, Cipher::Aes256Gcm);
+        let between = Between::new(disk, one.clone());
+        let encryption = encryption(Cipher::Aes256Gcm, 1);
+        let file = between.open(Path::new("v"), How::default()).unwrap();
+        let of = (Cipher::Aes256Gcm, [3; 16]);
+        let (other, _) = Keyring::read(file, Path::new("v"), of, Some(&encryption)).unwrap();
+        let number = keys.rotate().unwrap();
+        one.0.store(1, Ordering::SeqCst);
+        let Err(Refused::Unread(error)) = other.key(number) else { panic!("it was not read") };
+        assert_eq!(error.kind(), ErrorKind::Io);
+        assert!(other.key(number).is_ok_and(|key| key.number == number));
     }
 
     #[test]

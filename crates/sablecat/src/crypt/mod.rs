@@ -108,6 +108,8 @@ pub(crate) enum Refused {
     Damaged(String),
     /// The key is not there.
     NoKey(String),
+    /// There is no telling: the keys could not be read.
+    Unread(Error),
 }
 
 impl Refused {
@@ -116,6 +118,7 @@ impl Refused {
         match self {
             Refused::Damaged(why) => Error::corruption(format!("{place}: {why}")),
             Refused::NoKey(why) => Error::new(ErrorKind::EncryptionKey, format!("{place}: {why}")),
+            Refused::Unread(error) => error,
         }
     }
 }
