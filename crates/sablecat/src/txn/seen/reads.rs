@@ -25,6 +25,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeSet, HashSet};
 use std::ops::{Bound, Range};
 
+use super::span::Span;
 use crate::access::{Bounds, PageCopy, PageRead, Part, PendingRecord, Source, Tree, Value, Wanted};
 use crate::error::{Error, Result};
 use crate::pages::{PageMap, Participant};
@@ -49,113 +50,6 @@ const COUNTED_AT_ONCE: usize = 16;
 /// It goes on to a later state until no more pages than this were published meanwhile, or so often.
 const FEW: usize = 16;
 const ROUNDS: usize = 8;
-
-/// Keys that were looked for.
-#[derive(Debug)]
-enum Span {
-    Key(Vec<u8>),
-    Range(Bound<Vec<u8>>, Bound<Vec<u8>>),
-}
-
-impl Span {
-    fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
-        match self {
-            Span::Key(key) => (Bound::Included(key), Bound::Included(key)),
-            Span::Range(lower, upper) => {
-                (lower.as_ref().map(Vec::as_slice), upper.as_ref().map(Vec::as_slice))
-            }
-        }
-    }
-
-    fn of(lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> Span {
-        match (lower, upper) {
-            (Bound::Included(one), Bound::Included(two)) if one == two => Span::Key(one.to_vec()),
-            _ => Span::Range(owned(lower), owned(upper)),
-        }
-    }
-
-    /// Whether it has everything between two bounds in it, as far as that is told by one look.
-    fn covers(&self, tree: &Tree<'_>, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> bool {
-        let key = match (lower, upper) {
-            (Bound::Included(one), Bound::Included(two)) if one == two => Some(one),
-            _ => None,
-        };
-        let (from, to) = match self {
-            Span::Key(own) => return key.is_some_and(|key| tree.compare_read(key, own).is_eq()),
-            Span::Range(..) => self.bounds(),
-        };
-        match (key, lower) {
-            (Some(key), _) => above(tree, key, from) && below(tree, key, to),
-            _ if (from, to) == (lower, upper) => true,
-            // As a scan leaves it that is begun anew where it stands.
-            (_, Bound::Included(begin) | Bound::Excluded(begin)) => upper == to && above(tree, begin, from),
-            (_, Bound::Unbounded) => false,
-        }
-    }
-
-    /// Has in it what lies between two bounds as well, and all between these and what it had.
-    fn widen(&mut self, tree: &Tree<'_>, lower: Bound<&[u8]>, upper: Bound<&[u8]>) {
-        let (from, to) = self.bounds();
-        let begins = begins_before(tree, lower, from).then(|| owned(ajar(lower)));
-        let ends = ends_behind(tree, upper, to).then(|| owned(ajar(upper)));
-        match self {
-            Span::Key(key) => {
-                let kept = || Bound::Included(key.clone());
-                *self = Span::Range(begins.unwrap_or_else(kept), ends.unwrap_or_else(kept));
-            }
-            Span::Range(from, to) => {
-                begins.into_iter().for_each(|lower| *from = lower);
-                ends.into_iter().for_each(|upper| *to = upper);
-            }
-        }
-    }
-}
-
-fn owned(bound: Bound<&[u8]>) -> Bound<Vec<u8>> {
-    bound.map(<[u8]>::to_vec)
-}
-
-/// Whether a key is at or above a lower bound, both as they are kept of what was read.
-fn above(tree: &Tree<'_>, key: &[u8], lower: Bound<&[u8]>) -> bool {
-    match lower {
-        Bound::Unbounded => true,
-        Bound::Included(bound) => tree.compare_read(key, bound).is_ge(),
-        Bound::Excluded(bound) => tree.compare_read(key, bound).is_gt(),
-    }
-}
-
-/// Whether a key is at or below an upper bound, both as they are kept of what was read.
-fn below(tree: &Tree<'_>, key: &[u8], upper: Bound<&[u8]>) -> bool {
-    match upper {
-        Bound::Unbounded => true,
-        Bound::Included(bound) => tree.compare_read(key, bound).is_le(),
-        Bound::Excluded(bound) => tree.compare_read(key, bound).is_lt(),
-    }
-}
-
-/// Whether a lower bound lets something in that another does not.
-fn begins_before(tree: &Tree<'_>, lower: Bound<&[u8]>, other: Bound<&[u8]>) -> bool {
-    match lower {
-        Bound::Unbounded => true,
-        Bound::Included(key) | Bound::Excluded(key) => !above(tree, key, other),
-    }
-}
-
-/// Whether an upper bound lets something in that another does not.
-fn ends_behind(tree: &Tree<'_>, upper: Bound<&[u8]>, other: Bound<&[u8]>) -> bool {
-    match upper {
-        Bound::Unbounded => true,
-        Bound::Included(key) | Bound::Excluded(key) => !below(tree, key, other),
-    }
-}
-
-/// A bound with its key. Whether that is in it too is the least of what is rounded up when spans are joined.
-fn ajar(bound: Bound<&[u8]>) -> Bound<&[u8]> {
-    match bound {
-        Bound::Excluded(key) => Bound::Included(key),
-        bound => bound,
-    }
-}
 
 /// What was read of one leaf of a tree, or of a subtree of it.
 #[derive(Debug)]
