@@ -245,7 +245,8 @@ impl Log {
             // SAFETY: who has the flush turn has the ring from the block of `written`, which it has looked
             // at, to the tail: see `has_room`.
             match unsafe {
-                lane.write(&files.segments, self.memory.ring, &words.counters.0, (from, to), (way, is_mine))
+                let (segments, ring, counters) = (&files.segments, self.memory.ring, &words.counters.0);
+                lane.write(segments, ring, counters, (from, to), unflushed, (way, is_mine))
             } {
                 // Who was taken for dead meanwhile must not lower what others have raised: they have used the
                 // ring again since. Nor is what was not there in memory to count as written.
@@ -302,6 +303,7 @@ impl Log {
                     self.memory.ring,
                     &words.counters.0,
                     (written, tail),
+                    durable != written,
                     (Way::Cached, || true),
                 )?
             };

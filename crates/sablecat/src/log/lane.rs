@@ -41,7 +41,11 @@ pub(super) struct Lane {
     /// The first LSN of the block that this lane put into the page cache last, unless it is full or went out
     /// another way since.
     resident: Option<Lsn>,
-    /// The last block of a write, with zeros behind the tail.
+    /// The first block of a write, some of which may be in the file already, and the last one, with zeros
+    /// behind the tail. They are copied before the guard looks at the ring's memory (region/guard.rs): what
+    /// goes missing later takes nothing from the file that it has, and leaves no record that says more is
+    /// there.
+    first_block: AlignedBuf,
     last_block: AlignedBuf,
     /// Direct writes are durable when they return.
     sync_io: bool,
@@ -73,6 +77,7 @@ impl Lane {
         Lane {
             open: Vec::new(),
             resident: None,
+            first_block: AlignedBuf::new(BLOCK as usize),
             last_block: AlignedBuf::new(BLOCK as usize),
             sync_io,
             successions: 0,
@@ -127,7 +132,8 @@ impl Lane {
 
     /// Brings the ring's bytes [from, to) out, and with them what the block of `from` holds before it. On
     /// return they are with the operating system; or false: the turn is not the caller's any more, and
-    /// nothing goes on.
+    /// nothing goes on. What is before `from` is durable, or `unflushed`: a file that was cut short below
+    /// that is made no longer, or nobody would find it.
     ///
     /// Between a look at `is_mine` that says so and what is written then nothing is opened. So whoever takes
     /// the turn after that look has only to put other files under the names: what is written later, of bytes
@@ -141,6 +147,7 @@ impl Lane {
         ring: Ring,
         counters: &Counters,
         (from, to): (Lsn, Lsn),
+        unflushed: bool,
         (way, is_mine): (Way, impl Fn() -> bool),
     ) -> Result<bool> {
         let mut from = from;
@@ -165,6 +172,12 @@ impl Lane {
             return Ok(true);
         }
         self.resident = None;
+        if unflushed && from < to {
+            let number = segments.number_of(from);
+            self.segment(segments, number)?
+                .check_length(segments.offset_of(from))
+                .map_err(|e| writing((from, to), &segments.path(Name::Log(number)), e))?;
+        }
         while from < to {
             let stop = to.min(segments.first_lsn(segments.number_of(from) + 1));
             // SAFETY: as the caller promised.
@@ -206,10 +219,13 @@ impl Lane {
         }
         let sync_io = self.sync_io;
         let file = self.segment(segments, number)?.file(segments, way, sync_io)?;
+        let (head, first) = first.split_at(first.len().min(BLOCK as usize));
+        self.first_block[..head.len()].copy_from_slice(head);
+        let head = &self.first_block[..head.len()];
         let last: &[u8] = if rest == 0 { &[] } else { &self.last_block };
-        let mut pieces = [first; 3];
+        let mut pieces = [first; 4];
         let mut filled = 0;
-        for piece in [first, second, last] {
+        for piece in [head, first, second, last] {
             if !piece.is_empty() {
                 pieces[filled] = piece;
                 filled += 1;
@@ -244,12 +260,10 @@ impl Lane {
             count(&counters.flushes, 1);
             let end = to.min(segments.first_lsn(number + 1));
             let needed = HEADER_BYTES + (end.0 - segments.first_lsn(number).0);
-            let file = &self.segment(segments, number)?.cached;
-            // What was stored behind the end of a file that others have cut short is in no file. Where
-            // nothing was, not to look saves more than the call: the next write has to set the time of a file
-            // anew that has been asked for it.
-            file.sync()
-                .and_then(|()| if stored && file.len()? < needed { Err(cut_off()) } else { Ok(()) })
+            let segment = self.segment(segments, number)?;
+            // What was stored behind the end of a file that others have cut short is in no file.
+            (segment.cached.sync())
+                .and_then(|()| if stored { segment.check_length(needed) } else { Ok(()) })
                 .map_err(|e| Error::io("flushing log segment", &segments.path(Name::Log(number)), e))?;
         }
         Ok(())
@@ -270,6 +284,11 @@ impl OpenSegment {
             self.direct = Some(segments.open_direct(self.number, sync_io)?);
         }
         Ok(Arc::clone(self.direct.as_ref().unwrap_or(&self.cached)))
+    }
+
+    /// An error if the file is shorter than it was left.
+    fn check_length(&self, at_least: u64) -> io::Result<()> {
+        if self.cached.len()? < at_least { Err(cut_off()) } else { Ok(()) }
     }
 
     fn window(&self, segments: &Segments) -> Option<&dyn Window> {

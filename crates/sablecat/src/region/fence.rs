@@ -15,7 +15,7 @@ use sablecat_os::truncation::{self, CUT_SHORT};
 
 use super::member::{self, Member, Standing};
 use super::{Membership, Region};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 
 /// A member's incarnation, in the mapping, or a word of its own if this process is none; and what that is
 /// while nobody has taken the process for dead.
@@ -131,7 +131,6 @@ impl Region {
         let done = catch_unwind(AssertUnwindSafe(work));
         let is_cut_short = match &done {
             Ok(Ok(_)) => self.is_cut_short(),
-            Ok(Err(error)) if error.kind() != ErrorKind::Corruption => self.is_cut_short(),
             _ => self.look_whether_cut_short(),
         };
         if is_cut_short {

@@ -7,6 +7,7 @@ mod support;
 
 mod changes_shared;
 mod counters;
+mod cut_between;
 mod cut_short;
 mod expiring_shared;
 mod fencing;

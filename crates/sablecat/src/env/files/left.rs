@@ -141,6 +141,10 @@ fn rescue((file, region_path): (File, &Path), directory: &Path, config: &Config)
     let journal = superblock.journal.as_ref();
     let log = log_config(config, superblock.uuid, Some(directory), journal, keys);
     Log::open(Some(Arc::clone(&disk)), &directory.join(LOG), log, memory)?.rescue(superblock.log_position)?;
+    // Nor is what was written all that it had, if it went away meanwhile.
+    if region.look_whether_cut_short() {
+        return Err(Error::cut_short());
+    }
     // After the log, which tells whether these are the files.
     lost.map_or(Ok(()), |lost| Volume::put_back(&*disk, &volume, &lost, encryption))
 }
