@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::io;
-use std::sync::OnceLock;
+use std::sync::{Once, OnceLock};
 
 /// Bytes of memory this process may use: the machine's, or the limit of its container or of its address space
 /// if that is lower.
@@ -24,9 +24,31 @@ fn container_limit() -> Option<u64> {
 }
 
 /// How many bytes a file may have that this process makes longer, if there is a limit: beyond it the system
-/// ends the process.
+/// ends the process, unless it [outlives that](outlive_file_limit).
 pub fn file_bytes_max() -> Option<u64> {
     rustix::process::getrlimit(rustix::process::Resource::Fsize).current
+}
+
+/// Has it be an error (`FileTooLarge`) from now on to write beyond what this process [may
+/// make](file_bytes_max) a file, where the system would end it by a signal. What a program does about that
+/// signal itself stays; and another program that this one becomes gets it as ever.
+pub fn outlive_file_limit() {
+    static ONCE: Once = Once::new();
+    extern "C" fn nothing(_: libc::c_int) {}
+    ONCE.call_once(|| {
+        // SAFETY: all zeros is an action, the default one; the calls read the one and write the other. A
+        // handler that does nothing may be called at any time.
+        unsafe {
+            let (mut now, mut ours): (libc::sigaction, libc::sigaction) = std::mem::zeroed();
+            ours.sa_sigaction = nothing as extern "C" fn(libc::c_int) as usize;
+            ours.sa_flags = libc::SA_RESTART;
+            if libc::sigaction(libc::SIGXFSZ, std::ptr::null(), &raw mut now) == 0
+                && now.sa_sigaction == libc::SIG_DFL
+            {
+                libc::sigaction(libc::SIGXFSZ, &raw const ours, std::ptr::null_mut());
+            }
+        }
+    });
 }
 
 /// Processors this process may run on. At least 1.

@@ -550,3 +550,36 @@ proptest! {
         }
     }
 }
+
+/// Where the child of the test below makes its file.
+const LIMITED: &str = "SABLECAT_TEST_LIMITED";
+
+#[test]
+fn a_limit_on_the_size_of_files_is_an_error_and_no_signal() {
+    let path = Path::new("/dev/shm").join(format!("sablecat-limited-{}", std::process::id()));
+    let child = "ulimit -f 8; exec \"$0\" what_a_limited_child_does --exact --ignored";
+    let status = std::process::Command::new("sh")
+        .args(["-c", child])
+        .arg(std::env::current_exe().unwrap())
+        .env(LIMITED, &path)
+        .status()
+        .unwrap();
+    std::fs::remove_file(&path).unwrap();
+    assert!(status.success(), "{status}");
+}
+
+#[test]
+#[ignore = "what another test starts"]
+fn what_a_limited_child_does() {
+    let Some(path) = std::env::var_os(LIMITED) else { return };
+    let file = HostDisk.open(Path::new(&path), How { create: true, ..How::default() }).unwrap();
+    file.write_at(&[1; 4096], 0).unwrap();
+    for error in [
+        file.write_at(&[1; 4096], 1 << 20).unwrap_err(),
+        file.set_len(1 << 20).unwrap_err(),
+        file.preallocate(0, 1 << 20).unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), std::io::ErrorKind::FileTooLarge);
+    }
+    file.write_at(&[2; 4096], 0).unwrap();
+}

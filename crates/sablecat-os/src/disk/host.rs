@@ -22,7 +22,7 @@ use super::{
     window_refused,
 };
 use crate::fork;
-use crate::machine::page_bytes;
+use crate::machine::{self, page_bytes};
 use crate::mapping::Mapping;
 use crate::truncation;
 
@@ -125,6 +125,9 @@ fn open_file(path: &Path, how: How, mode: Option<u32>) -> io::Result<HostFile> {
             .custom_flags(flags)
             .open(path)
     };
+    if !how.read_only {
+        machine::outlive_file_limit();
+    }
     let (mut how, mut direct) = (how, how.direct);
     let file = match open(how, direct) {
         // A file system without direct transfers says so after it has made the file.
