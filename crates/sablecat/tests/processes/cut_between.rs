@@ -45,7 +45,7 @@ impl Judge for Cutting {
             Some(Cut { path, at, .. }) if call.changes() => {
                 if let Ok(file) = fs::File::options().write(true).open(path) {
                     let len = file.metadata().expect("there").len();
-                    [*at, len].map(|len| file.set_len(len).expect("cut"));
+                    [*at, len].into_iter().for_each(|len| file.set_len(len).expect("cut"));
                 }
                 *due = None;
             }
