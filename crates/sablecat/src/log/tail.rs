@@ -139,7 +139,10 @@ impl Log {
                         ),
                     ));
                 }
-                Err(Broken::Missing(_)) if !segments.is_kept(at)? => return Err(self.gone(at)),
+                // It may have been let go of since it was looked for.
+                Err(Broken::Missing(_) | Broken::Unknown(_)) if !segments.is_kept(at)? => {
+                    return Err(self.gone(at));
+                }
                 Err(broken) => return Err(broken.into_error(segments, at)),
             }
         }
@@ -164,7 +167,18 @@ impl Log {
     /// As [`Log::tail_from`].
     pub(crate) fn oldest_kept(&self) -> Result<Lsn> {
         let segments = self.segments()?;
-        let kept = segments.numbers_kept()?;
+        loop {
+            let kept = segments.numbers_kept()?;
+            match self.oldest_of(segments, &kept) {
+                // What was looked at was let go of meanwhile.
+                Err(_) if segments.numbers_kept()?.first() != kept.first() => {}
+                found => return found,
+            }
+        }
+    }
+
+    /// The same where these segments are kept.
+    fn oldest_of(&self, segments: &Segments, kept: &[u64]) -> Result<Lsn> {
         let words = self.words();
         let (mut life, mut continues) =
             (words.life.0.load(Ordering::Acquire), words.continues.load(Ordering::Acquire));

@@ -78,6 +78,16 @@ fn stopped_at_each_call(
     places: impl Fn(&Logged) -> (Lsn, Lsn),
     judge: impl Fn(u64, &Logged, Result<Vec<Lsn>>),
 ) {
+    stopped_at_each_call_of(read_after, archive, places, judge);
+}
+
+/// The same of somebody who reads in this way.
+fn stopped_at_each_call_of(
+    read: impl Fn(&Log, Lsn) -> Result<Vec<Lsn>> + Sync,
+    archive: Option<&str>,
+    places: impl Fn(&Logged) -> (Lsn, Lsn),
+    judge: impl Fn(u64, &Logged, Result<Vec<Lsn>>),
+) {
     for at in 1.. {
         let logged = logged(archive.map(PathBuf::from));
         let stop = Arc::new(Stop::default());
@@ -88,7 +98,7 @@ fn stopped_at_each_call(
         stop.arm(at);
         let (stopped, read) = std::thread::scope(|scope| {
             let reading = scope.spawn(|| {
-                let read = read_after(&reader.log, from);
+                let read = read(&reader.log, from);
                 stop.end();
                 read
             });
@@ -126,6 +136,29 @@ fn what_is_archived_under_who_reads_it_is_read_all_the_same() {
             },
         );
     }
+}
+
+#[test]
+fn what_is_used_again_under_who_asks_for_the_oldest_is_no_error_of_the_disk() {
+    let from_the_oldest = |log: &Log, _| {
+        let oldest = log.oldest_kept().unwrap_or_else(|error| panic!("the oldest: {error}"));
+        read_after(log, oldest)
+    };
+    stopped_at_each_call_of(
+        from_the_oldest,
+        None,
+        |logged| (Lsn(0), *logged.ends.last().unwrap()),
+        |at, logged, read| match read {
+            Ok(read) => {
+                let known = logged.ends.iter().filter(|end| read.contains(end)).count();
+                assert!(
+                    logged.ends[logged.ends.len() - known..].iter().all(|end| read.contains(end)),
+                    "{at}"
+                );
+            }
+            Err(error) => assert_eq!(error.kind(), ErrorKind::LogGone, "stopped at call {at}: {error}"),
+        },
+    );
 }
 
 /// Also where only what was looked for backwards is: the first parts of a large commit.
