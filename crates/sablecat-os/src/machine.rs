@@ -41,7 +41,7 @@ pub fn outlive_file_limit() {
         unsafe {
             let (mut now, mut ours): (libc::sigaction, libc::sigaction) = std::mem::zeroed();
             ours.sa_sigaction = nothing as extern "C" fn(libc::c_int) as usize;
-            ours.sa_flags = libc::SA_RESTART;
+            ours.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK;
             if libc::sigaction(libc::SIGXFSZ, std::ptr::null(), &raw mut now) == 0
                 && now.sa_sigaction == libc::SIG_DFL
             {

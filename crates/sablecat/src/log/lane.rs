@@ -133,7 +133,7 @@ impl Lane {
     /// Brings the ring's bytes [from, to) out, and with them what the block of `from` holds before it. On
     /// return they are with the operating system; or false: the turn is not the caller's any more, and
     /// nothing goes on. What is before `from` is durable, or `unflushed`: a file that was cut short below
-    /// that is made no longer, or nobody would find it.
+    /// that, or below what is stored here, is made no longer, or nobody would find it.
     ///
     /// Between a look at `is_mine` that says so and what is written then nothing is opened. So whoever takes
     /// the turn after that look has only to put other files under the names: what is written later, of bytes
@@ -150,7 +150,7 @@ impl Lane {
         unflushed: bool,
         (way, is_mine): (Way, impl Fn() -> bool),
     ) -> Result<bool> {
-        let mut from = from;
+        let (begin, mut from) = (from, from);
         if way == Way::Stored && self.resident == Some(block_of(from)) {
             let stop = to.min(Lsn(block_of(from).0 + BLOCK));
             if let Some(window) = self.segment(segments, segments.number_of(from))?.window(segments) {
@@ -172,7 +172,8 @@ impl Lane {
             return Ok(true);
         }
         self.resident = None;
-        if unflushed && from < to {
+        let is_stored = begin < from;
+        if (unflushed || is_stored) && from < to {
             let number = segments.number_of(from);
             self.segment(segments, number)?
                 .check_length(segments.offset_of(from))

@@ -147,23 +147,22 @@ fn what_is_left_in_memory_that_goes_while_it_is_rescued_spoils_no_file() {
     }
 }
 
-/// The writes that come after would make it as long again, and nobody would miss what was behind the cut.
+/// The writes that come after would make it as long again, or the zeros of what is made ready, and nobody
+/// would miss what was behind the cut.
 #[test]
 fn a_segment_that_was_cut_short_is_not_filled_up() {
-    for shared in [false, true] {
+    for (shared, segment) in [(false, 1 << 20), (true, 1 << 20), (false, 8 << 20), (true, 8 << 20)] {
         let place = Place::new("cut-filled");
         let builder = |place: &Place| {
             let builder = place.builder().shared(shared).cache_size(64 << 20);
-            builder.log_buffer_size(16 << 20).log_segment_size(1 << 20)
+            builder.log_buffer_size(16 << 20).log_segment_size(segment)
         };
         let env = builder(&place).open(place.env()).expect("made");
         let records = env.database("records").expect("made");
         set(&env, &records, 0, Durability::Sync).expect("set");
-        let newest =
-            fs::read_dir(place.env().join("log")).expect("there").map(|file| file.expect("read").path());
-        let newest = newest.max().expect("a segment");
+        let newest = newest_segment(&place);
         (1..60).for_each(|n| set(&env, &records, n, Durability::WriteNoSync).expect("set"));
-        fs::File::options().write(true).open(&newest).and_then(|file| file.set_len(16_384)).expect("cut");
+        cut(&newest, 16_384);
         let large = env.write_with(TxnOptions::new().durability(Durability::Sync), |txn| {
             (1000..4000_u64).try_for_each(|n| txn.insert(&records, n.to_be_bytes(), [1; 700]))
         });
@@ -176,4 +175,36 @@ fn a_segment_that_was_cut_short_is_not_filled_up() {
             Err(error) => assert!(error.to_string().contains("shorter"), "{error}"),
         }
     }
+}
+
+/// Behind what is durable, and where the next commit is stored, of which more is written behind it.
+#[test]
+fn a_store_behind_the_end_of_a_segment_is_not_written_behind() {
+    for shared in [false, true] {
+        let place = Place::new("cut-stored");
+        let env = place.builder().shared(shared).log_segment_size(1 << 20).open(place.env()).expect("made");
+        let records = env.database("records").expect("made");
+        for (n, durability) in (0..).zip([Durability::WriteNoSync, Durability::WriteNoSync, Durability::Sync])
+        {
+            set(&env, &records, n, durability).expect("set");
+        }
+        let newest = newest_segment(&place);
+        let bytes = fs::read(&newest).expect("read");
+        let end = bytes.iter().rposition(|byte| *byte != 0).expect("records") as u64 + 1;
+        cut(&newest, end.next_multiple_of(8));
+        let more = env.write_with(TxnOptions::new().durability(Durability::WriteNoSync), |txn| {
+            (100..120_u64).try_for_each(|n| txn.insert(&records, n.to_be_bytes(), [144; 500]))
+        });
+        let error = more.expect_err("some of it is in no file");
+        assert!(error.to_string().contains("cut short"), "{error}");
+    }
+}
+
+fn newest_segment(place: &Place) -> PathBuf {
+    let log = fs::read_dir(place.env().join("log")).expect("there");
+    log.map(|file| file.expect("read").path()).max().expect("a segment")
+}
+
+fn cut(path: &Path, len: u64) {
+    fs::File::options().write(true).open(path).and_then(|file| file.set_len(len)).expect("cut");
 }
