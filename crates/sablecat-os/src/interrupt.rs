@@ -4,9 +4,10 @@
 //! that it starts do not inherit that: in a new program these signals do what they usually do.
 
 use std::io;
-use std::ptr;
 // Not this crate's own: a signal handler is no place for an explorer of schedules.
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+
+use crate::signals::{action, calling};
 
 /// The signal that came first; 0: none.
 static ASKED: AtomicI32 = AtomicI32::new(0);
@@ -76,28 +77,6 @@ extern "C" fn note(signal: libc::c_int) {
 
 extern "C" fn note_power(_: libc::c_int) {
     POWER.fetch_add(1, Ordering::Relaxed);
-}
-
-/// What calls a function, which does what is allowed in a handler.
-fn calling(handler: extern "C" fn(libc::c_int), flags: libc::c_int) -> libc::sigaction {
-    // SAFETY: the struct is of integers and nullable pointers, for which zero is a value: no signal masked,
-    // no flag set.
-    let mut calling: libc::sigaction = unsafe { std::mem::zeroed() };
-    calling.sa_sigaction = handler as libc::sighandler_t;
-    calling.sa_flags = flags;
-    calling
-}
-
-/// Sets what a signal does, if there is something to set, and tells what it did.
-fn action(signal: libc::c_int, new: Option<&libc::sigaction>) -> io::Result<libc::sigaction> {
-    // SAFETY: as above, in `calling`.
-    let mut old: libc::sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: both pointers are to structs that outlive the call, or null; the handlers only change atomics,
-    // which is allowed in one.
-    match unsafe { libc::sigaction(signal, new.map_or(ptr::null(), ptr::from_ref), &mut old) } {
-        0 => Ok(old),
-        _ => Err(io::Error::last_os_error()),
-    }
 }
 
 #[cfg(test)]

@@ -6,6 +6,8 @@ use std::fs;
 use std::io;
 use std::sync::{Once, OnceLock};
 
+use crate::signals::{action, calling};
+
 /// Bytes of memory this process may use: the machine's, or the limit of its container or of its address space
 /// if that is lower.
 pub fn memory_bytes() -> u64 {
@@ -36,17 +38,8 @@ pub fn outlive_file_limit() {
     static ONCE: Once = Once::new();
     extern "C" fn nothing(_: libc::c_int) {}
     ONCE.call_once(|| {
-        // SAFETY: all zeros is an action, the default one; the calls read the one and write the other. A
-        // handler that does nothing may be called at any time.
-        unsafe {
-            let (mut now, mut ours): (libc::sigaction, libc::sigaction) = std::mem::zeroed();
-            ours.sa_sigaction = nothing as extern "C" fn(libc::c_int) as usize;
-            ours.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK;
-            if libc::sigaction(libc::SIGXFSZ, std::ptr::null(), &raw mut now) == 0
-                && now.sa_sigaction == libc::SIG_DFL
-            {
-                libc::sigaction(libc::SIGXFSZ, &raw const ours, std::ptr::null_mut());
-            }
+        if action(libc::SIGXFSZ, None).is_ok_and(|now| now.sa_sigaction == libc::SIG_DFL) {
+            let _ = action(libc::SIGXFSZ, Some(&calling(nothing, libc::SA_RESTART | libc::SA_ONSTACK)));
         }
     });
 }

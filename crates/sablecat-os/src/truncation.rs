@@ -24,6 +24,7 @@ use rustix::io::Errno;
 use crate::fork::OfParent;
 use crate::machine::page_bytes;
 use crate::places::{Places, Taken};
+use crate::signals::action;
 
 /// What the number of a process is ([`OfParent`]) whose memory was cut short.
 pub const CUT_SHORT: u64 = OfParent::IN_CHILDREN - 1;
@@ -181,7 +182,7 @@ fn watch() -> io::Result<()> {
     if *watched {
         return Ok(());
     }
-    let before = Box::new(action(None)?);
+    let before = Box::new(action(libc::SIGBUS, None)?);
     BEFORE.store(Box::into_raw(before), Ordering::Release);
     // SAFETY: all zeros is an action, the default one.
     let mut ours: libc::sigaction = unsafe { std::mem::zeroed() };
@@ -189,21 +190,9 @@ fn watch() -> io::Result<()> {
     // On the stack that a thread has for signals, if it has one. While it runs the signal is not blocked:
     // what the handler before this one touches may be ours.
     ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
-    action(Some(&ours))?;
+    action(libc::SIGBUS, Some(&ours))?;
     *watched = true;
     Ok(())
-}
-
-/// What is done about the signal, and is done from now on if something is given.
-fn action(new: Option<&libc::sigaction>) -> io::Result<libc::sigaction> {
-    // SAFETY: all zeros is an action; the call reads the one and writes the other.
-    unsafe {
-        let mut old: libc::sigaction = std::mem::zeroed();
-        match libc::sigaction(libc::SIGBUS, new.map_or(ptr::null(), ptr::from_ref), &raw mut old) {
-            0 => Ok(old),
-            _ => Err(io::Error::last_os_error()),
-        }
-    }
 }
 
 extern "C" fn on_fault(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
@@ -245,7 +234,7 @@ unsafe fn as_before(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
         libc::SIG_DFL | libc::SIG_IGN => {
             // Touched once more, it ends the process. A signal that was sent does not come by itself.
             // SAFETY: all zeros is the default action.
-            let _ = action(Some(&unsafe { std::mem::zeroed() }));
+            let _ = action(libc::SIGBUS, Some(&unsafe { std::mem::zeroed() }));
             if was_sent {
                 // SAFETY: no more than a signal to this thread.
                 unsafe { libc::raise(signal) };
