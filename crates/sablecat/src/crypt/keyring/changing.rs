@@ -17,8 +17,7 @@ impl Keyring {
     /// # Errors
     /// `EncryptionKey` if the user's key was changed by another process; those of the file.
     pub(crate) fn learn(&self) -> Result<()> {
-        let by = lock(&self.by).clone();
-        self.current(&by).map(drop)
+        self.current().map(drop)
     }
 
     /// Adds a data key, and uses it for what is written from now on; its number. Durable when it returns.
@@ -30,7 +29,7 @@ impl Keyring {
     pub(crate) fn rotate(&self) -> Result<u32> {
         let _alone = lock(&self.changing);
         let by = lock(&self.by).clone();
-        let block = self.current(&by)?;
+        let block = self.current()?;
         let number = block.keys.last().map_or(1, |last| last.number.saturating_add(1));
         if block.keys.len() == KEYS_MAX {
             return Err(Error::exhausted(format!(
@@ -87,7 +86,7 @@ impl Keyring {
             return self.write(&KeyBlock { number: block.number + 1, ..block }, to);
         }
         let by = lock(&self.by).clone();
-        let block = self.current(&by)?;
+        let block = self.current()?;
         self.write_durably(&block)?;
         let mut next = KeyBlock { number: block.number + 1, ..block };
         let known = open_all(&next, &by, &before.keys).ok_or_else(|| self.changed())?;
@@ -107,10 +106,9 @@ impl Keyring {
     }
 
     /// The key block as it is now, if the user's key opens it.
-    fn current(&self, by: &EncryptionKey) -> Result<KeyBlock> {
-        let (block, _) = KeyBlock::read(&*self.file, &self.path, self.uuid, self.cipher)?;
-        let known = open_all(&block, by, &self.known().keys).ok_or_else(|| self.changed())?;
-        self.adopt(known);
+    fn current(&self) -> Result<KeyBlock> {
+        let (block, known) = self.look()?;
+        self.adopt(known.ok_or_else(|| self.changed())?);
         Ok(block)
     }
 
