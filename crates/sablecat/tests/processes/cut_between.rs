@@ -11,6 +11,7 @@ use sablecat_os::check::sparse;
 use sablecat_os::disk::HostDisk;
 use sablecat_os::disk::between::{Between, Call, Judge, Verdict};
 
+use crate::cut_short::{cut, newest_segment};
 use crate::support::{Place, copy};
 
 /// Cuts a file and makes it as long again, right before a call that changes something: the guard, which is in
@@ -43,9 +44,9 @@ impl Judge for Cutting {
         match &mut *due {
             Some(Cut { calls, .. }) if call.changes() && *calls > 0 => *calls -= 1,
             Some(Cut { path, at, .. }) if call.changes() => {
-                if let Ok(file) = fs::File::options().write(true).open(path) {
-                    let len = file.metadata().expect("there").len();
-                    [*at, len].into_iter().for_each(|len| file.set_len(len).expect("cut"));
+                if let Ok(there) = fs::metadata(&*path) {
+                    cut(path, *at);
+                    cut(path, there.len());
                 }
                 *due = None;
             }
@@ -198,13 +199,4 @@ fn a_store_behind_the_end_of_a_segment_is_not_written_behind() {
         let error = more.expect_err("some of it is in no file");
         assert!(error.to_string().contains("cut short"), "{error}");
     }
-}
-
-fn newest_segment(place: &Place) -> PathBuf {
-    let log = fs::read_dir(place.env().join("log")).expect("there");
-    log.map(|file| file.expect("read").path()).max().expect("a segment")
-}
-
-fn cut(path: &Path, len: u64) {
-    fs::File::options().write(true).open(path).and_then(|file| file.set_len(len)).expect("cut");
 }

@@ -4,7 +4,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -186,7 +186,12 @@ impl Process {
     }
 }
 
-fn cut(path: &Path, len: u64) {
+pub(super) fn newest_segment(place: &Place) -> PathBuf {
+    let log = fs::read_dir(place.env().join("log")).expect("there");
+    log.map(|file| file.expect("read").path()).max().expect("a segment")
+}
+
+pub(super) fn cut(path: &Path, len: u64) {
     fs::File::options().write(true).open(path).and_then(|file| file.set_len(len)).expect("cut");
 }
 
@@ -282,9 +287,7 @@ fn a_log_that_is_cut_within_a_page_is_durable_no_more() {
         records.insert("first", "handed over").expect("set");
         env.sync().expect("durable");
         records.insert("second", "handed over").expect("set");
-        let log = place.env().join("log");
-        let newest = fs::read_dir(&log).expect("there").map(|file| file.expect("read").path()).max();
-        let newest = newest.expect("a segment");
+        let newest = newest_segment(&place);
         let written = fs::read(&newest).expect("read").iter().rposition(|byte| *byte != 0).expect("a record");
         cut(&newest, written as u64 + 1);
         let _ = records.insert("third", "nowhere");
@@ -392,9 +395,7 @@ fn a_log_that_is_cut_short_is_an_error() {
         (0..20u8).for_each(|n| records.insert([n], "kept").expect("set"));
         env.sync().expect("durable");
         records.insert("last", "handed over").expect("set");
-        let log = place.env().join("log");
-        let newest = fs::read_dir(&log).expect("there").map(|file| file.expect("read").path()).max();
-        cut(&newest.expect("a segment"), 4096);
+        cut(&newest_segment(&place), 4096);
         let error = (0..1000).find_map(|_| records.insert("after", "it is cut").err()).expect("it is found");
         assert_eq!(error.kind(), ErrorKind::Poisoned, "{error}");
         assert!(error.to_string().contains("cut short"), "{error}");
