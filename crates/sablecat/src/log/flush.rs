@@ -8,8 +8,10 @@
 use std::sync::TryLockError;
 
 use sablecat_os::atomic::{Ordering, spin_hint};
+use sablecat_os::disk::cut_off;
 
 use super::lane::{Lane, OPEN_MAX, Way};
+use super::segment::Name;
 use super::succession::Which;
 use super::turn::{Caller, Held, Until, Watch};
 use super::{Files, Log};
@@ -83,6 +85,33 @@ impl Log {
             }
             Err(_) => Ok(()),
         }
+    }
+
+    /// Finds out whether somebody has cut short the segment that holds the last of what is with the operating
+    /// system, below what is durable: commits that are flushed one by one do not look, and the next one makes
+    /// it as long again. To be asked now and then.
+    ///
+    /// # Errors
+    /// `Poisoned` in that case, from now on for everybody. `Io` when nothing can be said.
+    pub(crate) fn check_newest(&self) -> Result<()> {
+        let Some(files) = &self.files else { return Ok(()) };
+        let (words, segments) = (self.words(), &files.segments);
+        words.check()?;
+        // Before the length: a file does not get shorter, and has its length before anything is written.
+        let written = self.written();
+        let name = Name::Log(segments.number_of(written));
+        let file = match segments.open_file(name, false, true) {
+            // It is not begun yet, or it was recycled meanwhile.
+            Err(_) if !segments.disk().exists(&segments.path(name)).unwrap_or(true) => return Ok(()),
+            file => file?,
+        };
+        let bytes = file.len().map_err(|e| Error::io("asking the length of", &segments.path(name), e))?;
+        if bytes < segments.offset_of(written) {
+            let error =
+                Error::io("looking at what was written to log segment", &segments.path(name), cut_off());
+            return Err(words.poison(&error));
+        }
+        Ok(())
     }
 
     /// Returns once a record of `len` bytes fits: into the ring, and into segments that exist. For who has

@@ -97,8 +97,7 @@ impl Living for crate::region::Region {
     /// Also if the region was cut short and made as long again since the guard looked at it, which the
     /// system has noticed in no write.
     fn check_fence(&self) -> Result<()> {
-        self.look_whether_cut_short();
-        crate::region::Region::check_fence(self)
+        self.check_fence_and_end()
     }
 }
 

@@ -82,6 +82,15 @@ impl Region {
         if self.is_fenced() { Err(self.fenced()) } else { Ok(()) }
     }
 
+    /// The same, also if what is missing of the region is what nobody has touched, or reads as zero.
+    ///
+    /// # Errors
+    /// As for [`Region::check_fence`].
+    pub(crate) fn check_fence_and_end(&self) -> Result<()> {
+        self.look_whether_cut_short();
+        self.check_fence()
+    }
+
     #[cold]
     pub(super) fn fenced(&self) -> Error {
         if self.is_inherited() {

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use sablecat::{Database, Durability, Env, Result, TxnOptions};
+use sablecat::{Database, Durability, Env, ErrorKind, Result, TxnOptions};
 use sablecat_os::check::sparse;
 use sablecat_os::disk::HostDisk;
 use sablecat_os::disk::between::{Between, Call, Judge, Verdict};
@@ -197,6 +197,22 @@ fn a_store_behind_the_end_of_a_segment_is_not_written_behind() {
             (100..120_u64).try_for_each(|n| txn.insert(&records, n.to_be_bytes(), [144; 500]))
         });
         let error = more.expect_err("some of it is in no file");
+        assert!(error.to_string().contains("cut short"), "{error}");
+    }
+}
+
+/// The next commit would make it as long again, with what is durable missing.
+#[test]
+fn a_segment_that_is_cut_short_below_what_is_durable_is_found_by_who_keeps_house() {
+    for shared in [false, true] {
+        let place = Place::new("cut-durable");
+        let env = place.builder().shared(shared).log_segment_size(8 << 20).open(place.env()).expect("made");
+        let records = env.database("records").expect("made");
+        (0..30).for_each(|n| set(&env, &records, n, Durability::Sync).expect("set"));
+        cut(&newest_segment(&place), 8192);
+        env.keep_house().expect_err("some of it is in no file");
+        let error = set(&env, &records, 30, Durability::Sync).expect_err("the log is poisoned");
+        assert_eq!(error.kind(), ErrorKind::Poisoned);
         assert!(error.to_string().contains("cut short"), "{error}");
     }
 }

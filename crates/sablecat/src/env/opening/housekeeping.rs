@@ -160,7 +160,8 @@ impl Core {
     fn do_what_is_due(&self) -> Result<bool> {
         let log = &self.kernel.log;
         let now = sablecat_os::clock::monotonic().as_millis() as u64;
-        if now.saturating_sub(self.keeper.asked.load(Ordering::Relaxed)) >= ASK_EVERY {
+        let is_to_ask = now.saturating_sub(self.keeper.asked.load(Ordering::Relaxed)) >= ASK_EVERY;
+        if is_to_ask {
             self.keeper.asked.store(now, Ordering::Relaxed);
             self.check_own_lock();
         }
@@ -172,6 +173,7 @@ impl Core {
         let caller = caller(&self.kernel.pages, seat.number());
         // One failure does not keep the rest from being done: a checkpoint may be what makes room for the
         // next segment.
+        let whole = if is_to_ask { log.check_newest() } else { Ok(()) };
         let prepared = log.prepare_next(caller);
         let now = sablecat_os::clock::monotonic();
         let written = if now.saturating_sub(done.flush) >= self.config.flush_interval {
@@ -191,7 +193,7 @@ impl Core {
         } else {
             Ok(())
         };
-        prepared.and(written).and(checkpointed).map(|()| true)
+        whole.and(prepared).and(written).and(checkpointed).map(|()| true)
     }
 
     /// Sweeps some of what has expired, unless another thread is at it.

@@ -77,7 +77,7 @@ pub struct OldestSnapshot {
 pub(crate) fn counters(directory: &Path, config: &Config) -> Result<Option<Counters>> {
     let Some(region) = region_from_outside(directory, config)? else { return Ok(None) };
     let seen = of_region(&region, log_memory(&region).counts());
-    region.check_fence()?;
+    region.check_fence_and_end()?;
     // What all processes left behind that were killed is not open.
     Ok((seen.processes > 0).then_some(seen))
 }

@@ -119,7 +119,7 @@ pub(crate) fn activity(directory: &Path, config: &Config) -> Result<Activity> {
     let locks = shared.record_locks();
     let activity = Activity { processes: shared.processes(&locks), locks };
     // Whether it was all there.
-    region.check_fence().map(|()| activity)
+    region.check_fence_and_end().map(|()| activity)
 }
 
 /// The region of those who share the environment in a directory, to look at from outside: takes no number and
