@@ -94,7 +94,7 @@ fn run_on_leaf(
                 let Err(slot) = found else { continue };
                 let fits = leaf.as_leaf().fits(key.len(), value.value());
                 assert_eq!(leaf.insert(slot, &key, value.value()).is_ok(), fits);
-                assert!(fits || model.len() >= 4);
+                assert!(fits || model.len() >= 2, "two of the longest fit");
                 if fits {
                     model.insert(slot, (key, value.clone()));
                 }
