@@ -12,7 +12,7 @@
 //! holds up all who commit durably.)
 //!
 //! A second thread, which nothing of that can hold up, writes dirty pages ahead of need while the cache is
-//! too small for what is in use.
+//! too small for what is in use. It is started when it is called for the first time.
 //!
 //! A program that may not have threads calls [`Core::keep_house`] instead, now and then; its operations write
 //! dirty pages themselves.
@@ -91,12 +91,22 @@ impl Keeper {
         let interval = core.config.flush_interval.max(Duration::from_millis(1));
         // What fails poisons the log, or is tried again by the commit that needs it: either way a committer
         // is told.
-        self.spawn("sablecat", core, &core.kernel.bell, interval, |core| {
+        let bell = &core.kernel.bell;
+        core.kernel.pages.cleaner.until_listened_to(bell);
+        let mut is_cleaning = false;
+        self.spawn("sablecat", core, bell, interval, move |core| {
+            if !is_cleaning && core.kernel.pages.cleaner.wants_listener() {
+                // Without it those who need frames write what is in their way; it is tried again.
+                is_cleaning = core.keeper.start_cleaner(core).is_ok();
+            }
             // A program's clock may panic, which has been said then. The next sweep asks it again; all else
             // that is to be done is done meanwhile.
             let sweep = || catch_unwind(AssertUnwindSafe(|| core.sweep_if_due())).unwrap_or(Ok(()));
             drop(core.kernel.pages.unless_cut_short(|| core.keep_house_and(sweep)));
-        })?;
+        })
+    }
+
+    fn start_cleaner(&self, core: &Arc<Core>) -> Result<()> {
         // What could not be written is written by the operation that needs its frame, which is told what is
         // wrong.
         self.spawn("sablecat-clean", core, &core.kernel.pages.cleaner, CLEANER_SLEEP, |core| {
@@ -111,7 +121,7 @@ impl Keeper {
         core: &Arc<Core>,
         bell: &Arc<Bell>,
         every: Duration,
-        work: fn(&Core),
+        mut work: impl FnMut(&Arc<Core>) + Send + 'static,
     ) -> Result<()> {
         let (weak, bell) = (Arc::downgrade(core), Arc::clone(bell));
         let keep = move || {
@@ -130,7 +140,9 @@ impl Keeper {
     pub(super) fn stop(&self, kernel: &Kernel) {
         kernel.bell.stop();
         kernel.pages.cleaner.stop();
-        for thread in lock(&self.threads).drain(..) {
+        loop {
+            // The one may have started the other before it ends.
+            let Some(thread) = lock(&self.threads).pop() else { break };
             // A panic of the thread has been printed; there is nothing to add.
             let _ = thread.join();
         }
@@ -242,6 +254,26 @@ mod tests {
     use crate::env::opening::open::open;
     use crate::env::tests::shared_place::SharedPlace;
     use crate::txn::{Durability, RecordChange};
+
+    /// Although the thread that starts it sleeps for an hour, but for what it is called for.
+    #[test]
+    fn a_thread_cleans_when_it_is_called_for_the_first_time() {
+        let config = Config {
+            disk: Arc::new(SimDisk::new(1)),
+            flush_interval: Duration::from_secs(3600),
+            ..Config::default()
+        };
+        let core = open(Path::new("called"), config, Mode::Transactional).unwrap();
+        assert_eq!(lock(&core.keeper.threads).len(), 1);
+        core.kernel.pages.cleaner.ring();
+        let begun = sablecat_os::clock::monotonic();
+        while core.kernel.pages.cleaner.wants_listener() {
+            assert!(sablecat_os::clock::monotonic() - begun < Duration::from_secs(60), "nobody has come");
+            sablecat_os::atomic::pause(Duration::from_millis(1));
+        }
+        assert_eq!(lock(&core.keeper.threads).len(), 2);
+        core.close().unwrap();
+    }
 
     /// Many more pages than the smallest cache has, changed until the thread has seen to some of them.
     #[test]

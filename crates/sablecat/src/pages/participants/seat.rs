@@ -187,7 +187,13 @@ pub(crate) struct Participants {
     memory: Mapping,
     places: PhantomData<Box<[Place]>>,
     seats: usize,
+    /// How many of the places, from the first, may have a participant: the memory of the others need not be
+    /// touched to leave. With [`LEFT`] no other place gets one.
+    used: AtomicU32,
 }
+
+/// Nobody sits down any more.
+const LEFT: u32 = 1 << 31;
 
 impl std::fmt::Debug for Participants {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -208,7 +214,7 @@ impl Participants {
         let memory = Mapping::anonymous(bytes).map_err(|e| {
             Error::memory_full(format!("reserving {bytes} bytes of address space for the seats of a process: {e}; end what takes so much"))
         })?;
-        Ok(Participants { region, memory, places: PhantomData, seats })
+        Ok(Participants { region, memory, places: PhantomData, seats, used: AtomicU32::new(0) })
     }
 
     #[inline]
@@ -216,6 +222,27 @@ impl Participants {
         // SAFETY: the memory is this long, lives as long as `self`, is aligned to pages, and was zeroed,
         // which is what places are at first.
         unsafe { slice::from_raw_parts(self.memory.base().as_ptr().cast(), self.seats) }
+    }
+
+    /// Those that may have a participant.
+    fn used(&self, used: u32) -> &[Place] {
+        &self.places()[..(used & !LEFT) as usize]
+    }
+
+    /// Whether a seat that is held, of the place at `index`, has a participant, or gets one now: there may be
+    /// no slot for it.
+    fn prepare(&self, seat: &Seat<'_>, index: usize) -> bool {
+        if seat.ready() {
+            return true;
+        }
+        // AcqRel, as in `leave`: who leaves looks at this place, or has said before that none is filled.
+        if self.used.fetch_max(index as u32 + 1, Ordering::AcqRel) & LEFT != 0 {
+            return false;
+        }
+        let Some(slot) = self.take_slot() else { return false };
+        // SAFETY: the seat is held, and there is none.
+        unsafe { seat.place.fill(Participant::new(Arc::clone(&self.region), slot)) };
+        true
     }
 
     /// Takes a seat: the one this thread used last, or any free one.
@@ -286,10 +313,8 @@ impl Participants {
         for n in 0..places.len() {
             let index = (first + n) % places.len();
             let Some(seat) = Self::try_sit(&places[index]) else { continue };
-            if !seat.ready() {
-                let Some(slot) = self.take_slot() else { continue };
-                // SAFETY: the seat is held, and there is none.
-                unsafe { seat.place.fill(Participant::new(Arc::clone(&self.region), slot)) };
+            if !self.prepare(&seat, index) {
+                continue;
             }
             if n == 0 || PREFERRED.with(Cell::get) == u32::MAX {
                 PREFERRED.with(|p| p.set(index as u32));
@@ -307,14 +332,9 @@ impl Participants {
     #[cold]
     pub(crate) fn sit_above(&self, slot: u16) -> Result<Seat<'_>> {
         self.region.check_fence()?;
-        for place in self.places() {
+        for (index, place) in self.places().iter().enumerate() {
             let Some(seat) = Self::try_sit(place) else { continue };
-            if !seat.ready() {
-                let Some(number) = self.take_slot() else { continue };
-                // SAFETY: the seat is held, and there is none.
-                unsafe { seat.place.fill(Participant::new(Arc::clone(&self.region), number)) };
-            }
-            if seat.number() > slot {
+            if self.prepare(&seat, index) && seat.number() > slot {
                 return Ok(seat);
             }
         }
@@ -334,7 +354,7 @@ impl Participants {
         if self.region.is_fenced() {
             return;
         }
-        for place in self.places() {
+        for place in self.used(self.used.fetch_or(LEFT, Ordering::AcqRel)) {
             if let Some(seat) = Self::try_sit(place) {
                 // SAFETY: the seat is held, and never let go of; no reference to the participant outlives a
                 // seat.
@@ -367,7 +387,7 @@ impl Drop for Participants {
     fn drop(&mut self) {
         // To a child made by fork the slots do not belong, nor to who was taken for dead.
         let inherited = self.region.is_fenced();
-        for place in self.places() {
+        for place in self.used(self.used.load(Ordering::Acquire)) {
             // SAFETY: seats borrow from `self`, so there are none.
             if let Some(participant) = unsafe { place.take() }
                 && !inherited
@@ -423,3 +443,46 @@ impl Drop for Seat<'_> {
 // SAFETY: whoever holds the seat holds the participant exclusively, on whichever thread; a seat is not shared
 // (it is not `Sync`).
 unsafe impl Send for Seat<'_> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::region::Geometry;
+
+    fn region() -> Arc<Region> {
+        Arc::new(Region::private(Geometry::new(4096, 1 << 20, 1 << 16, true)).unwrap())
+    }
+
+    #[test]
+    fn nobody_sits_down_where_nobody_has_sat_after_all_have_left() {
+        let region = region();
+        let participants = Participants::new(Arc::clone(&region)).unwrap();
+        let [held, one, two] = [(); 3].map(|()| participants.sit().unwrap());
+        let given_back = [one.number(), two.number()];
+        drop((one, two));
+        participants.leave();
+        assert!(participants.sit().is_err());
+        assert!(participants.sit_above(0).is_err());
+        let can_be_taken = |slot| region.slot(slot).try_take(0).is_some();
+        assert_eq!(given_back.map(can_be_taken), [true, true]);
+        assert!(!can_be_taken(held.number()));
+    }
+
+    #[test]
+    fn every_slot_is_given_back_whenever_they_leave() {
+        for round in 0..200 {
+            let region = region();
+            let participants = Participants::new(Arc::clone(&region)).unwrap();
+            std::thread::scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(|| drop([(); 5].map(|()| participants.sit())));
+                }
+                (0..round).for_each(|_| std::hint::spin_loop());
+                participants.leave();
+            });
+            drop(participants);
+            let taken = |slot: &u16| region.slot(*slot).try_take(0).is_none();
+            assert_eq!((1..region.geometry().slots).find(taken), None, "round {round}");
+        }
+    }
+}
