@@ -24,6 +24,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use sablecat_os::calendar::Moment;
 use sablecat_os::disk::{Disk, File, How};
 
+use super::segment::{NUMBERS, number_in_name};
 use crate::error::{Error, Result};
 
 /// Where archived segments are.
@@ -50,8 +51,7 @@ pub(super) struct Archived {
 impl Archived {
     fn parse(name: &str) -> Option<Archived> {
         let (time, number) = name.strip_suffix(".journal")?.split_once('-')?;
-        let is_number = number.len() == 16 && number.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
-        let number = u64::from_str_radix(number, 16).ok().filter(|_| is_number)?;
+        let number = number_in_name(number).filter(|&number| number < NUMBERS)?;
         // 20261121T170405Z
         let at = |range| time.get(range);
         let spread = format!(
@@ -164,6 +164,7 @@ mod tests {
         let archived = Archived::parse(name).expect("one of ours");
         assert_eq!((archived.number, archived.time.compact()), (42, "20261121T170405Z".to_owned()));
         for wrong in [
+            "20261121T170405Z-ffffffffffffffff.journal",
             "000000000000002a.journal",
             "20261121T170405Z-2a.journal",
             "20261321T170405Z-000000000000002a.journal",

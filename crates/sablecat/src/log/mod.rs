@@ -122,7 +122,7 @@ pub(crate) use ring::Ring;
 #[cfg(test)]
 pub(crate) use scan::End;
 pub(crate) use scan::EndReason;
-pub(crate) use segment::Segments;
+pub(crate) use segment::{SEGMENT_BYTES_MIN, Segments};
 pub(crate) use supply::Kept;
 pub(crate) use tail::{Reach, Tail};
 pub(crate) use turn::Caller;

@@ -204,7 +204,8 @@ impl Segments {
         let path = self.path_of(number);
         let bytes =
             self.open_to_read(number)?.len().map_err(|e| Error::io("asking the length of", &path, e))?;
-        let limit = Lsn(self.first_lsn(number).0 + bytes.saturating_sub(HEADER_BYTES).min(self.bytes()));
+        let within = bytes.saturating_sub(HEADER_BYTES).min(self.bytes());
+        let limit = Lsn(self.first_lsn(number).0.saturating_add(within));
         Ok(Reader::new(self, None).good_len(at, limit)?.is_some())
     }
 

@@ -37,6 +37,20 @@ const USED_BYTES: usize = 64;
 /// Bytes of a file before the log bytes.
 pub(super) const HEADER_BYTES: u64 = BLOCK;
 
+/// LSNs are lower than this.
+pub(super) const LSN_END: u64 = 1 << 62;
+/// The shortest segments that there can be.
+pub(crate) const SEGMENT_BYTES_MIN: u64 = 1 << 16;
+/// Segments have lower numbers than this: of the shortest there are, those that LSNs lie in. A file with
+/// another number in its name is not the log's.
+pub(super) const NUMBERS: u64 = LSN_END / SEGMENT_BYTES_MIN;
+
+/// The number that a part of a file name says.
+pub(super) fn number_in_name(digits: &str) -> Option<u64> {
+    let are_digits = digits.len() == 16 && digits.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    u64::from_str_radix(digits, 16).ok().filter(|_| are_digits)
+}
+
 /// What a file name says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Name {
@@ -49,13 +63,10 @@ pub(super) enum Name {
 impl Name {
     pub(super) fn parse(name: &str) -> Option<Name> {
         let (digits, kind) = name.split_once('.')?;
-        if digits.len() != 16 || !digits.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')) {
-            return None;
-        }
-        let number = u64::from_str_radix(digits, 16).ok()?;
+        let number = number_in_name(digits)?;
         match kind {
-            "log" => Some(Name::Log(number)),
-            "spare" => Some(Name::Spare(number)),
+            "log" if number < NUMBERS => Some(Name::Log(number)),
+            "spare" if number < NUMBERS => Some(Name::Spare(number)),
             "new" => Some(Name::New(number)),
             "copy" => Some(Name::Copy(number)),
             _ => None,

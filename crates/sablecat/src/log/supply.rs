@@ -39,7 +39,7 @@ use sablecat_os::disk::{AlignedBuf, File, How, cut_off};
 use super::archive::Archive;
 use super::flush::with_lane;
 use super::lane::Lane;
-use super::segment::{HEADER_BYTES, Name, Segments};
+use super::segment::{HEADER_BYTES, LSN_END, Name, Segments};
 use super::turn::{Caller, Held};
 use super::words::count;
 use super::{BLOCK, Files, Log};
@@ -616,7 +616,7 @@ impl Log {
             highest => highest.unwrap_or(0).max(last) + 1,
         };
         let number = number.max(floor.0.div_ceil(segments.bytes()));
-        let life = number.checked_mul(segments.bytes()).filter(|&life| life < 1 << 62);
+        let life = number.checked_mul(segments.bytes()).filter(|&life| life < LSN_END);
         let life = life.ok_or_else(|| {
             Error::exhausted("the log has used up its numbers; back up and restore into a new environment")
         })?;

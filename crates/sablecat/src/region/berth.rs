@@ -35,6 +35,8 @@ const OWNER_BITS: u32 = 16;
 const OWNER_MASK: u64 = (1 << OWNER_BITS) - 1;
 const STAGE_MASK: u64 = 3 << OWNER_BITS;
 const GENERATION_SHIFT: u32 = OWNER_BITS + 2;
+/// The highest generation that there can be.
+pub(crate) const GENERATION_MAX: u64 = u64::MAX >> GENERATION_SHIFT;
 
 /// How far who has a berth has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -72,7 +74,7 @@ pub(crate) struct Mooring(u64);
 
 impl Mooring {
     fn new(owner: u16, generation: u64) -> Mooring {
-        debug_assert!(owner != 0 && generation >> (64 - GENERATION_SHIFT) == 0);
+        debug_assert!(owner != 0 && generation <= GENERATION_MAX);
         Mooring(generation << GENERATION_SHIFT | u64::from(owner))
     }
     fn at(self, stage: Stage) -> Mooring {

@@ -41,7 +41,7 @@ mod slot;
 mod tests;
 mod wait;
 
-pub(crate) use berth::{BerthWords, DRAFT_BYTES, Moored, Stage};
+pub(crate) use berth::{BerthWords, DRAFT_BYTES, GENERATION_MAX, Moored, Stage};
 pub(crate) use bitmap::{LEVELS_MAX, Level, divide};
 pub(crate) use bytes::SEARCH_LINES;
 pub(crate) use entry::{BlockWord, EntryWord, PageEntry};

@@ -12,6 +12,7 @@ mod compression_cost;
 mod copy;
 #[cfg(feature = "encryption")]
 mod encryption;
+mod foreign_names;
 mod full_disk;
 mod journal;
 mod lost_superblock;

@@ -21,6 +21,7 @@ use crate::access::Method;
 use crate::access::hash::SEED_BYTES;
 use crate::crypt::Encryption;
 use crate::error::{Error, Result};
+use crate::log::SEGMENT_BYTES_MIN;
 use crate::pages::volume::{Codec, Compression, Declared, Journal};
 use crate::region::RING_BYTES;
 use crate::txn::{Comparator, DeadlockPolicy, Durability, Isolation};
@@ -165,9 +166,9 @@ impl Config {
     /// Refuses settings that make no sense, saying which.
     pub(crate) fn check(&self) -> Result<()> {
         self.codec()?;
-        if !self.log_segment_bytes.is_multiple_of(4096) || self.log_segment_bytes < 65536 {
+        if !self.log_segment_bytes.is_multiple_of(4096) || self.log_segment_bytes < SEGMENT_BYTES_MIN {
             return Err(Error::invalid(format!(
-                "log segments of {} bytes; they must be a multiple of 4096 and at least 65536",
+                "log segments of {} bytes; they must be a multiple of 4096 and at least {SEGMENT_BYTES_MIN}",
                 self.log_segment_bytes
             )));
         }

@@ -224,9 +224,10 @@ impl Generations {
     /// Takes a berth for the next superblock.
     ///
     /// # Errors
-    /// Too many if each is that of a process that was stopped in a checkpoint, and may still write to it.
+    /// Too many if each is that of a process that was stopped in a checkpoint, and may still write to it; as
+    /// [`Volume::next_generation`].
     pub(crate) fn take_berth(&self, volume: &Volume, me: &Participant) -> Result<Moored<'_>> {
-        let (berths, next) = (self.region.berths(), volume.generation() + 1);
+        let (berths, next) = (self.region.berths(), volume.next_generation()?);
         let take = |berth| berths.take(berth, me.number(), next).filter(|_| !self.is_being_settled(berth));
         // Of those who take one only this has the role; late ones give theirs back.
         let moored = volume.berths_of_next().find_map(take);

@@ -83,7 +83,7 @@ impl Volume {
         let now = self.superblock();
         next.uuid = now.uuid;
         next.codec = now.codec;
-        next.generation = now.generation + 1;
+        next.generation = now.next_generation()?;
 
         let (MapChange { root, height, freed }, allocated) =
             self.write_map(&now.map(), next.generation, (changes, rewrite_from), blocks)?;

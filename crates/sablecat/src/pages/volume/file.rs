@@ -98,6 +98,14 @@ impl Volume {
         self.in_force.lock().unwrap_or_else(PoisonError::into_inner).0.generation
     }
 
+    /// The generation that comes after.
+    ///
+    /// # Errors
+    /// As [`Superblock::next_generation`].
+    pub(crate) fn next_generation(&self) -> Result<u64> {
+        self.in_force.lock().unwrap_or_else(PoisonError::into_inner).0.next_generation()
+    }
+
     /// Reads the newest complete generation again and goes on from it: another process has written a
     /// checkpoint.
     ///

@@ -373,7 +373,8 @@ impl Volume {
                 self.complaints.join("; ")
             )));
         }
-        let next = Superblock { generation: before.generation + 1, placement, old_ends: None, ..before };
+        let generation = before.next_generation()?;
+        let next = Superblock { generation, placement, old_ends: None, ..before };
         let known = |uuid: &[u8; 16]| next.placement.volumes.iter().any(|volume| volume.uuid == *uuid);
         for (number, extra) in next.placement.numbered().skip(self.files.len() - 1) {
             let path = self.directory().join(&extra.path);

@@ -60,7 +60,7 @@ use super::placement::{ExtraVolume, Placement};
 use crate::crypt::{self, Cipher};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pages::allocation::{Bounds, RESERVED_BYTES, first_within};
-use crate::region::DRAFT_BYTES;
+use crate::region::{DRAFT_BYTES, GENERATION_MAX};
 use crate::types::{BERTHS, Berth, BlockId, Lsn, SealedBlock, VolumeId};
 
 /// Bytes of one encoded superblock.
@@ -295,12 +295,25 @@ impl Superblock {
         }
     }
 
+    /// The generation that comes after.
+    ///
+    /// # Errors
+    /// `Exhausted` if there is none.
+    pub(crate) fn next_generation(&self) -> Result<u64> {
+        if self.generation < GENERATION_MAX {
+            return Ok(self.generation + 1);
+        }
+        Err(Error::exhausted(
+            "the volume has used up its generations; back up and restore into a new environment",
+        ))
+    }
+
     /// The conditions that every valid superblock meets.
     fn check(&self) -> std::result::Result<(), String> {
         let (block_size, page_size) = (self.codec.block_size(), self.codec.page_size());
         let first = first_within(VolumeId::MAIN, block_size);
-        if self.generation == 0 {
-            return Err("generation 0".into());
+        if !(1..=GENERATION_MAX).contains(&self.generation) {
+            return Err(format!("generation {} is not from 1 to {GENERATION_MAX}", self.generation));
         }
         let highest = BlockId::WITHIN_MAX;
         if self.blocks_high < first || self.blocks_high > highest {

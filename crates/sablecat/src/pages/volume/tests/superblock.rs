@@ -12,7 +12,7 @@ use crate::error::ErrorKind;
 use crate::pages::volume::placement::{ExtraVolume, Place, Placement, Rule};
 use crate::pages::volume::superblock::{COPIES_AT, SUPERBLOCK_BYTES, Superblock, read_newest, seal, write};
 use crate::pages::volume::{Compression, Epoch, Journal};
-use crate::region::VOLUMES_MAX;
+use crate::region::{GENERATION_MAX, VOLUMES_MAX};
 
 fn sample() -> Superblock {
     Superblock {
@@ -382,6 +382,18 @@ fn a_superblock_cut_short_is_not_completed_by_the_next_one() {
         over(&mut bytes, &second, of_second);
         let is_whole = Superblock::decode(&bytes).is_ok();
         assert_eq!(is_whole, of_second == 255, "sectors {of_first:08b}, then {of_second:08b}");
+    }
+}
+
+#[test]
+fn generations_end_where_what_tells_of_them_in_memory_does() {
+    let last = Superblock { generation: GENERATION_MAX, ..Superblock::initial(UUID, plain(65536)) };
+    assert_eq!(Superblock::decode(&last.encode()), Ok(last.clone()));
+    assert_eq!(last.next_generation().unwrap_err().kind(), ErrorKind::Exhausted);
+    for generation in [GENERATION_MAX + 1, 1 << 62, u64::MAX] {
+        let beyond = Superblock { generation, ..last.clone() };
+        let why = Superblock::decode(&beyond.encode()).unwrap_err().to_string();
+        assert!(why.contains("generation"), "{why}");
     }
 }
 
