@@ -133,7 +133,7 @@ pub(super) fn replay_commits(
     report: &mut RecoveryReport,
 ) -> Result<()> {
     let trees = BTreeMap::from([(CATALOG, catalog::catalog_tree())]);
-    let mut replay = Replay { kernel, me, config, trees, report };
+    let mut replay = Replay { kernel, me, config, trees, unmet: None, report };
     let mut at = Lsn(0);
     // Nothing is read beyond the last of them: it may be damaged, and that may be why somebody goes back.
     while at < until
@@ -161,6 +161,9 @@ struct Replay<'a> {
     config: &'a Config,
     /// Trees met so far.
     trees: BTreeMap<TreeId, TreeRef>,
+    /// The others that the catalog had when one of them was first looked for; whatever replay does to a
+    /// record of it, it has met the tree of before. Read once: there may be as many to be met.
+    unmet: Option<BTreeMap<TreeId, (Vec<u8>, CatalogEntry)>>,
     report: &'a mut RecoveryReport,
 }
 
@@ -267,7 +270,16 @@ impl<'a> Replay<'a> {
 
     #[cold]
     fn meet(&mut self, id: TreeId) -> Result<()> {
-        let found = catalog::records(&mut self.committed())?.into_iter().find(|(_, entry)| entry.tree == id);
+        let mut unmet = match self.unmet.take() {
+            Some(unmet) => unmet,
+            None => {
+                // In descending order, so that the first of those of one tree stays.
+                let records = catalog::records(&mut self.committed())?.into_iter().rev();
+                records.map(|(name, entry)| (entry.tree, (name, entry))).collect()
+            }
+        };
+        let found = unmet.remove(&id);
+        self.unmet = Some(unmet);
         if let Some((name, entry)) = found {
             self.trees.insert(id, self.resolve(&name, &entry)?);
         }
