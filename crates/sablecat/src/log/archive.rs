@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use sablecat_os::calendar::Moment;
 use sablecat_os::disk::{Disk, File, How};
 
-use super::segment::{NUMBERS, number_in_name};
+use super::segment::segment_in_name;
 use crate::error::{Error, Result};
 
 /// Where archived segments are.
@@ -51,7 +51,7 @@ pub(super) struct Archived {
 impl Archived {
     fn parse(name: &str) -> Option<Archived> {
         let (time, number) = name.strip_suffix(".journal")?.split_once('-')?;
-        let number = number_in_name(number).filter(|&number| number < NUMBERS)?;
+        let number = segment_in_name(number)?;
         // 20261121T170405Z
         let at = |range| time.get(range);
         let spread = format!(

@@ -8,10 +8,10 @@
 use std::sync::TryLockError;
 
 use sablecat_os::atomic::{Ordering, spin_hint};
-use sablecat_os::disk::cut_off;
+use sablecat_os::disk::{File, cut_off};
 
 use super::lane::{Lane, OPEN_MAX, Way};
-use super::segment::Name;
+use super::segment::{Name, Segments};
 use super::succession::Which;
 use super::turn::{Caller, Held, Until, Watch};
 use super::{Files, Log};
@@ -99,17 +99,30 @@ impl Log {
         words.check()?;
         // Before the length: a file does not get shorter, and has its length before anything is written.
         let written = self.written();
-        let name = Name::Log(segments.number_of(written));
-        let file = match segments.open_file(name, false, true) {
+        match segments.open_if_there(Name::Log(segments.number_of(written)))? {
+            Some(file) => {
+                self.check_length(segments, &*file, written, "looking at what was written to log segment")
+            }
             // It is not begun yet, or it was recycled meanwhile.
-            Err(_) if !segments.disk().exists(&segments.path(name)).unwrap_or(true) => return Ok(()),
-            file => file?,
-        };
-        let bytes = file.len().map_err(|e| Error::io("asking the length of", &segments.path(name), e))?;
-        if bytes < segments.offset_of(written) {
-            let error =
-                Error::io("looking at what was written to log segment", &segments.path(name), cut_off());
-            return Err(words.poison(&error));
+            None => Ok(()),
+        }
+    }
+
+    /// An error if a segment is shorter than what was written to it, up to `end`: somebody has cut it short.
+    ///
+    /// # Errors
+    /// `Poisoned` in that case, from now on for everybody, with what was being done. `Io` when nothing can be
+    /// said.
+    pub(super) fn check_length(
+        &self,
+        segments: &Segments,
+        file: &dyn File,
+        end: Lsn,
+        doing: &str,
+    ) -> Result<()> {
+        let path = segments.path(Name::Log(segments.number_of(end)));
+        if file.len().map_err(|e| Error::io("asking the length of", &path, e))? < segments.offset_of(end) {
+            return Err(self.words().poison(&Error::io(doing, &path, cut_off())));
         }
         Ok(())
     }

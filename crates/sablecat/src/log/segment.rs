@@ -43,10 +43,15 @@ pub(super) const LSN_END: u64 = 1 << 62;
 pub(crate) const SEGMENT_BYTES_MIN: u64 = 1 << 16;
 /// Segments have lower numbers than this: of the shortest there are, those that LSNs lie in. A file with
 /// another number in its name is not the log's.
-pub(super) const NUMBERS: u64 = LSN_END / SEGMENT_BYTES_MIN;
+const NUMBERS: u64 = LSN_END / SEGMENT_BYTES_MIN;
+
+/// The segment that a part of a file name says.
+pub(super) fn segment_in_name(digits: &str) -> Option<u64> {
+    number_in_name(digits).filter(|&number| number < NUMBERS)
+}
 
 /// The number that a part of a file name says.
-pub(super) fn number_in_name(digits: &str) -> Option<u64> {
+fn number_in_name(digits: &str) -> Option<u64> {
     let are_digits = digits.len() == 16 && digits.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
     u64::from_str_radix(digits, 16).ok().filter(|_| are_digits)
 }
@@ -63,12 +68,11 @@ pub(super) enum Name {
 impl Name {
     pub(super) fn parse(name: &str) -> Option<Name> {
         let (digits, kind) = name.split_once('.')?;
-        let number = number_in_name(digits)?;
         match kind {
-            "log" if number < NUMBERS => Some(Name::Log(number)),
-            "spare" if number < NUMBERS => Some(Name::Spare(number)),
-            "new" => Some(Name::New(number)),
-            "copy" => Some(Name::Copy(number)),
+            "log" => segment_in_name(digits).map(Name::Log),
+            "spare" => segment_in_name(digits).map(Name::Spare),
+            "new" => number_in_name(digits).map(Name::New),
+            "copy" => number_in_name(digits).map(Name::Copy),
             _ => None,
         }
     }
@@ -353,6 +357,13 @@ impl Segments {
         self.disk.open(&path, how).map_err(|e| Error::io("opening log segment", &path, e))
     }
 
+    /// Opens a file, to look at it, unless it is not there.
+    pub(super) fn open_if_there(&self, name: Name) -> Result<Option<Arc<dyn File>>> {
+        let path = self.path(name);
+        let how = How { read_only: true, ..How::default() };
+        if_there(self.disk.open(&path, how)).map_err(|e| Error::io("opening log segment", &path, e))
+    }
+
     /// Opens a segment to write it around the page cache; `durable`: each write so that it is durable when it
     /// returns.
     pub(super) fn open_direct(&self, number: u64, durable: bool) -> Result<Arc<dyn File>> {
@@ -364,7 +375,8 @@ impl Segments {
     /// False: it is not there any more. Who was succeeded in the supply turn may be at the same files still.
     pub(super) fn rename(&self, from: Name, to: Name) -> Result<bool> {
         let path = self.path(from);
-        is_there(self.disk.rename(&path, &self.path(to)))
+        if_there(self.disk.rename(&path, &self.path(to)))
+            .map(|done| done.is_some())
             .map_err(|e| Error::io("renaming log segment", &path, e))
     }
 
@@ -381,7 +393,7 @@ impl Segments {
     /// Removes a file, unless it is not there any more: as for [`Segments::rename`].
     pub(super) fn remove(&self, name: Name) -> Result<()> {
         let path = self.path(name);
-        is_there(self.disk.remove(&path)).map(drop).map_err(|e| Error::io("removing log segment", &path, e))
+        if_there(self.disk.remove(&path)).map(drop).map_err(|e| Error::io("removing log segment", &path, e))
     }
 
     /// Cuts a segment off at `end`, which lies within it: a block may stay that is only part of the log up to
@@ -432,11 +444,11 @@ impl Segments {
     }
 }
 
-/// Whether a file was there to be renamed or removed.
-fn is_there(done: std::io::Result<()>) -> std::io::Result<bool> {
+/// What came of doing something to a file, if it was there.
+fn if_there<T>(done: std::io::Result<T>) -> std::io::Result<Option<T>> {
     match done {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
-        done => done.map(|()| true),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        done => done.map(Some),
     }
 }
 

@@ -34,7 +34,7 @@ use std::path::PathBuf;
 use sablecat_os::atomic::Ordering;
 use sablecat_os::calendar::Moment;
 use sablecat_os::clock;
-use sablecat_os::disk::{AlignedBuf, File, How, cut_off};
+use sablecat_os::disk::{AlignedBuf, File, How};
 
 use super::archive::Archive;
 use super::flush::with_lane;
@@ -191,12 +191,9 @@ impl Log {
             let file = segments.open_file(Name::Log(number), files.direct, false)?;
             // Zeros behind the end of what was cut short would make it as long again, and nobody would find
             // it.
-            let at = segments.offset_of(from);
-            if file.len().map_err(|e| Error::io("asking the length of", &path, e))? < at {
-                return Err(words.poison(&Error::io("filling log segment", &path, cut_off())));
-            }
-            let filled =
-                fill_some(&*file, at, piece, held).map_err(|e| Error::io("filling log segment", &path, e))?;
+            self.check_length(segments, &*file, from, "filling log segment")?;
+            let filled = fill_some(&*file, segments.offset_of(from), piece, held)
+                .map_err(|e| Error::io("filling log segment", &path, e))?;
             // The segment is in use, and its flush is of all that was written to it, by whomever: what was
             // handed over is lost with the zeros. Also if another has the turn by now: what it copied may be
             // what was lost.
