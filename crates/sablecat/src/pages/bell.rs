@@ -3,7 +3,7 @@
 //! when dirty frames are in their way. Ringing again before it was answered costs one load.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// The bell.
@@ -12,22 +12,29 @@ pub(crate) struct Bell {
     rung: AtomicBool,
     stopped: Mutex<bool>,
     heard: Condvar,
-    /// Whether anybody has listened so far.
-    has_listener: AtomicBool,
-    /// Rung with this one until then.
-    other: OnceLock<Arc<Bell>>,
+    /// Rung with this one, as long as nobody listens.
+    instead: Mutex<Option<Arc<Bell>>>,
 }
 
 impl Bell {
-    /// Has another bell rung with this one until somebody listens: who hears that sees to it that somebody
-    /// does.
+    /// Has another bell rung with this one [until somebody listens](Bell::has_listener): who hears that sees
+    /// to it that somebody does.
     pub(crate) fn until_listened_to(&self, other: &Arc<Bell>) {
-        let _ = self.other.set(Arc::clone(other));
+        *self.instead() = Some(Arc::clone(other));
     }
 
-    /// Whether it was rung, and nobody has ever listened.
+    /// Whether it was rung, and nobody listens yet.
     pub(crate) fn wants_listener(&self) -> bool {
-        self.rung.load(Ordering::Acquire) && !self.has_listener.load(Ordering::Relaxed)
+        self.rung.load(Ordering::Acquire) && self.instead().is_some()
+    }
+
+    /// Somebody listens from now on.
+    pub(crate) fn has_listener(&self) {
+        *self.instead() = None;
+    }
+
+    fn instead(&self) -> MutexGuard<'_, Option<Arc<Bell>>> {
+        self.instead.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Calls whoever listens.
@@ -46,7 +53,7 @@ impl Bell {
             // and hears.
             drop(self.stopped.lock().unwrap_or_else(PoisonError::into_inner));
             self.heard.notify_one();
-            if let Some(other) = self.other.get().filter(|_| !self.has_listener.load(Ordering::Relaxed)) {
+            if let Some(other) = &*self.instead() {
                 other.ring();
             }
         }
@@ -66,8 +73,6 @@ impl Bell {
 
     /// Waits until the bell is rung or `interval` has passed. False when told to go.
     pub(crate) fn listen(&self, interval: Duration) -> bool {
-        // Relaxed: who rings once too often for another listener has that one look.
-        self.has_listener.store(true, Ordering::Relaxed);
         let stopped = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
         let waiting = |stopped: &mut bool| !*stopped && !self.rung.load(Ordering::Acquire);
         let (stopped, _) =

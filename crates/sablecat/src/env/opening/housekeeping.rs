@@ -93,11 +93,11 @@ impl Keeper {
         // is told.
         let bell = &core.kernel.bell;
         core.kernel.pages.cleaner.until_listened_to(bell);
-        let mut is_cleaning = false;
-        self.spawn("sablecat", core, bell, interval, move |core| {
-            if !is_cleaning && core.kernel.pages.cleaner.wants_listener() {
-                // Without it those who need frames write what is in their way; it is tried again.
-                is_cleaning = core.keeper.start_cleaner(core).is_ok();
+        self.spawn("sablecat", core, bell, interval, |core| {
+            let cleaner = &core.kernel.pages.cleaner;
+            // Without it those who need frames write what is in their way; it is tried again.
+            if cleaner.wants_listener() && core.keeper.start_cleaner(core).is_ok() {
+                cleaner.has_listener();
             }
             // A program's clock may panic, which has been said then. The next sweep asks it again; all else
             // that is to be done is done meanwhile.
@@ -121,7 +121,7 @@ impl Keeper {
         core: &Arc<Core>,
         bell: &Arc<Bell>,
         every: Duration,
-        mut work: impl FnMut(&Arc<Core>) + Send + 'static,
+        work: fn(&Arc<Core>),
     ) -> Result<()> {
         let (weak, bell) = (Arc::downgrade(core), Arc::clone(bell));
         let keep = move || {
