@@ -270,17 +270,12 @@ impl<'a> Replay<'a> {
 
     #[cold]
     fn meet(&mut self, id: TreeId) -> Result<()> {
-        let mut unmet = match self.unmet.take() {
-            Some(unmet) => unmet,
-            None => {
-                // In descending order, so that the first of those of one tree stays.
-                let records = catalog::records(&mut self.committed())?.into_iter().rev();
-                records.map(|(name, entry)| (entry.tree, (name, entry))).collect()
-            }
-        };
-        let found = unmet.remove(&id);
-        self.unmet = Some(unmet);
-        if let Some((name, entry)) = found {
+        if self.unmet.is_none() {
+            // In descending order, so that the first of those of one tree stays.
+            let records = catalog::records(&mut self.committed())?.into_iter().rev();
+            self.unmet = Some(records.map(|(name, entry)| (entry.tree, (name, entry))).collect());
+        }
+        if let Some((name, entry)) = self.unmet.as_mut().and_then(|unmet| unmet.remove(&id)) {
             self.trees.insert(id, self.resolve(&name, &entry)?);
         }
         Ok(())

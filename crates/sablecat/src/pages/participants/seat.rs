@@ -225,7 +225,7 @@ impl Participants {
     }
 
     /// Those that may have a participant.
-    fn used(&self, used: u32) -> &[Place] {
+    fn places_used(&self, used: u32) -> &[Place] {
         &self.places()[..(used & !LEFT) as usize]
     }
 
@@ -354,7 +354,7 @@ impl Participants {
         if self.region.is_fenced() {
             return;
         }
-        for place in self.used(self.used.fetch_or(LEFT, Ordering::AcqRel)) {
+        for place in self.places_used(self.used.fetch_or(LEFT, Ordering::AcqRel)) {
             if let Some(seat) = Self::try_sit(place) {
                 // SAFETY: the seat is held, and never let go of; no reference to the participant outlives a
                 // seat.
@@ -387,7 +387,7 @@ impl Drop for Participants {
     fn drop(&mut self) {
         // To a child made by fork the slots do not belong, nor to who was taken for dead.
         let inherited = self.region.is_fenced();
-        for place in self.used(self.used.load(Ordering::Acquire)) {
+        for place in self.places_used(self.used.load(Ordering::Acquire)) {
             // SAFETY: seats borrow from `self`, so there are none.
             if let Some(participant) = unsafe { place.take() }
                 && !inherited
