@@ -12,6 +12,7 @@
 //! While versions are held nothing of the pool can be waited for inside an operation; so frames are taken
 //! outside of any.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -51,8 +52,22 @@ pub(crate) struct NewVersions<'a> {
 struct Long {
     /// Where in it a page is.
     index: PageMap<usize>,
+    /// What was found last: a page is looked for several times for each of its records.
+    last: Cell<usize>,
     /// Frames that hold the part of the list that the slot has no room for, each with its link in word 0.
     more: Vec<FrameId>,
+}
+
+impl Long {
+    #[inline]
+    fn find(&self, page: PageId, items: &[ListItem]) -> Option<usize> {
+        if items.get(self.last.get()).is_some_and(|item| item.page == page) {
+            return Some(self.last.get());
+        }
+        let found = self.index.get(&page).copied();
+        self.last.set(found.unwrap_or_default());
+        found
+    }
 }
 
 impl<'a> NewVersions<'a> {
@@ -86,7 +101,7 @@ impl<'a> NewVersions<'a> {
         if self.items.len() <= LINEAR_MAX {
             self.items.iter().rposition(|item| item.page == page)
         } else {
-            self.long.get().and_then(|long| long.index.get(&page).copied())
+            self.long.get().and_then(|long| long.find(page, &self.items))
         }
     }
 

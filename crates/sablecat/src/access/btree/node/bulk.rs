@@ -6,7 +6,7 @@
 //! loader remembers the last n that fitted.
 
 use super::bytes::common_len;
-use super::cell;
+use super::cell::{Content, encode_long};
 use super::counts::{COUNT_BYTES, encode_count};
 use super::header::{FLAG_COUNTED, FLAG_CUSTOM_ORDER, Identity, Kind};
 use super::heap::{Entry, build};
@@ -16,20 +16,14 @@ use super::split::shortest_separator;
 use super::{Fences, Value};
 use crate::types::{PageId, TreeId};
 
-/// A waiting entry. Its bytes are in the loader's arena.
+/// A waiting entry. In the loader's arena there are its key and its value as it is in cells.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     at: usize,
+    end: usize,
     key_len: usize,
-    value: Stored,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Stored {
-    Inline(usize),
-    Long(PageId, u64),
-    /// A child, and the bytes of its count.
-    Child(PageId, usize),
+    is_long: bool,
+    child: PageId,
 }
 
 /// What leaves and inner pages have in common in loading.
@@ -91,14 +85,8 @@ impl<const C: usize> Loader<C> {
     }
 
     fn entry(&self, i: usize) -> Entry<'_> {
-        let Waiting { at, key_len, value } = self.waiting[i];
-        let inline = |len| Value::Inline(&self.arena[at + key_len..at + key_len + len]);
-        let (value, child) = match value {
-            Stored::Inline(len) => (inline(len), 0),
-            Stored::Long(first_page, len) => (Value::Long { first_page, len }, 0),
-            Stored::Child(child, len) => (inline(len), child.0),
-        };
-        Entry { key: (&[], self.key(i)), value, child }
+        let Waiting { at, end, key_len, is_long, child } = self.waiting[i];
+        Entry { content: Content::new(&[], &self.arena[at..end], key_len, is_long), child: child.0 }
     }
 
     /// At most the size of a page of the first `n` waiting entries, of `bytes` bytes, up to `upper`.
@@ -117,7 +105,7 @@ impl<const C: usize> Loader<C> {
     }
 
     /// Takes an entry. True: a page is ready and must be emitted before the next push.
-    fn push(&mut self, key: &[u8], value: Stored, inline: &[u8]) -> bool {
+    fn push(&mut self, key: &[u8], (value, is_long): (&[u8], bool), child: PageId) -> bool {
         let n = self.waiting.len();
         if n > 0 {
             let upper = self.upper(n, key);
@@ -129,9 +117,9 @@ impl<const C: usize> Loader<C> {
         }
         let at = self.arena.len();
         self.arena.extend_from_slice(key);
-        self.arena.extend_from_slice(inline);
-        self.waiting.push(Waiting { at, key_len: key.len(), value });
-        self.bytes += cell::size(key.len(), self.entry(n).value) + slot_bytes::<C>();
+        self.arena.extend_from_slice(value);
+        self.waiting.push(Waiting { at, end: self.arena.len(), key_len: key.len(), is_long, child });
+        self.bytes += self.entry(n).content.size() + slot_bytes::<C>();
         self.ready > 0 && self.ready < n
     }
 
@@ -142,28 +130,20 @@ impl<const C: usize> Loader<C> {
         let upper = std::mem::take(&mut self.ready_upper);
         self.write(page, page_id, n, Some(&upper));
         // In an inner page the entry after those becomes the fence, and its child the first of the next page.
-        let rest: Vec<(Vec<u8>, Waiting)> = (n..self.waiting.len())
-            .map(|i| {
-                let waiting = self.waiting[i];
-                let inline = match waiting.value {
-                    Stored::Inline(len) | Stored::Child(_, len) => len,
-                    Stored::Long(..) => 0,
-                };
-                (self.arena[waiting.at..waiting.at + waiting.key_len + inline].to_vec(), waiting)
-            })
-            .collect();
+        let rest = self.waiting.split_off(n);
+        let bytes = self.arena.split_off(rest.first().map_or(self.arena.len(), |first| first.at));
+        let moved = self.arena.len();
         self.arena.clear();
         self.waiting.clear();
         (self.bytes, self.ready) = (0, 0);
         self.lower = Some(upper.clone());
-        for (i, (bytes, waiting)) in rest.into_iter().enumerate() {
-            let (key, inline) = bytes.split_at(waiting.key_len);
-            match waiting.value {
-                Stored::Child(child, _) if i == 0 => {
-                    self.first_child = child;
-                    self.first_records = inline.try_into().unwrap_or_default();
-                }
-                value => _ = self.push(key, value, inline),
+        for (i, Waiting { at, end, key_len, is_long, child }) in rest.into_iter().enumerate() {
+            let (key, value) = bytes[at - moved..end - moved].split_at(key_len);
+            if C != 0 && i == 0 {
+                self.first_child = child;
+                self.first_records = value.try_into().unwrap_or_default();
+            } else {
+                self.push(key, (value, is_long), child);
             }
         }
         upper
@@ -227,8 +207,10 @@ impl LeafLoader {
     #[must_use]
     pub(crate) fn push(&mut self, key: &[u8], value: Value<'_>) -> bool {
         match value {
-            Value::Inline(bytes) => self.0.push(key, Stored::Inline(bytes.len()), bytes),
-            Value::Long { first_page, len } => self.0.push(key, Stored::Long(first_page, len), &[]),
+            Value::Inline(bytes) => self.0.push(key, (bytes, false), PageId::NONE),
+            Value::Long { first_page, len } => {
+                self.0.push(key, (&encode_long(first_page, len), true), PageId::NONE)
+            }
         }
     }
 
@@ -277,9 +259,9 @@ impl InnerLoader {
     #[must_use]
     pub(crate) fn push(&mut self, separator: &[u8], (child, records): (PageId, u64)) -> bool {
         if self.0.is_counted() {
-            self.0.push(separator, Stored::Child(child, COUNT_BYTES), &encode_count(records))
+            self.0.push(separator, (&encode_count(records), false), child)
         } else {
-            self.0.push(separator, Stored::Child(child, 0), &[])
+            self.0.push(separator, (&[], false), child)
         }
     }
 

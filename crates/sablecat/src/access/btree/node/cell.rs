@@ -89,6 +89,14 @@ pub(super) fn decode_long(bytes: &[u8]) -> Value<'_> {
     Value::Long { first_page: PageId(u32_at(bytes, 0)), len: u64_at(bytes, 4) }
 }
 
+/// A value in pages of its own, as it is in cells.
+pub(super) fn encode_long(first_page: PageId, len: u64) -> [u8; LONG_VALUE_BYTES] {
+    let mut bytes = [0; LONG_VALUE_BYTES];
+    put_u32(&mut bytes, 0, first_page.0);
+    put_u64(&mut bytes, 4, len);
+    bytes
+}
+
 /// The bytes a value takes in a cell.
 #[inline(always)]
 pub(super) fn value_len(value: Value<'_>) -> usize {
@@ -98,31 +106,41 @@ pub(super) fn value_len(value: Value<'_>) -> usize {
     }
 }
 
+/// Whether its value is in pages of its own.
 #[inline(always)]
-fn is_wide(key_len: usize, value: Value<'_>) -> bool {
-    key_len > 0x7f || value_len(value) > 0xff || matches!(value, Value::Long { .. })
+fn is_long(value: Value<'_>) -> bool {
+    matches!(value, Value::Long { .. })
+}
+
+#[inline(always)]
+fn header_len(key_len: usize, value_len: usize, is_long: bool) -> usize {
+    if key_len > 0x7f || value_len > 0xff || is_long { 4 } else { 2 }
 }
 
 /// The bytes a cell takes.
 #[inline(always)]
 pub(super) fn size(key_len: usize, value: Value<'_>) -> usize {
-    (if is_wide(key_len, value) { 4 } else { 2 }) + key_len + value_len(value)
+    let value_len = value_len(value);
+    header_len(key_len, value_len, is_long(value)) + key_len + value_len
 }
 
 /// Writes a cell's header at `at`; returns where its key goes.
 #[inline(always)]
 pub(super) fn write_header(page: &mut [u8], at: usize, key_len: usize, value: Value<'_>) -> usize {
-    let value_len = value_len(value);
+    write_form(page, at, key_len, value_len(value), is_long(value))
+}
+
+#[inline(always)]
+fn write_form(page: &mut [u8], at: usize, key_len: usize, value_len: usize, is_long: bool) -> usize {
     debug_assert!(key_len < 1 << 15 && value_len < 1 << 15);
-    if is_wide(key_len, value) {
-        let long = if matches!(value, Value::Long { .. }) { WIDE } else { 0 };
+    let header_len = header_len(key_len, value_len, is_long);
+    if header_len == 4 {
         put_u16(page, at, key_len as u16 | WIDE);
-        put_u16(page, at + 2, value_len as u16 | long);
-        at + 4
+        put_u16(page, at + 2, value_len as u16 | if is_long { WIDE } else { 0 });
     } else {
         put_u16(page, at, (key_len | value_len << 7) as u16);
-        at + 2
     }
+    at + header_len
 }
 
 #[inline(always)]
@@ -130,18 +148,82 @@ pub(super) fn write_value(page: &mut [u8], at: usize, value: Value<'_>) {
     match value {
         Value::Inline(bytes) => page[at..at + bytes.len()].copy_from_slice(bytes),
         Value::Long { first_page, len } => {
-            put_u32(page, at, first_page.0);
-            put_u64(page, at + 4, len);
+            page[at..at + LONG_VALUE_BYTES].copy_from_slice(&encode_long(first_page, len));
         }
     }
 }
 
-/// Writes a whole cell at `at`. The key comes in two pieces, either of which may be empty.
+/// Writes a whole cell at `at`.
 #[inline(always)]
-pub(super) fn write(page: &mut [u8], at: usize, key: (&[u8], &[u8]), value: Value<'_>) {
-    let key_at = write_header(page, at, key.0.len() + key.1.len(), value);
-    page[key_at..key_at + key.0.len()].copy_from_slice(key.0);
-    let rest_at = key_at + key.0.len();
-    page[rest_at..rest_at + key.1.len()].copy_from_slice(key.1);
-    write_value(page, rest_at + key.1.len(), value);
+pub(super) fn write(page: &mut [u8], at: usize, key: &[u8], value: Value<'_>) {
+    let key_at = write_header(page, at, key.len(), value);
+    page[key_at..key_at + key.len()].copy_from_slice(key);
+    write_value(page, key_at + key.len(), value);
+}
+
+/// What a cell is made of, as it lies elsewhere: in a cell of another page, most often.
+#[derive(Clone, Copy)]
+pub(super) struct Content<'a> {
+    /// What the key begins with.
+    front: &'a [u8],
+    /// The rest of the key, and the value as it is in cells.
+    body: &'a [u8],
+    /// How much of the body is the key's.
+    rest_len: usize,
+    is_long: bool,
+}
+
+impl<'a> Content<'a> {
+    /// `body`: the rest of the key, `rest_len` bytes at most, and the value as it is in cells.
+    #[inline(always)]
+    pub(super) fn new(front: &'a [u8], body: &'a [u8], rest_len: usize, is_long: bool) -> Content<'a> {
+        Content { front, body, rest_len, is_long }
+    }
+
+    /// Of a cell of a page whose keys begin with this.
+    #[inline(always)]
+    pub(super) fn of(page: &'a [u8], prefix: &'a [u8], cell: Cell) -> Content<'a> {
+        let body = &page[cell.key_at..cell.value_at() + cell.value_len];
+        Content::new(prefix, body, cell.key_len, cell.is_long)
+    }
+
+    /// The same without the key's first `n` bytes.
+    #[inline(always)]
+    pub(super) fn without(self, n: usize) -> Content<'a> {
+        let of_body = n.saturating_sub(self.front.len()).min(self.rest_len);
+        Content {
+            front: self.front.get(n..).unwrap_or_default(),
+            body: &self.body[of_body..],
+            rest_len: self.rest_len - of_body,
+            is_long: self.is_long,
+        }
+    }
+
+    #[inline(always)]
+    fn key_len(self) -> usize {
+        self.front.len() + self.rest_len
+    }
+
+    #[inline(always)]
+    fn value_len(self) -> usize {
+        self.body.len() - self.rest_len
+    }
+
+    /// The bytes its cell takes.
+    #[inline(always)]
+    pub(super) fn size(self) -> usize {
+        header_len(self.key_len(), self.value_len(), self.is_long) + self.front.len() + self.body.len()
+    }
+
+    /// Writes its cell at `at`.
+    #[inline(always)]
+    pub(super) fn write(self, page: &mut [u8], at: usize) {
+        let mut at = write_form(page, at, self.key_len(), self.value_len(), self.is_long);
+        // Mostly left out: two halves of a page begin with no less than the whole.
+        if !self.front.is_empty() {
+            page[at..at + self.front.len()].copy_from_slice(self.front);
+            at += self.front.len();
+        }
+        page[at..at + self.body.len()].copy_from_slice(self.body);
+    }
 }

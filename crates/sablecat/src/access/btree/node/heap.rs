@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use std::ops::Range;
 
 use super::bytes::word_of;
-use super::cell::{self, Cell};
+use super::cell::{self, Cell, Content};
 use super::header::{self, Side, is_custom};
 use super::slots::{self, cell_offset, compare_skipped, head_after, slot_bytes, slots_end};
 use super::{PageFull, Value};
@@ -104,7 +104,7 @@ pub(super) fn insert<const C: usize>(
     }
     let skip = if is_custom(page) { None } else { Some(skip_with::<C>(page, suffix)) };
     let at = allocate(page, size);
-    cell::write(page, at, (suffix, &[]), value);
+    cell::write(page, at, suffix, value);
     slots::open::<C>(page, slot);
     slots::set_offset::<C>(page, slot, at);
     match skip {
@@ -205,33 +205,30 @@ pub(super) fn compact<const C: usize>(page: &mut [u8], replace: Option<(usize, V
         header::place_fence(page, Side::Upper, header::fence(old, Side::Upper));
         for slot in 0..header::count(old) {
             let cell = slots::cell::<C>(old, slot);
-            let value = match replace {
-                Some((replaced, value)) if replaced == slot => value,
-                _ => cell.value(old),
+            let at = match replace {
+                Some((replaced, value)) if replaced == slot => {
+                    let at = allocate(page, cell::size(cell.key_len, value));
+                    cell::write(page, at, cell.key(old), value);
+                    at
+                }
+                _ => {
+                    let at = allocate(page, cell.size());
+                    let was_at = cell_offset::<C>(old, slot);
+                    page[at..at + cell.size()].copy_from_slice(&old[was_at..was_at + cell.size()]);
+                    at
+                }
             };
-            let at = allocate(page, cell::size(cell.key_len, value));
-            cell::write(page, at, (cell.key(old), &[]), value);
             slots::set_offset::<C>(page, slot, at);
         }
     });
 }
 
-/// One entry for [`build`]: a key in two pieces, its value or its child.
+/// One entry for [`build`]: its cell, and its child.
 #[derive(Clone, Copy)]
 pub(super) struct Entry<'a> {
-    pub(super) key: (&'a [u8], &'a [u8]),
-    pub(super) value: Value<'a>,
+    /// With the whole key.
+    pub(super) content: Content<'a>,
     pub(super) child: u32,
-}
-
-/// The pieces of a key without its first `n` bytes.
-#[inline(always)]
-pub(super) fn strip<'a>(key: (&'a [u8], &'a [u8]), n: usize) -> (&'a [u8], &'a [u8]) {
-    if n <= key.0.len() {
-        (&key.0[n..], key.1)
-    } else {
-        (&[], key.1.get(n - key.0.len()..).unwrap_or_default())
-    }
 }
 
 /// Formats `page` and fills it with `count` entries in ascending order.
@@ -248,13 +245,13 @@ pub(super) fn build<'a, const C: usize>(
     header::set_count(page, count);
     let mut slot = 0;
     for entry in entries {
-        let key = strip(entry.key, prefix);
-        let size = cell::size(key.0.len() + key.1.len(), entry.value);
+        let content = entry.content.without(prefix);
+        let size = content.size();
         if header::heap_start(page) < end + size {
             return Err(PageFull);
         }
         let at = allocate(page, size);
-        cell::write(page, at, key, entry.value);
+        content.write(page, at);
         slots::set_offset::<C>(page, slot, at);
         if C != 0 {
             super::bytes::put_u32(page, slots::child_at(count, slot), entry.child);
@@ -275,7 +272,7 @@ pub(super) fn entries<const C: usize>(
     slots.map(move |slot| {
         let cell = slots::cell::<C>(page, slot);
         let child = if C == 0 { 0 } else { super::bytes::u32_at(page, slots::child_at(count, slot)) };
-        Entry { key: (prefix, cell.key(page)), value: cell.value(page), child }
+        Entry { content: Content::of(page, prefix, cell), child }
     })
 }
 
@@ -288,9 +285,6 @@ pub(super) fn bytes_for<'a, const C: usize>(
 ) -> usize {
     let prefix = header::prefix_between(fences, custom);
     let fence_bytes = fences.lower.map_or(0, <[u8]>::len) + fences.upper.map_or(0, <[u8]>::len);
-    let entry_bytes = |entry: Entry<'_>| {
-        let key = strip(entry.key, prefix);
-        cell::size(key.0.len() + key.1.len(), entry.value) + slot_bytes::<C>()
-    };
+    let entry_bytes = |entry: Entry<'_>| entry.content.without(prefix).size() + slot_bytes::<C>();
     fence_bytes + entries.map(entry_bytes).sum::<usize>()
 }

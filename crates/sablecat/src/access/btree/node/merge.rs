@@ -1,7 +1,7 @@
 //! Merging two neighbours into one page.
 
 use super::Fences;
-use super::Value;
+use super::cell::Content;
 use super::header::{self, Identity, is_custom};
 use super::heap::{Entry, build, bytes_for, entries};
 use super::limits::usable_bytes;
@@ -51,8 +51,12 @@ fn merged<'a, const C: usize>(
     separator: Option<&'a [u8]>,
 ) -> impl Iterator<Item = Entry<'a>> {
     let down = separator.map(|separator| Entry {
-        key: (&[], separator),
-        value: Value::Inline(if header::is_counted(right) { header::first_records(right) } else { &[] }),
+        content: Content::new(
+            separator,
+            if header::is_counted(right) { header::first_records(right) } else { &[] },
+            0,
+            false,
+        ),
         child: header::first_child(right).0,
     });
     entries::<C>(left, 0..header::count(left)).chain(down).chain(entries::<C>(right, 0..header::count(right)))
