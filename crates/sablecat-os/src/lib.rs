@@ -40,6 +40,7 @@ pub mod mapping;
 mod places;
 pub mod prefetch;
 pub mod random;
+pub mod regular;
 mod signals;
 pub mod sim;
 #[cfg(test)]

@@ -16,7 +16,7 @@ use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::fork;
+use crate::{fork, regular};
 
 /// Bytes of a note, with the spaces after it.
 const NOTE_BYTES: usize = 256;
@@ -48,14 +48,13 @@ impl LockFile {
     /// Those of the system.
     pub fn open(path: &Path, mode: Option<u32>) -> io::Result<LockFile> {
         let how = OpenOptions::new().read(true).write(true).clone();
-        let file = match how.clone().create_new(true).open(path) {
+        let file = match regular::open(path, how.clone().create_new(true), 0) {
             Ok(file) => {
                 mode.map_or(Ok(()), |mode| file.set_permissions(Permissions::from_mode(mode)))?;
                 file
             }
             // Also where one may not make files.
-            Err(made) => how
-                .open(path)
+            Err(made) => regular::open(path, &how, 0)
                 .map_err(|error| if error.kind() == io::ErrorKind::NotFound { made } else { error })?,
         };
         LockFile::over(file)
@@ -66,7 +65,7 @@ impl LockFile {
     /// # Errors
     /// Those of the system.
     pub fn open_to_ask(path: &Path) -> io::Result<LockFile> {
-        LockFile::over(File::open(path)?)
+        LockFile::over(regular::open(path, OpenOptions::new().read(true), 0)?)
     }
 
     fn over(file: File) -> io::Result<LockFile> {

@@ -24,6 +24,7 @@ use super::{
 use crate::fork;
 use crate::machine::{self, page_bytes};
 use crate::mapping::Mapping;
+use crate::regular;
 use crate::truncation;
 
 /// Bytes written at once where a file is made longer by writing.
@@ -116,14 +117,14 @@ fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
 fn open_file(path: &Path, how: How, mode: Option<u32>) -> io::Result<HostFile> {
     let open = |how: How, direct: bool| {
         let flags = (if direct { libc::O_DIRECT } else { 0 }) | (if how.durable { libc::O_DSYNC } else { 0 });
-        fs::OpenOptions::new()
+        let options = fs::OpenOptions::new()
             .read(true)
             .write(!how.read_only)
             .create(how.create)
             .create_new(how.create_new)
             .mode(mode.unwrap_or(0o666))
-            .custom_flags(flags)
-            .open(path)
+            .clone();
+        regular::open(path, &options, flags)
     };
     if !how.read_only {
         machine::outlive_file_limit();

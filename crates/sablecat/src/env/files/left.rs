@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 use sablecat_os::atomic::Ordering;
 use sablecat_os::disk::File as DiskFile;
-use sablecat_os::machine;
+use sablecat_os::{machine, regular};
 
 use super::entrance::Entrance;
 use super::{LOCK, LOG, VOLUME, log_config, log_memory, take_lock};
@@ -60,7 +60,7 @@ pub(in crate::env) fn this_boots(uuid: [u8; 16]) -> Result<Identity> {
 
 /// The file of a region, if it is there.
 pub(in crate::env) fn open_region(path: &Path) -> Result<Option<File>> {
-    match OpenOptions::new().read(true).write(true).open(path) {
+    match regular::open(path, OpenOptions::new().read(true).write(true), 0) {
         Ok(file) => Ok(Some(file)),
         Err(e) if e.kind() == IoErrorKind::NotFound => Ok(None),
         Err(e) => Err(Error::io("opening the shared memory", path, e)),

@@ -2,12 +2,13 @@
 //! from inside or from outside.
 
 use std::collections::HashMap;
-use std::fs::File;
+use std::fs::OpenOptions;
 use std::path::Path;
 use std::sync::Arc;
 
 use sablecat_os::atomic::Ordering;
 use sablecat_os::liveness::LockFile;
+use sablecat_os::regular;
 
 use super::Running;
 use crate::env::config::Config;
@@ -137,7 +138,7 @@ pub(super) fn region_from_outside(directory: &Path, config: &Config) -> Result<O
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(Error::io("opening", &lock_path, error)),
     };
-    let file = match File::open(&region_path) {
+    let file = match regular::open(&region_path, OpenOptions::new().read(true), 0) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let taken = lock
