@@ -99,7 +99,10 @@ impl Log {
         words.check()?;
         // Before the length: a file does not get shorter, and has its length before anything is written.
         let written = self.written();
-        match segments.open_if_there(Name::Log(segments.number_of(written)))? {
+        if written.0 <= words.life.0.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        match segments.open_if_there(Name::Log(segments.number_of_last(written)))? {
             Some(file) => {
                 self.check_length(segments, &*file, written, "looking at what was written to log segment")
             }
@@ -108,7 +111,8 @@ impl Log {
         }
     }
 
-    /// An error if a segment is shorter than what was written to it, up to `end`: somebody has cut it short.
+    /// An error if a segment is shorter than what was written to it, up to `end`, above 0: somebody has cut it
+    /// short.
     ///
     /// # Errors
     /// `Poisoned` in that case, from now on for everybody, with what was being done. `Io` when nothing can be
@@ -120,8 +124,9 @@ impl Log {
         end: Lsn,
         doing: &str,
     ) -> Result<()> {
-        let path = segments.path(Name::Log(segments.number_of(end)));
-        if file.len().map_err(|e| Error::io("asking the length of", &path, e))? < segments.offset_of(end) {
+        let path = segments.path(Name::Log(segments.number_of_last(end)));
+        let last = segments.offset_of(Lsn(end.0 - 1));
+        if file.len().map_err(|e| Error::io("asking the length of", &path, e))? <= last {
             return Err(self.words().poison(&Error::io(doing, &path, cut_off())));
         }
         Ok(())

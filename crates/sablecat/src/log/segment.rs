@@ -39,8 +39,10 @@ pub(super) const HEADER_BYTES: u64 = BLOCK;
 
 /// LSNs are lower than this.
 pub(super) const LSN_END: u64 = 1 << 62;
-/// The shortest segments that there can be.
-pub(crate) const SEGMENT_BYTES_MIN: u64 = 1 << 16;
+/// A life of the log begins below this: the rest is more than it can use up.
+pub(super) const LIFE_END: u64 = LSN_END / 2;
+/// The shortest segments that there can be. The log's own tests have shorter ones.
+pub(crate) const SEGMENT_BYTES_MIN: u64 = if cfg!(test) { BLOCK } else { 1 << 16 };
 /// Segments have lower numbers than this: of the shortest there are, those that LSNs lie in. A file with
 /// another number in its name is not the log's.
 const NUMBERS: u64 = LSN_END / SEGMENT_BYTES_MIN;
@@ -242,6 +244,10 @@ impl Segments {
     #[inline]
     pub(super) fn number_of(&self, lsn: Lsn) -> u64 {
         lsn.0 / self.bytes
+    }
+    /// The number of the segment that holds what is right below `end`, which is above 0.
+    pub(super) fn number_of_last(&self, end: Lsn) -> u64 {
+        self.number_of(Lsn(end.0 - 1))
     }
     /// Where in its file `lsn` is.
     #[inline]
@@ -453,9 +459,11 @@ fn if_there<T>(done: std::io::Result<T>) -> std::io::Result<Option<T>> {
 }
 
 fn check_size(bytes: u64) -> std::result::Result<(), String> {
-    if bytes != 0 && bytes.is_multiple_of(BLOCK) && bytes <= 1 << 40 {
+    if (SEGMENT_BYTES_MIN..=1 << 40).contains(&bytes) && bytes.is_multiple_of(BLOCK) {
         Ok(())
     } else {
-        Err(format!("a log segment of {bytes} bytes; the size must be a multiple of {BLOCK}, at most 2^40"))
+        Err(format!(
+            "a log segment of {bytes} bytes; the size must be a multiple of {BLOCK}, from {SEGMENT_BYTES_MIN} to 2^40"
+        ))
     }
 }

@@ -39,7 +39,7 @@ use sablecat_os::disk::{AlignedBuf, File, How};
 use super::archive::Archive;
 use super::flush::with_lane;
 use super::lane::Lane;
-use super::segment::{HEADER_BYTES, LSN_END, Name, Segments};
+use super::segment::{HEADER_BYTES, LIFE_END, LSN_END, Name, Segments};
 use super::turn::{Caller, Held};
 use super::words::count;
 use super::{BLOCK, Files, Log};
@@ -225,6 +225,9 @@ impl Log {
         (held, spares): (&Held<'_>, Spares),
     ) -> Result<u64> {
         let (words, segments) = (self.words(), &files.segments);
+        if segments.first_lsn(number + 1).0 > LSN_END {
+            return Err(Error::exhausted("the log has used up its numbers"));
+        }
         let ready = segments.path(Name::Log(number));
         let header = segments.header(
             number,
@@ -607,15 +610,20 @@ impl Log {
         let names = segments.list()?;
         let last = segments.number_of(end);
         let archived = segments.numbers_kept()?.last().copied();
-        let highest = names.iter().filter_map(|name| name.number_used()).chain(archived).max();
+        let newest = names.iter().filter_map(|name| Some((name.number_used()?, *name))).max_by_key(|it| it.0);
+        let highest = newest.map(|it| it.0).max(archived);
         let number = match highest {
             None if end.0 == 0 => 0,
             highest => highest.unwrap_or(0).max(last) + 1,
         };
         let number = number.max(floor.0.div_ceil(segments.bytes()));
-        let life = number.checked_mul(segments.bytes()).filter(|&life| life < LSN_END);
-        let life = life.ok_or_else(|| {
-            Error::exhausted("the log has used up its numbers; back up and restore into a new environment")
+        // Refused now, with nothing logged yet: nobody comes to the last number.
+        let life = number.checked_mul(segments.bytes()).filter(|&life| life < LIFE_END).ok_or_else(|| {
+            let newest = newest.map_or(segments.directory().to_owned(), |it| segments.path(it.1));
+            Error::exhausted(format!(
+                "the log cannot go on after {}: there are too few numbers left; move that file away if it is not one of this environment, or copy the environment into a new one (`sablecat restore`)",
+                newest.display()
+            ))
         })?;
         let mut newest_first = names;
         newest_first.sort_unstable_by_key(|name| std::cmp::Reverse(name.number_used()));

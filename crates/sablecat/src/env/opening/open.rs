@@ -134,6 +134,7 @@ pub(super) fn assemble(
     let header = region.header();
     let mut report = RecoveryReport::default();
     if let Some(superblock) = &superblock {
+        superblock.check_generations_left()?;
         begin_from(&kernel, superblock)?;
         report.checkpoint = superblock.checkpoint;
         report.created = superblock.map_height == 0;

@@ -2,6 +2,7 @@
 
 mod archive;
 mod crash;
+mod cut;
 mod failing;
 mod following;
 mod group;

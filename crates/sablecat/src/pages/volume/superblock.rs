@@ -303,9 +303,21 @@ impl Superblock {
         if self.generation < GENERATION_MAX {
             return Ok(self.generation + 1);
         }
-        Err(Error::exhausted(
-            "the volume has used up its generations; back up and restore into a new environment",
-        ))
+        Err(Error::exhausted("the volume has used up its generations"))
+    }
+
+    /// That there are more generations left than can be used up before the environment is opened again.
+    ///
+    /// # Errors
+    /// `Exhausted` if not.
+    pub(crate) fn check_generations_left(&self) -> Result<()> {
+        if self.generation <= GENERATION_MAX / 2 {
+            return Ok(());
+        }
+        Err(Error::exhausted(format!(
+            "the volume has too few generations left after {}; copy the environment into a new one (`sablecat restore`)",
+            self.generation
+        )))
     }
 
     /// The conditions that every valid superblock meets.

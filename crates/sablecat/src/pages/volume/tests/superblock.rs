@@ -390,6 +390,12 @@ fn generations_end_where_what_tells_of_them_in_memory_does() {
     let last = Superblock { generation: GENERATION_MAX, ..Superblock::initial(UUID, plain(65536)) };
     assert_eq!(Superblock::decode(&last.encode()), Ok(last.clone()));
     assert_eq!(last.next_generation().unwrap_err().kind(), ErrorKind::Exhausted);
+    let with = |generation| Superblock { generation, ..last.clone() };
+    assert_eq!(
+        with(GENERATION_MAX / 2 + 1).check_generations_left().unwrap_err().kind(),
+        ErrorKind::Exhausted
+    );
+    with(GENERATION_MAX / 2).check_generations_left().unwrap();
     for generation in [GENERATION_MAX + 1, 1 << 62, u64::MAX] {
         let beyond = Superblock { generation, ..last.clone() };
         let why = Superblock::decode(&beyond.encode()).unwrap_err().to_string();
