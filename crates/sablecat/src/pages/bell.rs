@@ -23,9 +23,9 @@ impl Bell {
         *self.instead() = Some(Arc::clone(other));
     }
 
-    /// Whether it was rung, and nobody listens yet.
-    pub(crate) fn wants_listener(&self) -> bool {
-        self.rung.load(Ordering::Acquire) && self.instead().is_some()
+    /// Whether somebody listens, or another bell need not be rung instead.
+    pub(crate) fn is_listened_to(&self) -> bool {
+        self.instead().is_none()
     }
 
     /// Somebody listens from now on.

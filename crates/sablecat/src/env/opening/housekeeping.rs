@@ -12,7 +12,8 @@
 //! holds up all who commit durably.)
 //!
 //! A second thread, which nothing of that can hold up, writes dirty pages ahead of need while the cache is
-//! too small for what is in use. It is started when it is called for the first time.
+//! too small for what is in use. The first one starts it, before it does anything else: who opens an
+//! environment for a moment has only the one.
 //!
 //! A program that may not have threads calls [`Core::keep_house`] instead, now and then; its operations write
 //! dirty pages themselves.
@@ -96,7 +97,7 @@ impl Keeper {
         self.spawn("sablecat", core, bell, interval, |core| {
             let cleaner = &core.kernel.pages.cleaner;
             // Without it those who need frames write what is in their way; it is tried again.
-            if cleaner.wants_listener() && core.keeper.start_cleaner(core).is_ok() {
+            if !cleaner.is_listened_to() && core.keeper.start_cleaner(core).is_ok() {
                 cleaner.has_listener();
             }
             // A program's clock may panic, which has been said then. The next sweep asks it again; all else
@@ -255,6 +256,15 @@ mod tests {
     use crate::env::tests::shared_place::SharedPlace;
     use crate::txn::{Durability, RecordChange};
 
+    fn wait_for_cleaner(core: &Core) {
+        let begun = sablecat_os::clock::monotonic();
+        while !core.kernel.pages.cleaner.is_listened_to() {
+            assert!(sablecat_os::clock::monotonic() - begun < Duration::from_secs(60), "nobody has come");
+            sablecat_os::atomic::pause(Duration::from_millis(1));
+        }
+        assert_eq!(lock(&core.keeper.threads).len(), 2);
+    }
+
     /// Although the thread that starts it sleeps for an hour, but for what it is called for.
     #[test]
     fn a_thread_cleans_when_it_is_called_for_the_first_time() {
@@ -266,12 +276,20 @@ mod tests {
         let core = open(Path::new("called"), config, Mode::Transactional).unwrap();
         assert_eq!(lock(&core.keeper.threads).len(), 1);
         core.kernel.pages.cleaner.ring();
-        let begun = sablecat_os::clock::monotonic();
-        while core.kernel.pages.cleaner.wants_listener() {
-            assert!(sablecat_os::clock::monotonic() - begun < Duration::from_secs(60), "nobody has come");
-            sablecat_os::atomic::pause(Duration::from_millis(1));
-        }
-        assert_eq!(lock(&core.keeper.threads).len(), 2);
+        wait_for_cleaner(&core);
+        core.close().unwrap();
+    }
+
+    /// House may be kept for long from then on.
+    #[test]
+    fn a_thread_that_cleans_is_there_once_house_is_kept() {
+        let config = Config {
+            disk: Arc::new(SimDisk::new(1)),
+            flush_interval: Duration::from_millis(1),
+            ..Config::default()
+        };
+        let core = open(Path::new("uncalled"), config, Mode::Transactional).unwrap();
+        wait_for_cleaner(&core);
         core.close().unwrap();
     }
 
