@@ -191,6 +191,12 @@ pub trait File: Send + Sync + Debug {
         self.len()
     }
 
+    /// Where at or above an offset there may be bytes that are not zero: what is passed over is a hole. None if
+    /// there are none, and beyond the end. The offset itself where that cannot be told.
+    fn next_data(&self, offset: u64) -> io::Result<Option<u64>> {
+        Ok(Some(offset))
+    }
+
     /// Asks that what is written over the bytes of this file, which is empty so far, goes where they are, on
     /// a file system that would otherwise put it elsewhere and write down where. Such a file system then
     /// keeps no checksums of its own for the file. Where it is refused, all is as before.

@@ -403,6 +403,16 @@ impl File for HostFile {
         Ok(fstat(&self.file)?.st_blocks as u64 * 512)
     }
 
+    fn next_data(&self, offset: u64) -> io::Result<Option<u64>> {
+        // Nobody uses the offset of the descriptor.
+        match seek(&self.file, SeekFrom::Data(offset)) {
+            Ok(at) => Ok(Some(at)),
+            Err(Errno::NXIO) => Ok(None),
+            Err(Errno::INVAL | Errno::OPNOTSUPP | Errno::NOSYS) => Ok(Some(offset)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     fn keep_in_place(&self) {
         if let Ok(flags) = ioctl_getflags(&self.file) {
             // Most file systems write in place anyway, and do not know the flag.

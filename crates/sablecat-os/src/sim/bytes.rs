@@ -91,6 +91,12 @@ impl Bytes {
         }
     }
 
+    /// Where at or above an offset space is taken.
+    pub(super) fn next_data(&self, offset: u64) -> Option<u64> {
+        let (chunk, _) = self.chunks.range(offset / CHUNK..).next()?;
+        Some(offset.max(chunk * CHUNK)).filter(|&at| at < self.len)
+    }
+
     /// Bytes of space taken.
     pub(super) fn space(&self) -> u64 {
         self.chunks.len() as u64 * CHUNK

@@ -159,6 +159,11 @@ impl File for SimFile {
         Ok(true)
     }
 
+    fn next_data(&self, offset: u64) -> io::Result<Option<u64>> {
+        let (mut state, _) = self.disk.call(Call::Read)?;
+        Ok(state.file(self.node).now().next_data(offset))
+    }
+
     fn space(&self) -> io::Result<u64> {
         let (mut state, _) = self.disk.call(Call::Read)?;
         Ok(state.file(self.node).now().space())

@@ -92,7 +92,7 @@ impl Log {
     /// it as long again. To be asked now and then.
     ///
     /// # Errors
-    /// `Poisoned` in that case, from now on for everybody. `Io` when nothing can be said.
+    /// `Poisoned` in that case, from now on for everybody.
     pub(crate) fn check_newest(&self) -> Result<()> {
         let Some(files) = &self.files else { return Ok(()) };
         let (words, segments) = (self.words(), &files.segments);
@@ -102,12 +102,12 @@ impl Log {
         if written.0 <= words.life.0.load(Ordering::Acquire) {
             return Ok(());
         }
-        match segments.open_if_there(Name::Log(segments.number_of_last(written)))? {
-            Some(file) => {
+        match segments.open_file(Name::Log(segments.number_of_last(written)), false, true) {
+            Ok(file) => {
                 self.check_length(segments, &*file, written, "looking at what was written to log segment")
             }
-            // It is not begun yet, or it was recycled meanwhile.
-            None => Ok(()),
+            // It was recycled meanwhile; or it cannot be looked at just now, and whoever needs it is told.
+            Err(_) => Ok(()),
         }
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use sablecat_os::disk::File;
 
 use super::record;
-use super::segment::Segments;
+use super::segment::{HEADER_BYTES, Segments};
 use super::{BLOCK, Log};
 use crate::error::{Error, Result};
 use crate::types::Lsn;
@@ -75,7 +75,11 @@ impl<'l> Reader<'l> {
             let found =
                 (0..places).find(|place| record::u64_at(bytes, place * 8 + 8) == at.0 + *place as u64 * 8);
             let Some(place) = found else {
+                let is_empty = bytes.iter().all(|&byte| byte == 0);
                 at.0 += places as u64 * 8;
+                if is_empty && self.ring.is_none() {
+                    at = self.behind_hole(at)?;
+                }
                 continue;
             };
             at.0 += place as u64 * 8;
@@ -85,6 +89,30 @@ impl<'l> Reader<'l> {
             }
         }
         Ok(None)
+    }
+
+    /// The first place at or above `at`, which is above 0, where a record may begin that is not all zeros:
+    /// what is not written of a segment, which may be long, takes no space in most file systems.
+    fn behind_hole(&mut self, at: Lsn) -> Result<Lsn> {
+        let (segments, number) = (self.segments, self.segments.number_of(at));
+        let begins = segments.first_lsn(number);
+        let io = |e| Error::io("looking for data in log segment", &segments.path_of(number), e);
+        // Its header may be in the hole.
+        let data = self.file_of(number)?.next_data(segments.offset_of(at)).map_err(io)?;
+        let within = data.map_or(segments.bytes(), |data| data.saturating_sub(HEADER_BYTES));
+        Ok(at.max(Lsn(begins.0 + (within & !7).saturating_sub(record::HEADER_BYTES as u64))))
+    }
+
+    /// A segment, to be read.
+    fn file_of(&mut self, number: u64) -> Result<Arc<dyn File>> {
+        match &self.file {
+            Some((open, file)) if *open == number => Ok(Arc::clone(file)),
+            _ => {
+                let file = self.segments.open_to_read(number)?;
+                self.file = Some((number, Arc::clone(&file)));
+                Ok(file)
+            }
+        }
     }
 
     /// `len` bytes from `at` on, fewer where `limit` comes first.
@@ -121,13 +149,10 @@ impl<'l> Reader<'l> {
         while at.0 < stop {
             let number = self.segments.number_of(at);
             let piece = (stop.min(self.segments.first_lsn(number + 1).0) - at.0) as usize;
-            let file = match &self.file {
-                Some((open, file)) if *open == number => file,
-                _ => match self.segments.open_to_read(number) {
-                    Ok(file) => &self.file.insert((number, file)).1,
-                    Err(_) if at.0 >= needed => break,
-                    Err(error) => return Err(error),
-                },
+            let file = match self.file_of(number) {
+                Ok(file) => file,
+                Err(_) if at.0 >= needed => break,
+                Err(error) => return Err(error),
             };
             let offset = self.segments.offset_of(at);
             let got = file.read_at(&mut self.buffer[self.filled..][..piece], offset).map_err(|e| {

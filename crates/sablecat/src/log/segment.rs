@@ -363,13 +363,6 @@ impl Segments {
         self.disk.open(&path, how).map_err(|e| Error::io("opening log segment", &path, e))
     }
 
-    /// Opens a file, to look at it, unless it is not there.
-    pub(super) fn open_if_there(&self, name: Name) -> Result<Option<Arc<dyn File>>> {
-        let path = self.path(name);
-        let how = How { read_only: true, ..How::default() };
-        if_there(self.disk.open(&path, how)).map_err(|e| Error::io("opening log segment", &path, e))
-    }
-
     /// Opens a segment to write it around the page cache; `durable`: each write so that it is durable when it
     /// returns.
     pub(super) fn open_direct(&self, number: u64, durable: bool) -> Result<Arc<dyn File>> {

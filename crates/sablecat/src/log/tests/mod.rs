@@ -6,6 +6,7 @@ mod cut;
 mod failing;
 mod following;
 mod group;
+mod holes;
 mod lives;
 mod rescue;
 mod steady;

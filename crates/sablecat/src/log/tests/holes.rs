@@ -1,0 +1,44 @@
+//! What comes after the end of the log, looked through where it takes no space.
+
+use sablecat_os::disk::How;
+use sablecat_os::sim::SimDisk;
+
+use super::super::scan::{End, EndReason};
+use super::*;
+
+fn open(disk: &Arc<SimDisk>, segment: u64) -> TestLog {
+    TestLog::open(Some(Arc::clone(disk) as Arc<dyn Disk>), Path::new("log"), config(segment), 1 << 16)
+        .unwrap()
+}
+
+/// Reading all of it would take minutes.
+#[test]
+fn the_end_of_the_longest_segment_there_can_be_is_found() {
+    let disk = Arc::new(SimDisk::new(1));
+    disk.set_capacity(4 << 20);
+    let log = TestLog::create(Arc::clone(&disk) as Arc<dyn Disk>, 1 << 40, 1 << 16);
+    let end = log.put(b"key", b"value", me(1)).unwrap();
+    log.log.make_durable(end, me(1)).unwrap();
+    let (records, found) = read_all(&open(&disk, 1 << 40).log, Lsn(0)).unwrap();
+    assert!(records.iter().any(|record| record.0 == Kind::Commit));
+    assert_eq!(found, End { lsn: end, reason: EndReason::Clean });
+}
+
+/// Where a hole is damage, what is behind it tells.
+#[test]
+fn records_behind_a_hole_are_found() {
+    const SEGMENT: u64 = 8 << 20;
+    for (from, to) in [(0, 3 << 20), (5000, 4 << 20), (0, (3 << 20) + 12345)] {
+        let disk = Arc::new(SimDisk::new(1));
+        let log = TestLog::create(Arc::clone(&disk) as Arc<dyn Disk>, SEGMENT, 1 << 20);
+        while log.log.tail().0 < 6 << 20 {
+            let end = log.put(b"key", &[7; 10_000], me(1)).unwrap();
+            log.log.make_durable(end, me(1)).unwrap();
+        }
+        drop(log);
+        let file = disk.open(Path::new("log/0000000000000000.log"), How::default()).unwrap();
+        assert!(file.punch(4096 + from, to - from).unwrap());
+        let error = read_all(&open(&disk, SEGMENT).log, Lsn(0)).unwrap_err();
+        assert!(error.is_corruption() && error.to_string().contains("had been flushed"), "{error}");
+    }
+}
