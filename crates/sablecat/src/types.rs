@@ -75,6 +75,8 @@ word! {
 impl Lsn {
     /// The LSN after every commit: what "not yet superseded" is written as.
     pub const MAX: Lsn = Lsn(u64::MAX);
+    /// All that commits have are lower than this.
+    pub(crate) const END: Lsn = Lsn(1 << 62);
 }
 impl PageId {
     /// No page.

@@ -37,15 +37,13 @@ const USED_BYTES: usize = 64;
 /// Bytes of a file before the log bytes.
 pub(super) const HEADER_BYTES: u64 = BLOCK;
 
-/// LSNs are lower than this.
-pub(super) const LSN_END: u64 = 1 << 62;
 /// A life of the log begins below this: the rest is more than it can use up.
-pub(super) const LIFE_END: u64 = LSN_END / 2;
+pub(super) const LIFE_END: u64 = Lsn::END.0 / 2;
 /// The shortest segments that there can be. The log's own tests have shorter ones.
 pub(crate) const SEGMENT_BYTES_MIN: u64 = if cfg!(test) { BLOCK } else { 1 << 16 };
 /// Segments have lower numbers than this: of the shortest there are, those that LSNs lie in. A file with
 /// another number in its name is not the log's.
-const NUMBERS: u64 = LSN_END / SEGMENT_BYTES_MIN;
+const NUMBERS: u64 = Lsn::END.0 / SEGMENT_BYTES_MIN;
 
 /// The segment that a part of a file name says.
 pub(super) fn segment_in_name(digits: &str) -> Option<u64> {

@@ -39,7 +39,7 @@ use sablecat_os::disk::{AlignedBuf, File, How};
 use super::archive::Archive;
 use super::flush::with_lane;
 use super::lane::Lane;
-use super::segment::{HEADER_BYTES, LIFE_END, LSN_END, Name, Segments};
+use super::segment::{HEADER_BYTES, LIFE_END, Name, Segments};
 use super::turn::{Caller, Held};
 use super::words::count;
 use super::{BLOCK, Files, Log};
@@ -225,7 +225,7 @@ impl Log {
         (held, spares): (&Held<'_>, Spares),
     ) -> Result<u64> {
         let (words, segments) = (self.words(), &files.segments);
-        if segments.first_lsn(number + 1).0 > LSN_END {
+        if segments.first_lsn(number + 1) > Lsn::END {
             return Err(Error::exhausted("the log has used up its numbers"));
         }
         let ready = segments.path(Name::Log(number));

@@ -354,6 +354,12 @@ impl Superblock {
         if self.map_height > 0 && !is_root(self.map_root) {
             return Err(format!("map root block {root} is not from {first} to {}", self.blocks_high - 1));
         }
+        if self.log_position > self.checkpoint || self.checkpoint >= Lsn::END || self.log_floor >= Lsn::END {
+            return Err(format!(
+                "a log from {} on, or above {}, for a checkpoint at {}",
+                self.log_position, self.log_floor, self.checkpoint
+            ));
+        }
         if self.page_count > u64::from(self.pages_high) {
             return Err(format!("{} pages with ids below {}", self.page_count, self.pages_high));
         }
@@ -635,13 +641,16 @@ pub(crate) fn is_newest(file: &dyn File, path: &Path, superblock: &Superblock) -
 /// Writes both copies of a superblock to a berth, each by itself. It counts once a flush has followed.
 ///
 /// # Errors
-/// Those of the file. What was in the berth may be lost then; the others are untouched.
+/// Those of the file. What was in the berth may be lost then; the others are untouched. Corruption, with
+/// nothing written, if it would not be valid: it was built upon one that is not what it says.
 pub(crate) fn write(file: &dyn File, path: &Path, superblock: &Superblock, berth: Berth) -> Result<()> {
     let encoded = superblock.encode();
-    assert!(
-        matches!(decode(&encoded), Copy::Valid(..)),
-        "a superblock that could not be read back must not be written"
-    );
+    if !matches!(decode(&encoded), Copy::Valid(..)) {
+        return Err(Error::corruption(format!(
+            "{}: what follows from its superblock could not be read back, so it is not written; restore the environment from a backup",
+            path.display()
+        )));
+    }
     let mut buffer = AlignedBuf::new(SUPERBLOCK_BYTES);
     buffer.copy_from_slice(&encoded);
     COPIES_AT[berth.index()].into_iter().try_for_each(|at| {

@@ -404,6 +404,32 @@ fn generations_end_where_what_tells_of_them_in_memory_does() {
 }
 
 #[test]
+fn places_in_the_log_that_cannot_be_are_refused() {
+    let with = |log_position, checkpoint, log_floor| {
+        let superblock = Superblock {
+            log_position: Lsn(log_position),
+            checkpoint: Lsn(checkpoint),
+            log_floor: Lsn(log_floor),
+            ..keeping()
+        };
+        Superblock::decode(&superblock.encode())
+    };
+    let checkpoint = keeping().checkpoint.0;
+    with(checkpoint, checkpoint, checkpoint).unwrap();
+    with(checkpoint, Lsn::END.0 - 1, Lsn::END.0 - 1).unwrap();
+    for (log_position, checkpoint, log_floor) in [
+        (checkpoint + 1, checkpoint, 0),
+        (u64::MAX, checkpoint, 0),
+        (0, Lsn::END.0, 0),
+        (0, checkpoint, Lsn::END.0),
+        (u64::MAX, u64::MAX, u64::MAX),
+    ] {
+        let why = with(log_position, checkpoint, log_floor).unwrap_err();
+        assert!(why.contains("a log from"), "{why}");
+    }
+}
+
+#[test]
 fn superblocks_whose_sectors_end_in_their_generation_are_read() {
     let superblock = keeping();
     let mut bytes = superblock.encode();
