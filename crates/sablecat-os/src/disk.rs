@@ -191,8 +191,8 @@ pub trait File: Send + Sync + Debug {
         self.len()
     }
 
-    /// Where at or above an offset there may be bytes that are not zero: what is passed over is a hole. None if
-    /// there are none, and beyond the end. The offset itself where that cannot be told.
+    /// Where at or above an offset there may be bytes that are not zero: what is passed over is a hole. None
+    /// if there are none, and beyond the end. The offset itself where that cannot be told.
     fn next_data(&self, offset: u64) -> io::Result<Option<u64>> {
         Ok(Some(offset))
     }

@@ -111,8 +111,8 @@ impl Log {
         }
     }
 
-    /// An error if a segment is shorter than what was written to it, up to `end`, above 0: somebody has cut it
-    /// short.
+    /// An error if a segment is shorter than what was written to it, up to `end`, above 0: somebody has cut
+    /// it short.
     ///
     /// # Errors
     /// `Poisoned` in that case, from now on for everybody, with what was being done. `Io` when nothing can be
