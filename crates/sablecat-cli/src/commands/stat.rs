@@ -295,7 +295,7 @@ fn watch(place: &Existing, every: Duration) -> Result<Outcome, Failure> {
         } else {
             if line.is_multiple_of(HEAD_EVERY) {
                 let heads =
-                    GROWING.iter().map(|(_, _, column, _)| *column).chain(["processes", "oldest, bytes"]);
+                    GROWING.iter().map(|(_, _, column, _)| *column).chain(["processes", "lag, bytes"]);
                 output::line(&row(heads.map(str::to_owned)))?;
             }
             let (processes, lag) = now
