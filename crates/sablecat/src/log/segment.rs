@@ -372,8 +372,7 @@ impl Segments {
     /// False: it is not there any more. Who was succeeded in the supply turn may be at the same files still.
     pub(super) fn rename(&self, from: Name, to: Name) -> Result<bool> {
         let path = self.path(from);
-        if_there(self.disk.rename(&path, &self.path(to)))
-            .map(|done| done.is_some())
+        is_there(self.disk.rename(&path, &self.path(to)))
             .map_err(|e| Error::io("renaming log segment", &path, e))
     }
 
@@ -390,7 +389,7 @@ impl Segments {
     /// Removes a file, unless it is not there any more: as for [`Segments::rename`].
     pub(super) fn remove(&self, name: Name) -> Result<()> {
         let path = self.path(name);
-        if_there(self.disk.remove(&path)).map(drop).map_err(|e| Error::io("removing log segment", &path, e))
+        is_there(self.disk.remove(&path)).map(drop).map_err(|e| Error::io("removing log segment", &path, e))
     }
 
     /// Cuts a segment off at `end`, which lies within it: a block may stay that is only part of the log up to
@@ -441,11 +440,11 @@ impl Segments {
     }
 }
 
-/// What came of doing something to a file, if it was there.
-fn if_there<T>(done: std::io::Result<T>) -> std::io::Result<Option<T>> {
+/// Whether a file was there to be renamed or removed.
+fn is_there(done: std::io::Result<()>) -> std::io::Result<bool> {
     match done {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        done => done.map(Some),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        done => done.map(|()| true),
     }
 }
 
