@@ -13,6 +13,7 @@
 //! | [`atomic`] | atomic words, fences, spinning |
 //! | [`liveness`], [`fork`] | telling living processes from dead ones, and children from their parents |
 //! | [`futex`] | sleeping until a word changes, also across processes |
+//! | [`places`] | places that are one's at a time, taken and given back without waiting |
 //! | [`mapping`] | memory: anonymous, or shared between processes |
 //! | [`truncation`] | what becomes of it when its file is cut short |
 //! | [`disk`] | files and directories |
@@ -37,7 +38,7 @@ pub mod interrupt;
 pub mod liveness;
 pub mod machine;
 pub mod mapping;
-mod places;
+pub mod places;
 pub mod prefetch;
 pub mod random;
 pub mod regular;

@@ -1,29 +1,33 @@
-//! Places that are never freed, for what handlers look at: of signals, and of forks. They may come by at any
-//! moment, and may wait for nothing.
+//! Places that are never freed and are used again, for who may wait for nothing: handlers of signals and forks,
+//! which may come by at any moment, and threads whose process may be copied while others are at the list.
 
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
 /// A list of places that only grows. One that nobody has any more is the next one's.
 #[derive(Debug)]
-pub(crate) struct Places<T: 'static> {
+pub struct Places<T: 'static> {
     first: AtomicPtr<Place<T>>,
+    made: AtomicU32,
 }
 
 #[derive(Debug)]
 struct Place<T: 'static> {
     value: T,
+    number: u32,
     is_used: AtomicBool,
     next: AtomicPtr<Place<T>>,
 }
 
 /// A place that is somebody's until this is dropped. What it holds stays as it is then.
 #[derive(Debug)]
-pub(crate) struct Taken<T: 'static>(&'static Place<T>);
+pub struct Taken<T: 'static>(&'static Place<T>);
 
 impl<T: Default + Sync> Places<T> {
-    pub(crate) const fn new() -> Places<T> {
-        Places { first: AtomicPtr::new(ptr::null_mut()) }
+    /// None yet.
+    #[expect(clippy::new_without_default, reason = "they are statics")]
+    pub const fn new() -> Places<T> {
+        Places { first: AtomicPtr::new(ptr::null_mut()), made: AtomicU32::new(0) }
     }
 
     /// All of them, whether or not they are somebody's.
@@ -38,7 +42,7 @@ impl<T: Default + Sync> Places<T> {
     }
 
     /// A place, which holds what its last owner has left there.
-    pub(crate) fn take(&'static self) -> Taken<T> {
+    pub fn take(&'static self) -> Taken<T> {
         let is_free = |place: &&Place<T>| !place.is_used.swap(true, Ordering::AcqRel);
         Taken(self.places().find(is_free).unwrap_or_else(|| self.add()))
     }
@@ -46,6 +50,7 @@ impl<T: Default + Sync> Places<T> {
     fn add(&'static self) -> &'static Place<T> {
         let made: &Place<T> = Box::leak(Box::new(Place {
             value: T::default(),
+            number: self.made.fetch_add(1, Ordering::Relaxed),
             is_used: AtomicBool::new(true),
             next: AtomicPtr::default(),
         }));
@@ -63,6 +68,11 @@ impl<T> Taken<T> {
     #[inline(always)]
     pub(crate) fn get(&self) -> &'static T {
         &self.0.value
+    }
+
+    /// The place's number, which no other of the list has: they are numbered from 0.
+    pub fn number(&self) -> u32 {
+        self.0.number
     }
 }
 
@@ -90,10 +100,13 @@ mod tests {
                         let other = PLACES.take();
                         other.get().store(n + 1, Ordering::Relaxed);
                         assert_eq!(taken.get().load(Ordering::Relaxed), n);
+                        assert_ne!(taken.number(), other.number());
                     }
                 });
             }
         });
-        assert!(PLACES.all().count() <= 8, "as many as there were owners at once");
+        let places = PLACES.all().count();
+        assert!(places <= 8, "as many as there were owners at once");
+        assert!((PLACES.take().number() as usize) < places);
     }
 }

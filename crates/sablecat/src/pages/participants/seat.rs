@@ -15,16 +15,17 @@
 //! knows where its slot is.
 
 use std::cell::{Cell, RefCell, UnsafeCell};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ops::Deref;
 use std::ptr::NonNull;
 use std::slice;
-use std::sync::{Arc, Mutex, TryLockError};
+use std::sync::Arc;
 
 use sablecat_os::atomic::{AtomicU32, Ordering, yield_now};
 use sablecat_os::mapping::Mapping;
+use sablecat_os::places::{Places, Taken};
 
 use super::hints::Hints;
 use crate::error::{Error, Result};
@@ -201,50 +202,14 @@ impl std::fmt::Debug for Participants {
     }
 }
 
-/// How often a thread tries to get at the numbers of threads, which takes others no longer than a moment.
-const NUMBERS_TRIES: u32 = 1000;
+/// One for each thread that there is, so that few seats are used: who comes when another has ended has the
+/// place of that.
+static THREADS: Places<()> = Places::new();
 
 thread_local! {
     /// Which place this thread tries first.
     static PREFERRED: Cell<u32> = const { Cell::new(u32::MAX) };
-    static NUMBER: ThreadNumber = ThreadNumber::take();
-}
-
-/// Numbers of threads that have ended, and how many were given at all.
-static NUMBERS: Mutex<(BTreeSet<u32>, u32)> = Mutex::new((BTreeSet::new(), 0));
-
-/// A number that no other thread has, as a rule. It is another's once this one has ended: so the places that
-/// are used are as few as there are threads at a time.
-struct ThreadNumber(u32);
-
-impl ThreadNumber {
-    fn take() -> ThreadNumber {
-        ThreadNumber(Self::with_numbers(|(ended, given)| {
-            ended.pop_first().unwrap_or_else(|| {
-                *given += 1;
-                *given - 1
-            })
-        }))
-    }
-
-    /// Not for a child made by fork while another thread was at it, for which that never ends: it does
-    /// without.
-    fn with_numbers<T: Default>(work: impl FnOnce(&mut (BTreeSet<u32>, u32)) -> T) -> T {
-        for _ in 0..NUMBERS_TRIES {
-            match NUMBERS.try_lock() {
-                Ok(mut numbers) => return work(&mut numbers),
-                Err(TryLockError::Poisoned(numbers)) => return work(&mut numbers.into_inner()),
-                Err(TryLockError::WouldBlock) => std::thread::yield_now(),
-            }
-        }
-        T::default()
-    }
-}
-
-impl Drop for ThreadNumber {
-    fn drop(&mut self) {
-        Self::with_numbers(|(ended, _)| _ = ended.insert(self.0));
-    }
+    static THREAD: Taken<()> = THREADS.take();
 }
 
 impl Participants {
@@ -348,8 +313,8 @@ impl Participants {
         let places = self.places();
         let mut first = PREFERRED.with(Cell::get) as usize;
         if first == u32::MAX as usize {
-            // Of a thread that is about to end the number may be gone.
-            first = NUMBER.try_with(|number| number.0).unwrap_or_default() as usize;
+            // A thread that is about to end may have given it back.
+            first = THREAD.try_with(Taken::number).unwrap_or_default() as usize;
         }
         for n in 0..places.len() {
             let index = (first + n) % places.len();
