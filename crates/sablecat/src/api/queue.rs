@@ -180,6 +180,28 @@ impl Queue {
         found.map(|(number, record)| self.checked(number, record)).transpose()
     }
 
+    /// Removes the record with a number, out of its turn, as part of a transaction: for what is not to be
+    /// consumed any more. False if the queue does not have it, as this transaction sees it. Waits for nobody:
+    /// of this and who consumes the record at the same moment, one conflicts.
+    ///
+    /// ```
+    /// # fn main() -> sablecat::Result<()> {
+    /// # let env = sablecat::Env::in_memory()?;
+    /// let jobs = sablecat::Queue::open(&env, "jobs", 4)?;
+    /// let wash = jobs.append_one("wash")?;
+    /// assert!(env.write(|txn| jobs.remove(txn, wash))?);
+    /// assert!(!env.write(|txn| jobs.remove(txn, wash))?);
+    /// assert_eq!((jobs.consume_one()?, jobs.append_one("dry")?), (None, wash + 1));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Txn::remove`].
+    pub fn remove(&self, txn: &mut Txn<'_>, number: u64) -> Result<bool> {
+        txn.remove_numbered(&self.database, number)
+    }
+
     /// Takes the first record that nobody has in hand, in a transaction of its own.
     ///
     /// # Errors

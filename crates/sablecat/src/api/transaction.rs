@@ -389,6 +389,12 @@ impl<'env> Txn<'env> {
         noted(&self.lost, self.inner.records.consume(&tree))
     }
 
+    /// Removes from the queue in a database: see [`Queue::remove`](super::Queue::remove).
+    pub(super) fn remove_numbered(&mut self, db: &Database, number: u64) -> Result<bool> {
+        let tree = self.tree_to_write(db)?;
+        noted(&self.lost, self.inner.records.remove_numbered(&tree, number))
+    }
+
     /// Refuses to lock where that would be around what this thread is in the middle of.
     fn refuse_locking(&self, db: &Database) -> Result<()> {
         within::refuse_around(self.inner.core(), None, Some(self.slot()), || {

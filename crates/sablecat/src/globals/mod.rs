@@ -125,6 +125,27 @@ impl<K: Kind> Globals<K> {
     }
 }
 
+/// The name of the global and the subscripts, from that on, of the node that a key of the database is of
+/// ([`Node::key`]).
+///
+/// ```
+/// use sablecat::globals::{Globals, parts};
+///
+/// # fn main() -> sablecat::Result<()> {
+/// # let env = sablecat::Env::in_memory()?;
+/// let globals = Globals::open(&env, "globals")?;
+/// let node = globals.global("acct")?.at(42).at("name");
+/// assert_eq!(parts(node.key())?, ("acct", vec![42.into(), "name".into()]));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// `Invalid` for a key that no node has.
+pub fn parts(key: &[u8]) -> Result<(&str, Vec<Subscript<'static>>)> {
+    subscript::parts_of(key)
+}
+
 /// What there is of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
 pub struct Data {

@@ -65,6 +65,14 @@ impl<'a> Subscript<'a> {
         }
     }
 
+    /// What it adds to the key of a node, whose bytes sort as subscripts do ([`Node::key`](super::Node::key)).
+    #[must_use]
+    pub fn key_bytes(&self) -> Vec<u8> {
+        let mut key = Vec::new();
+        self.encode(&mut key);
+        key
+    }
+
     /// Appends it to a key.
     pub(super) fn encode(&self, key: &mut Vec<u8>) {
         match &self.0 {

@@ -54,7 +54,7 @@ fn random_steps(
 ) -> bool {
     let mut savepoints = Vec::new();
     for _ in 0..dice.below(24) {
-        match dice.below(12) {
+        match dice.below(14) {
             0..5 => {
                 let value = record(dice.below(1 << 40));
                 let number = queue.append(txn, value).unwrap();
@@ -73,6 +73,12 @@ fn random_steps(
                     txn.rollback_to(savepoint).unwrap();
                     model.clone_from(then);
                 }
+            }
+            11..13 => {
+                // The last one, any, and none.
+                let of_any = model.keys().nth(dice.below(model.len() as u64 + 1) as usize).copied();
+                let n = if dice.below(3) == 0 { *high } else { of_any.unwrap_or(*high + 1) };
+                assert_eq!(queue.remove(txn, n).unwrap(), model.remove(&n).is_some());
             }
             _ => {
                 let n = dice.below(*high + 2);
@@ -273,6 +279,28 @@ fn the_last_number_is_given_once_and_none_after_it() {
         assert_eq!(consumed[1..], [u64::MAX - 2, u64::MAX - 1, u64::MAX]);
         assert_eq!(jobs.consume_one().unwrap(), None);
         assert_eq!(jobs.append_one(record(4)).unwrap_err().kind(), ErrorKind::Exhausted);
+    }
+}
+
+#[test]
+fn of_two_who_take_a_record_out_of_turn_or_in_turn_one_does() {
+    for isolation in ISOLATIONS {
+        let env = Env::in_memory().unwrap();
+        let jobs = queue(&env);
+        for consumes_first in [true, false] {
+            let number = jobs.append_one(record(1)).unwrap();
+            let mut txn = env.begin_with(at(isolation)).unwrap();
+            assert!(jobs.remove(&mut txn, number).unwrap());
+            if consumes_first {
+                assert_eq!(jobs.consume_one().unwrap().map(|(taken, _)| taken), Some(number));
+                assert_eq!(txn.commit().unwrap_err().kind(), ErrorKind::Conflict, "{isolation:?}");
+            } else {
+                txn.commit().unwrap();
+                assert_eq!(jobs.consume_one().unwrap(), None);
+            }
+            assert!(jobs.append_one(record(2)).unwrap() > number, "the last leaves a mark");
+            assert!(jobs.consume_one().unwrap().is_some());
+        }
     }
 }
 

@@ -23,6 +23,8 @@ pub use cursor::ExpiringCursor;
 pub use lifetime::Lifetime;
 pub use range::Unexpired;
 
+use sablecat_os::calendar::Moment;
+
 use super::read::sealed::Seen;
 use super::{Database, Env, Read};
 use crate::error::{Error, Result};
@@ -91,6 +93,14 @@ impl Expiring {
     pub fn is_index(from: &impl Read<Of = Env>, name: &str) -> Result<bool> {
         let database = from.existing_database(name)?;
         Ok(database.is_some_and(|database| opening::is_by_expiry(&database)))
+    }
+
+    /// The time of a state, by which it is judged what has expired in it.
+    ///
+    /// # Errors
+    /// As [`Read::get`].
+    pub fn time(from: &impl Read<Of = Env>) -> Result<Moment> {
+        Expiring::now(from).map(|ms| Moment { ms })
     }
 
     /// What is there of a stored value at a time.

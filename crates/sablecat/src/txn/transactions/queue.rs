@@ -278,6 +278,22 @@ impl Transaction<'_> {
         Ok(None)
     }
 
+    /// Removes the record of a queue with this number, out of its turn; false if there is none. Locks nothing.
+    ///
+    /// # Errors
+    /// As [`Transaction::set`] and of reading.
+    pub(crate) fn remove_numbered(&mut self, tree: &TreeRef, number: u64) -> Result<bool> {
+        let key = key_of(number);
+        let Some(value) = self.get_owned(tree, &key)?.filter(|value| !value.is_empty()) else {
+            return Ok(false);
+        };
+        let mut above = Scan::new(Bound::Excluded(key.to_vec()), Bound::Unbounded);
+        let is_last = self.next_found_unnoted(tree, &mut above)?.is_none();
+        self.claim_found(tree, &key, Some(&value));
+        self.set(tree, &key, is_last.then_some(&[][..]))?;
+        Ok(true)
+    }
+
     /// As [`Transaction::try_lock`], also beside those who consume without locks.
     fn try_take(&mut self, tree: &TreeRef, key: &[u8]) -> Result<bool> {
         self.try_lock_and(tree, key, Transaction::after_singles)
