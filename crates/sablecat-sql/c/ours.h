@@ -67,23 +67,24 @@ typedef struct SablecatOrder {
   u8 isDescending;
 } SablecatOrder;
 
-/* A record of a database of keys and values. */
-typedef struct SablecatEntry {
-  const void *pKey;          /* Good until the next step */
-  const void *pValue;
-  u32 nKey;
-  u32 nValue;
-  i64 iNth;                  /* How many values of the key come before */
-  u8 isThere;
-} SablecatEntry;
+/* A column of a table of keys and values. */
+typedef struct SablecatColumn {
+  const char *zName;
+  u8 eAffinity;              /* SQLITE_AFF_BLOB and on */
+  u8 isSorted;               /* Keys are in the order of its values */
+  u8 isExact;                /* Different bytes are different values */
+} SablecatColumn;
 
-/* Some bytes. */
-typedef struct SablecatBytes {
-  const void *pByte;
-  u32 nByte;
-  u8 isThere;                /* There are some, if only none */
-  u8 isBeyond;               /* As a bound: the key with these bytes is left out */
-} SablecatBytes;
+/* What there is to know of such a table. */
+typedef struct SablecatLayout {
+  const char *zDeclaration;
+  const SablecatColumn *aColumn;
+  u32 nColumn;
+  u32 nKey;                  /* The first ones are the key's */
+  u8 isOrdered;              /* By their bytes: not by hashes */
+  u8 isOfValues;             /* A key has several values */
+  u8 hasPlace;               /* Rows are known by the last column, not by the first */
+} SablecatLayout;
 
 /* What a Btree of sablecat's has. */
 typedef struct SablecatBtree {
@@ -135,23 +136,28 @@ extern int sablecat_sql_delete(void*);
 extern int sablecat_sql_count(void*, i64*);
 extern int sablecat_sql_estimate(void*, i64*);
 
-/* src/border/key_value; a database by its name */
-extern int sablecat_sql_shape(void*, const char*, int *peShape);
-extern int sablecat_sql_records(void*, const char*, i64*);
-extern int sablecat_sql_change(void*, const char*, const SablecatBytes *pFrom, const SablecatBytes *pKey,
-                               const SablecatBytes *pValue, int isReplacing, int *pisDone);
-extern int sablecat_sql_entries(void*, const char*, int eShape, void**);
+/* src/border/key_value */
+extern int sablecat_sql_table(void*, const char *zDatabase, u32 nArg, const char *const*azArg, int isNew,
+                              void **ppTable, const SablecatLayout**);
+extern int sablecat_sql_table_close(void*);
+extern int sablecat_sql_records(void*, const void *pTable, i64*);
+extern int sablecat_sql_change(void*, const void *pTable, const char *zName, const SablecatValue *pKnown,
+                               const SablecatValue *aNew, u32 nNew, int isReplacing, i64 *piRowid);
+extern int sablecat_sql_entries(void*, const void *pTable, void**);
 extern int sablecat_sql_entries_close(void*);
-extern int sablecat_sql_entries_seek(void*, const SablecatBytes *pLower, const SablecatBytes *pUpper, int isBack,
-                                     SablecatEntry*);
+extern int sablecat_sql_entries_seek(void*, const SablecatValue *aValue, u32 nEqual, int eHow, int *pisThere);
+extern int sablecat_sql_entries_step(void*, int *pisThere);
+extern int sablecat_sql_entries_column(void*, int, SablecatValue*);
 extern int sablecat_sql_is_held_by_utf16(const void*, u32, int*);
-extern int sablecat_sql_entries_step(void*, SablecatEntry*);
 
-/* What sablecat_sql_shape() finds. */
-#define SABLECAT_NONE       0
-#define SABLECAT_ORDERED    1   /* A row for each key, in the order of their bytes */
-#define SABLECAT_UNORDERED  2   /* A row for each key, in another order */
-#define SABLECAT_VALUES     3   /* A row for each value of a key, in the order of the keys' bytes */
+/* How a statement reads such a table: by values of the first columns of the key, as many as the number above
+** these bits says, and bounds for the next, from below and from above */
+#define SABLECAT_FROM      1
+#define SABLECAT_TO        2
+#define SABLECAT_ABOVE     4   /* FROM without the value itself */
+#define SABLECAT_BELOW     8   /* TO without it */
+#define SABLECAT_BACK     16
+#define SABLECAT_EQUAL    32
 
 /* Where sablecat_sql_seek_key() goes, of the records whose keys begin with the values */
 #define SABLECAT_ANY     0   /* To one of them, the first, or between records */

@@ -19,6 +19,8 @@ const CORRUPT: c_int = 11;
 const FULL: c_int = 13;
 const CANTOPEN: c_int = 14;
 const TOOBIG: c_int = 18;
+const CONSTRAINT: c_int = 19;
+const MISMATCH: c_int = 20;
 pub(crate) const BUSY_SNAPSHOT: c_int = BUSY | (2 << 8);
 
 /// What marks a code as ours.
@@ -63,6 +65,20 @@ impl Failure {
 
     pub(crate) fn too_big(message: impl Into<String>) -> Failure {
         Failure { code: TOOBIG | OURS, message: message.into() }
+    }
+
+    /// A row is none that the table can have.
+    pub(crate) fn constraint(message: impl Into<String>) -> Failure {
+        Failure { code: CONSTRAINT | OURS, message: message.into() }
+    }
+
+    /// A value is none of those that a column takes.
+    pub(crate) fn mismatch(message: impl Into<String>) -> Failure {
+        Failure { code: MISMATCH | OURS, message: message.into() }
+    }
+
+    pub(crate) fn read_only(message: impl Into<String>) -> Failure {
+        Failure { code: READONLY | OURS, message: message.into() }
     }
 
     /// Keeps the message for SQLite to ask for, and returns the code.

@@ -91,26 +91,61 @@
 //!
 //! - The database is one of the environment that the table's schema is in (`main`, or what was attached), and
 //!   is there already. `DROP TABLE` leaves it as it is.
-//! - The columns are `key`, the primary key, and `value`: blobs, unless `key=text` or `value=text` is said. A
-//!   column takes what it is made of, and no NULL; one of text takes numbers as well, as the text that they
-//!   are.
-//! - `=`, `IN`, `<`, `<=`, `>`, `>=` and `BETWEEN` on the key read the records concerned alone, and `ORDER BY
-//!   key` takes no sorting, in either direction; not with another collation than BINARY, nor, where keys are
-//!   text, in a database whose encoding is UTF-16. Of hash tables `=` and `IN` alone do.
-//! - `INSERT`, `UPDATE` and `DELETE`, with `OR REPLACE`, `OR IGNORE` and the like. A key that is there is
-//!   `SQLITE_CONSTRAINT`. Where keys have several values ([`MultiMap`](sablecat::MultiMap)) there is a row
-//!   for each value, to be read only. Queues, records by number, globals and records that expire make no
-//!   tables.
+//! - Which columns there are depends on what the database holds, as the table below has it. `value` is a blob
+//!   unless `value=text` is said, or the type of a [typed](sablecat::typed) value (`i8` to `i64`, `u8` to
+//!   `u64`, `f32`, `f64`, `bool`). A column takes what it is made of; one of text takes numbers as well, as
+//!   the text that they are. A record that is none of these is an error to who reads it.
+//! - `=`, `IN`, `<`, `<=`, `>`, `>=` and `BETWEEN` on the key read the records concerned alone, and `ORDER
+//!   BY` the key takes no sorting, in either direction. Of several columns those count that come first: any
+//!   number of them with `=`, then one with a range. Not with another collation than BINARY, nor, where a
+//!   column is text, in a database whose encoding is UTF-16. Of hash tables `=` and `IN` on all of the key
+//!   alone do.
+//! - `INSERT`, `UPDATE` and `DELETE`, with `OR REPLACE`, `OR IGNORE` and the like, but where keys have
+//!   several values: there is a row for each, to be read only. A key that is there is `SQLITE_CONSTRAINT`.
 //! - Writers that `BEGIN IMMEDIATE` waits for, and keeps away, are those of SQL. A program that changes the
 //!   same records by itself may still be in its way. While it has one
 //!   [locked](sablecat::Txn::get_for_update), a statement that changes that waits, as the busy handler says,
 //!   and then fails with `SQLITE_BUSY`. SQL itself locks no records.
+//!
+//! | a database of | is made a table with | and has the columns |
+//! |---|---|---|
+//! | [records](sablecat::Database), [keys with several values](sablecat::MultiMap) | `key=text`, or nothing | `key`, `value` |
+//! | records with [typed keys](sablecat::typed) or [tuples](sablecat::tuple) | `key=(customer text, day integer)`; there are `real`, `blob`, `boolean` and `uuid` too | those, and `value` |
+//! | a [queue](sablecat::Queue), [records by number](sablecat::Numbered) | | `number`, `value`. A row inserted without a number is appended; [`last_insert_rowid`](https://www.sqlite.org/c3ref/last_insert_rowid.html) says where |
+//! | [renumbered records](sablecat::Numbered::open_renumbered) | | the same; `number` is the place among all, and a row that is inserted comes before the one which has it |
+//! | [globals](sablecat::globals) | `subscripts=3`; without it 8 | `global`, `s1`, `s2` and so on, `value`. A subscript that is a number is one: `s1 = 42`, not `s1 = '42'` |
+//! | [records that expire](sablecat::Expiring) | as records | `expires` too: milliseconds since 1970, or null. What has expired is no row |
+//!
+//! ```
+//! # use rusqlite::Connection;
+//! # use sablecat::globals::Globals;
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let directory = std::env::temp_dir().join(format!("sablecat-sql-doc-kinds-{}", std::process::id()));
+//! # let _ = std::fs::remove_dir_all(&directory);
+//! let db = Connection::open(sablecat_sql::uri(&directory))?;
+//! let env = sablecat_sql::environment(&directory)?;
+//! let acct = Globals::open(&env, "globals")?;
+//! sablecat::Queue::open(&env, "letters", 40)?;
+//! env.write(|txn| acct.global("acct")?.at(42).at("name").set(txn, "Ada"))?;
+//!
+//! db.execute_batch(
+//!     "CREATE VIRTUAL TABLE globals USING sablecat('globals', subscripts=2, value=text);
+//!      CREATE VIRTUAL TABLE letters USING sablecat('letters', value=text);
+//!      INSERT INTO letters (value)
+//!          SELECT 'Dear ' || value FROM globals WHERE global = 'acct' AND s1 BETWEEN 1 AND 99 AND s2 = 'name';",
+//! )?;
+//! let letters: i64 = db.query_row("SELECT count(*) FROM letters WHERE value LIKE 'Dear Ada%'", [], |row| row.get(0))?;
+//! assert_eq!(letters, 1);
+//! # drop((db, acct, env));
+//! # let _ = std::fs::remove_dir_all(&directory);
+//! # Ok(())
+//! # }
+//! ```
 
 mod ahead;
 mod border;
 mod connection;
 mod engine;
-mod entries;
 mod failure;
 mod key;
 mod key_value;

@@ -1,15 +1,29 @@
-//! Databases of keys and values beside those of SQL, as tables of SQL's: which there are, and how their
-//! records change.
+//! Databases of keys and values beside those of SQL, as tables of SQL's.
+//!
+//! ```text
+//! table.rs    which columns a table has, and which keys a statement wants
+//! column.rs   what the columns of a key are made of, and what a condition on one leaves
+//! content.rs  what values are made of
+//! entries.rs  where a statement is among the records
+//! change.rs   how records change
+//! ```
 //!
 //! They are looked up by name in the transaction that sees the rows of all other tables too, each time that
 //! it has become another one. What changes in them is counted like that of SQL's trees, by numbers that none
 //! of these has.
 
+pub(crate) mod change;
+mod column;
+mod content;
+pub(crate) mod entries;
+pub(crate) mod table;
+
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use sablecat::{Database, Error, ErrorKind, Holds, Method};
+use sablecat::{Database, Error, ErrorKind};
 
+use self::table::Table;
 use crate::connection::{Connection, is_of_sql};
 use crate::failure::Failure;
 
@@ -20,22 +34,10 @@ const NUMBERS_FROM: u32 = 1 << 31;
 /// For how long it is not looked again how many records there are.
 const ESTIMATE_FOR: Duration = Duration::from_secs(1);
 
-/// What rows a database makes, as `c/ours.h` has it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shape {
-    /// A row for each key, in the order of their bytes,
-    Ordered = 1,
-    /// or in another order.
-    Unordered = 2,
-    /// A row for each value of a key, in the order of the keys' bytes. Only to be read.
-    Values = 3,
-}
-
 /// A database, as the transaction in progress sees it.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyValue {
     pub(crate) database: Database,
-    pub(crate) shape: Shape,
     /// By which its connection tells its states.
     pub(crate) number: u32,
 }
@@ -65,26 +67,6 @@ impl KeyValues {
     }
 }
 
-/// What rows a database makes.
-fn shape_of(database: &Database) -> Result<Shape> {
-    let what = match database.holds() {
-        Holds::Records if database.method() == Method::Hash || database.comparator().is_some() => {
-            return Ok(Shape::Unordered);
-        }
-        Holds::Records => return Ok(Shape::Ordered),
-        Holds::Values(_) => return Ok(Shape::Values),
-        Holds::Queue { .. } => "a queue",
-        Holds::Numbers { .. } | Holds::Renumbered { .. } => "records by number",
-        Holds::Globals => "globals",
-        Holds::Expiring => "records that expire",
-        _ => "something else",
-    };
-    Err(Failure::refused(format!(
-        "the database {:?} holds {what}; tables of SQL's are made of records with keys and values alone",
-        database.name()
-    )))
-}
-
 /// What an operation's error means to SQL. A database that is gone is no damage.
 pub(crate) fn failure(error: Error) -> Failure {
     match error.kind() {
@@ -109,19 +91,15 @@ pub(crate) fn is_held_by_utf16(text: &[u8]) -> bool {
     std::str::from_utf8(text).is_ok_and(|text| text.chars().all(|c| u32::from(c) & 0xfffe != 0xfffe))
 }
 
-/// What rows a database makes; none if there is none of that name.
-pub(crate) fn shape(of: &mut Connection, name: &str) -> Result<Option<Shape>> {
-    of.existing(name)?.map(|database| shape_of(&database)).transpose()
-}
-
-/// A database, for the transaction in progress.
-pub(crate) fn find(of: &mut Connection, name: &str) -> Result<KeyValue> {
-    let state = of.whole_state();
+/// The database of a table, for the transaction in progress.
+pub(crate) fn find(of: &mut Connection, table: &Table) -> Result<KeyValue> {
+    let (name, state) = (&*table.name, of.whole_state());
     let known = of.key_values.known(name);
     let number = known.number;
     if let Some((of, found)) = &known.found
         && *of == state
     {
+        table.require(&found.database)?;
         return Ok(found.clone());
     }
     // It must be in one.
@@ -129,8 +107,8 @@ pub(crate) fn find(of: &mut Connection, name: &str) -> Result<KeyValue> {
     let database = of.existing(name)?;
     let database =
         database.ok_or_else(|| Failure::refused(format!("there is no database {name:?} any more")))?;
-    let shape = shape_of(&database)?;
-    let found = KeyValue { database, shape, number };
+    table.require(&database)?;
+    let found = KeyValue { database, number };
     of.key_values.known(name).found = Some((state, found.clone()));
     Ok(found)
 }
@@ -146,81 +124,4 @@ pub(crate) fn estimate(of: &mut Connection, name: &str) -> Result<u64> {
     let records = database.estimate(..).map_err(failure)?.records;
     of.key_values.known(name).estimate = Some((Instant::now(), records));
     Ok(records)
-}
-
-/// A record that was to change or to go is not there.
-fn gone(name: &str) -> Failure {
-    Failure::refused(format!(
-        "a record of the database {name:?} that was to change is not there any more: the statement has changed it \
-         already"
-    ))
-}
-
-/// A record cannot take the place of another.
-fn taken(name: &str) -> Failure {
-    Failure::refused(format!(
-        "UPDATE OR REPLACE would give a record of the database {name:?} the key of another: remove that one first"
-    ))
-}
-
-/// Why a record was not changed.
-type Stopped = Option<Error>;
-
-/// Removes the record of one key, if it is given one, and sets another, or the same, if it is given that;
-/// or does neither. False if there is a record where another is to be set, and that is not to be replaced.
-/// Busy, and nothing is done, while a program has one of the records locked.
-pub(crate) fn change(
-    of: &mut Connection,
-    name: &str,
-    from: Option<&[u8]>,
-    to: Option<(&[u8], &[u8])>,
-    replaces: bool,
-) -> Result<bool> {
-    let KeyValue { database, shape, number } = find(of, name)?;
-    if shape == Shape::Values {
-        return Err(Failure::refused(format!(
-            "the database {name:?} holds keys with several values, which SQL can only read"
-        )));
-    }
-    let keys = [from, to.map(|(key, _)| key)];
-    for key in keys.into_iter().flatten() {
-        if of.txn()?.is_locked(&database, key).map_err(failure)? {
-            return Err(Failure::busy());
-        }
-    }
-    let txn = of.writing_to(number)?;
-    let done = match (from, to) {
-        (Some(from), None) => match txn.remove(&database, from) {
-            Ok(false) => return Err(gone(name)),
-            removed => removed.map(drop).map_err(Some),
-        },
-        (Some(from), Some((key, value))) if from == key => txn.insert(&database, key, value).map_err(Some),
-        (None, Some((key, _))) if !replaces && txn.contains_key(&database, key).map_err(failure)? => {
-            Err(None)
-        }
-        (None, Some((key, value))) => txn.insert(&database, key, value).map_err(Some),
-        (Some(from), Some((key, value))) => {
-            if txn.contains_key(&database, key).map_err(failure)? {
-                // The record there may be one that the statement is still to move: SQLite has what it was.
-                return if replaces { Err(taken(name)) } else { Ok(false) };
-            }
-            txn.try_nested(|txn| -> std::result::Result<(), Stopped> {
-                if !txn.remove(&database, from)? {
-                    return Err(None);
-                }
-                Ok(txn.insert(&database, key, value)?)
-            })
-        }
-        (None, None) => Ok(()),
-    };
-    match done {
-        Ok(()) => {
-            // Behind the looks at what is there.
-            keys.into_iter().flatten().try_for_each(|key| of.check(&database, key))?;
-            Ok(true)
-        }
-        Err(None) if from.is_some() => Err(gone(name)),
-        Err(None) => Ok(false),
-        Err(Some(error)) => Err(failure(error)),
-    }
 }

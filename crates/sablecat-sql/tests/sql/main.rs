@@ -18,6 +18,7 @@ mod half_done;
 mod kept;
 mod key_value;
 mod killed;
+mod kinds;
 mod logic;
 mod read_on;
 mod row_ids;

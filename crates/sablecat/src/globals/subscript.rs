@@ -65,7 +65,8 @@ impl<'a> Subscript<'a> {
         }
     }
 
-    /// What it adds to the key of a node, whose bytes sort as subscripts do ([`Node::key`](super::Node::key)).
+    /// What it adds to the key of a node, whose bytes sort as subscripts do
+    /// ([`Node::key`](super::Node::key)).
     #[must_use]
     pub fn key_bytes(&self) -> Vec<u8> {
         let mut key = Vec::new();

@@ -278,7 +278,8 @@ impl Transaction<'_> {
         Ok(None)
     }
 
-    /// Removes the record of a queue with this number, out of its turn; false if there is none. Locks nothing.
+    /// Removes the record of a queue with this number, out of its turn; false if there is none. Locks
+    /// nothing.
     ///
     /// # Errors
     /// As [`Transaction::set`] and of reading.
