@@ -439,6 +439,39 @@ impl<'env> Txn<'env> {
 
     reading!(Env);
 
+    /// Reads what the transaction is not to depend on, in the state that it sees, its own changes included:
+    /// at [`Isolation::Serializable`](crate::Isolation::Serializable) others may change it meanwhile, and
+    /// that is no conflict. For hints, and for what its program makes sure of in another way.
+    ///
+    /// ```
+    /// # fn main() -> sablecat::Result<()> {
+    /// # let env = sablecat::Env::in_memory()?;
+    /// let (news, mine) = (env.database("news")?, env.database("mine")?);
+    /// let mut txn = env.begin()?;
+    /// assert_eq!(txn.unvalidated(|txn| txn.get(&news, "headline"))?, None);
+    /// news.insert("headline", "cats found in a database")?;
+    /// txn.insert(&mine, "seen", "nothing")?;
+    /// txn.commit()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn unvalidated<T>(&mut self, look: impl FnOnce(&Txn<'env>) -> T) -> T {
+        /// Ends it, whatever becomes of the look.
+        struct Unvalidated<'t, 'env>(&'t mut Txn<'env>, bool);
+
+        impl Drop for Unvalidated<'_, '_> {
+            fn drop(&mut self) {
+                if self.1 {
+                    self.0.inner.records.set_compared(true);
+                }
+            }
+        }
+
+        let was_compared = self.inner.records.set_compared(false);
+        let kept = Unvalidated(self, was_compared);
+        look(&*kept.0)
+    }
+
     /// Marks this place, to roll back to.
     pub fn savepoint(&mut self) -> Savepoint {
         Savepoint(self.inner.records.position())
@@ -511,10 +544,10 @@ impl<'env> Txn<'env> {
     /// As [`Txn::commit_with`], and says what the [content](Env::content) was right before, and is since;
     /// none if it changed nothing.
     #[doc(hidden)]
-    pub fn commit_over(mut self, durability: Durability) -> Result<Option<[Content; 2]>> {
+    pub fn commit_over(mut self, durability: Durability) -> Result<(Lsn, Option<[Content; 2]>)> {
         self.durability = durability;
-        self.commit_once()?;
-        Ok(self.inner.contents())
+        let lsn = self.commit_once()?;
+        Ok((lsn, self.inner.contents()))
     }
 
     /// Drops the transaction and its changes.

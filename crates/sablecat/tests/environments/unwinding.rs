@@ -402,3 +402,31 @@ fn a_thread_that_ends_may_still_write() {
     assert_eq!(*told.lock().expect("told"), ["Ok(())", "Ok(())"]);
     assert_eq!(env.database("d").expect("there").len().expect("read"), 1500);
 }
+
+#[test]
+fn a_look_that_is_not_validated_counts_again_after_it_has_panicked() {
+    let env = Env::in_memory().expect("an environment");
+    let (read, written) = (env.database("read").expect("one"), env.database("written").expect("another"));
+    for panics in [false, true] {
+        for is_looked_at_again in [false, true] {
+            let mut txn = env.begin().expect("a transaction");
+            txn.insert(&written, "own", "change").expect("a record");
+            let looked = catch_unwind(AssertUnwindSafe(|| {
+                txn.unvalidated(|txn| {
+                    assert_eq!(txn.get(&written, "own").expect("read").as_deref(), Some(&b"change"[..]));
+                    txn.get(&read, "key").expect("read");
+                    if panics {
+                        resume_unwind(Box::new(Burnt));
+                    }
+                });
+            }));
+            assert_eq!(looked.is_err(), panics);
+            if is_looked_at_again {
+                txn.get(&read, "key").expect("read");
+            }
+            let now = format!("{panics} {is_looked_at_again}");
+            read.insert("key", now).expect("another's change");
+            assert_eq!(txn.commit().is_err(), is_looked_at_again, "{panics}");
+        }
+    }
+}

@@ -255,6 +255,18 @@ impl<'k> Transaction<'k> {
         self.options.isolation == Isolation::Snapshot || !self.reads.borrow().is_empty()
     }
 
+    /// Whether it is compared at the commit what is read from now on, where that is the isolation's; what it
+    /// was before.
+    pub(crate) fn set_compared(&mut self, is_compared: bool) -> bool {
+        let was = self.options.isolation;
+        self.options.isolation = match was {
+            Isolation::ReadCommitted => was,
+            _ if is_compared => Isolation::Serializable,
+            _ => Isolation::Snapshot,
+        };
+        was == Isolation::Serializable
+    }
+
     pub(super) fn tracks_reads(&self) -> bool {
         self.options.isolation == Isolation::Serializable && !self.options.read_only
     }
