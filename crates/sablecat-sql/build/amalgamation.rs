@@ -107,9 +107,21 @@ struct Redirected {
 const REDIRECTED: &[Redirected] = &[
     Redirected {
         file: "vdbe.c",
-        declared: "static int sablecatBeforeNew(BtCursor*, int, int*);\n",
+        declared: "static int sablecatBeforeNew(BtCursor*, Vdbe*, Mem*, int, int*);\n",
         what: ["if( !pC->useRandomRowid ){\n      rc = ", "sqlite3BtreeLast(pC->uc.pCursor, &res);"],
-        to: "sablecatBeforeNew(pC->uc.pCursor, pOp->p3, &res);",
+        to: "sablecatBeforeNew(pC->uc.pCursor, p, aMem, pOp->p3, &res);",
+    },
+    Redirected {
+        file: "insert.c",
+        declared: "static void sablecatOpenSequences(Parse*, int, Table*, int);\n",
+        what: ["    ", "sqlite3OpenTable(pParse, 0, p->iDb, pDb->pSchema->pSeqTab, OP_OpenRead);"],
+        to: "sablecatOpenSequences(pParse, p->iDb, pDb->pSchema->pSeqTab, OP_OpenRead);",
+    },
+    Redirected {
+        file: "insert.c",
+        declared: "",
+        what: ["    ", "sqlite3OpenTable(pParse, 0, p->iDb, pDb->pSchema->pSeqTab, OP_OpenWrite);"],
+        to: "sablecatOpenSequences(pParse, p->iDb, pDb->pSchema->pSeqTab, OP_OpenWrite);",
     },
     Redirected {
         file: "tokenize.c",

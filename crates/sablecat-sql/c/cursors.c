@@ -92,11 +92,21 @@ static int sablecatStand(BtCursor *pCur, int rc, SablecatRow *pRow, u8 eElse){
   return rc;
 }
 
+/* What AUTOINCREMENT opens the table of sequences with: the hint tells its cursors from others there. */
+static void sablecatOpenSequences(Parse *pParse, int iDb, Table *pTab, int eOp){
+  sqlite3OpenTable(pParse, 0, iDb, pTab, eOp);
+  sqlite3VdbeChangeP5(pParse->pVdbe, OPFLAG_BULKCSR);
+}
+
+static int sablecatIsOfSequences(BtCursor *pCur){
+  return pCur->pKeyInfo==0 && sqlite3BtreeCursorHasHint(pCur, BTREE_BULKLOAD);
+}
+
 static int sablecatEdge(BtCursor *pCur, int isLast, int *pRes){
   SablecatRow row;
   int rc;
   if( pCur->eState==CURSOR_FAULT ) return pCur->skipNext;
-  rc = sablecat_sql_edge(pCur->pSablecat, isLast, &row);
+  rc = sablecat_sql_edge(pCur->pSablecat, isLast, sablecatIsOfSequences(pCur), &row);
   rc = sablecatStand(pCur, rc, &row, CURSOR_INVALID);
   *pRes = pCur->eState!=CURSOR_VALID;
   return rc;
@@ -116,13 +126,30 @@ SQLITE_PRIVATE int sqlite3BtreeIsEmpty(BtCursor *pCur, int *pRes){
 }
 #endif
 
-/* OP_NewRowid asks for the last row here, to give a new one the number after it: for AUTOINCREMENT or not. */
-static int sablecatBeforeNew(BtCursor *pCur, int isSequence, int *pRes){
+/* OP_NewRowid asks for the last row here, to give a new one the number after it. For AUTOINCREMENT there is a
+** register with the greatest number that was given; behind it is that of the row which says so, or null. */
+static int sablecatBeforeNew(BtCursor *pCur, Vdbe *pVdbe, Mem *aMem, int iReg, int *pRes){
+  SablecatSequence sequence, *pSequence = 0;
   if( pCur->pSablecat==0 ) return STOCK(Last)(pCur, pRes);
   if( pCur->eState==CURSOR_FAULT ) return pCur->skipNext;
+  if( iReg ){
+    VdbeFrame *pFrame = pVdbe->pFrame;
+    Mem *pMem;
+    int i;
+    while( pFrame && pFrame->pParent ) pFrame = pFrame->pParent;
+    pMem = &(pFrame ? pFrame->aMem : aMem)[iReg];
+    sequence.iLast = sqlite3VdbeIntValue(pMem);
+    sequence.iRow = (pMem[1].flags & MEM_Int) ? pMem[1].u.i : 0;
+    sequence.iRoot = 0;
+    for(i=0; i<pVdbe->db->nDb; i++){
+      Db *pDb = &pVdbe->db->aDb[i];
+      if( pDb->pBt==pCur->pBtree && pDb->pSchema->pSeqTab ) sequence.iRoot = pDb->pSchema->pSeqTab->tnum;
+    }
+    pSequence = &sequence;
+  }
   *pRes = 0;
   pCur->eState = CURSOR_INVALID;
-  return sablecat_sql_before_new(pCur->pSablecat, isSequence, &pCur->info.nKey);
+  return sablecat_sql_before_new(pCur->pSablecat, pSequence, &pCur->info.nKey);
 }
 
 static int sablecatStep(BtCursor *pCur, int isForward){
@@ -349,7 +376,11 @@ SQLITE_PRIVATE int sqlite3BtreeInsert(BtCursor *pCur, const BtreePayload *pX, in
     rc = sablecat_sql_insert_key(pCur->pSablecat, pData, nData);
   }else{
     sablecatExpireBlobs(p, pCur->pgnoRoot, pX->nKey, 0);
-    rc = sablecat_sql_insert(pCur->pSablecat, pX->nKey, pData, nData, nZero);
+    if( sablecatIsOfSequences(pCur) && nZero==0 ){
+      rc = sablecat_sql_insert_sequence(pCur->pSablecat, pX->nKey, pData, nData);
+    }else{
+      rc = sablecat_sql_insert(pCur->pSablecat, pX->nKey, pData, nData, nZero);
+    }
   }
   pCur->eState = CURSOR_REQUIRESEEK;
   return rc;

@@ -61,6 +61,13 @@ typedef struct SablecatAhead {
   u8 isBack;                 /* They are in descending order */
 } SablecatAhead;
 
+/* What is known of the numbers that AUTOINCREMENT has given in a table. */
+typedef struct SablecatSequence {
+  i64 iLast;                 /* The greatest */
+  i64 iRow;                  /* The row of the table of sequences that says so; 0 if there is none yet */
+  u32 iRoot;                 /* That table */
+} SablecatSequence;
+
 /* How a column of a key is ordered. */
 typedef struct SablecatOrder {
   u8 eCollation;             /* 0 BINARY, 1 NOCASE, 2 RTRIM */
@@ -124,13 +131,14 @@ extern const char *sablecat_sql_message(int);
 extern int sablecat_sql_free(char*);
 extern int sablecat_sql_cursor(void*, u32, const SablecatOrder*, u32, int eEncoding, void**);
 extern int sablecat_sql_cursor_close(void*);
-extern int sablecat_sql_edge(void*, int isLast, SablecatRow*);
+extern int sablecat_sql_edge(void*, int isLast, int isOfSequences, SablecatRow*);
 extern int sablecat_sql_step(void*, int isForward, SablecatRow*);
 extern int sablecat_sql_refresh(void*, SablecatRow*);
 extern int sablecat_sql_seek_rowid(void*, i64, SablecatRow*);
 extern int sablecat_sql_seek_key(void*, const SablecatValue*, u32, int eWhere, SablecatRow*);
-extern int sablecat_sql_before_new(void*, int isNext, i64*);
+extern int sablecat_sql_before_new(void*, const SablecatSequence*, i64*);
 extern int sablecat_sql_insert(void*, i64, const void*, u32, u32 nZero);
+extern int sablecat_sql_insert_sequence(void*, i64, const void*, u32);
 extern int sablecat_sql_insert_key(void*, const void*, u32);
 extern int sablecat_sql_delete(void*);
 extern int sablecat_sql_count(void*, i64*);

@@ -25,6 +25,7 @@ use crate::failure::{self, Failure, OK};
 use crate::key::{Collation, Encoding, Order};
 use crate::place::{Place, Row, Where};
 use crate::record::Value;
+use crate::sequences::Sequence;
 
 const OPEN_READWRITE: c_int = 2;
 const OPEN_CREATE: c_int = 4;
@@ -49,6 +50,15 @@ pub(crate) struct CRow {
     data: *const u8,
     len: u32,
     is_there: u8,
+}
+
+/// What is known of the numbers that AUTOINCREMENT has given, as `c/ours.h` has it.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct CSequence {
+    last: i64,
+    row: i64,
+    root: u32,
 }
 
 /// The order of a column, as `c/ours.h` has it.
@@ -377,11 +387,11 @@ exported! {
         Ok(())
     }
 
-    fn sablecat_sql_edge(handle: *mut c_void, is_last: c_int, row: *mut CRow) {
+    fn sablecat_sql_edge(handle: *mut c_void, is_last: c_int, is_of_sequences: c_int, row: *mut CRow) {
         // SAFETY: as the module says.
         let (place, of) = unsafe { place(handle) };
         // SAFETY: it can be written to.
-        unsafe { show(place.edge(of, is_last != 0)?, row) }
+        unsafe { show(place.edge(of, is_last != 0, is_of_sequences != 0)?, row) }
     }
 
     fn sablecat_sql_step(handle: *mut c_void, is_forward: c_int, row: *mut CRow) {
@@ -430,14 +440,28 @@ exported! {
         unsafe { show(place.seek_key(of, values.iter().map(|value| value_of(value)), to)?, row) }
     }
 
-    /// The row id before that of a new row; the greatest there is if that is used.
-    fn sablecat_sql_before_new(handle: *mut c_void, is_next: c_int, rowid: *mut i64) {
+    /// The row id before that of a new row; the greatest there is if that is used. For AUTOINCREMENT there is
+    /// a sequence.
+    fn sablecat_sql_before_new(handle: *mut c_void, sequence: *const CSequence, rowid: *mut i64) {
         // SAFETY: as the module says.
         let (place, of) = unsafe { place(handle) };
-        let new = place.new_rowid(of, is_next != 0)?;
+        // SAFETY: it is one, or null.
+        let sequence = unsafe { sequence.as_ref() };
+        let sequence = sequence.map(|sequence| Sequence {
+            last: sequence.last,
+            row: (sequence.row != 0).then_some((sequence.root, sequence.row)),
+        });
+        let new = place.new_rowid(of, sequence)?;
         // SAFETY: it can be written to.
         unsafe { rowid.write(new.map_or(i64::MAX, |new| new - 1)) };
         Ok(())
+    }
+
+    /// Sets a row of the table of sequences, for AUTOINCREMENT.
+    fn sablecat_sql_insert_sequence(handle: *mut c_void, rowid: i64, data: *const u8, len: u32) {
+        // SAFETY: as the module says; there are so many bytes.
+        let ((place, of), data) = unsafe { (place(handle), bytes(data, len)) };
+        place.insert_sequence(of, rowid, data)
     }
 
     fn sablecat_sql_insert(handle: *mut c_void, rowid: i64, data: *const u8, len: u32, zeros: u32) {

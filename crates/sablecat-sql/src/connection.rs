@@ -24,7 +24,8 @@ use crate::engine::{self, Shared};
 use crate::failure::{BUSY_SNAPSHOT, Failure};
 use crate::key_value::KeyValues;
 use crate::place::Place;
-use crate::row_ids::{Block, RowIds};
+use crate::row_ids::RowIds;
+use crate::sequences::{self, Sequences};
 
 /// What the names of all databases of SQL begin with: no name that a person would choose.
 const PREFIX: &str = "\u{1}sql";
@@ -70,6 +71,7 @@ pub(crate) struct Connection {
     pub(crate) key_values: KeyValues,
     /// By root; one for all cursors there have been.
     row_ids: BTreeMap<u32, SharedRowIds>,
+    pub(crate) sequences: Sequences,
     /// The transaction may write.
     writes: bool,
     /// Where it may be rolled back to: as a whole, if it began with a savepoint, then each of SQLite's other
@@ -146,6 +148,7 @@ impl Connection {
             spare: Vec::new(),
             key_values: KeyValues::default(),
             row_ids: BTreeMap::new(),
+            sequences: Sequences::default(),
             seen: [None; NUMBERS],
             writes: false,
             begin: None,
@@ -236,16 +239,32 @@ impl Connection {
         self.is_alone
     }
 
-    /// Locks a block of row ids of a table until the transaction ends; false if somebody has any of it.
-    pub(crate) fn lock_block(&mut self, root: u32, block: Block) -> Result<bool> {
+    /// Locks a name, as part of a transaction that writes; false if somebody has it for so long.
+    pub(crate) fn lock_path(
+        &mut self,
+        path: impl IntoIterator<Item = Vec<u8>>,
+        within: Duration,
+    ) -> Result<bool> {
         let Some(locker) = &mut self.locker else {
-            return Err(Failure::internal("row ids are given in a transaction that does not write"));
+            return Err(Failure::internal("a name is locked in a transaction that does not write"));
         };
-        match locker.lock_within(block.path(root), Duration::ZERO) {
+        match locker.lock_within(path, within) {
             // Two look for numbers at once, and each has some that the other one tries.
             Err(error) if error.kind() == ErrorKind::Deadlock => Ok(false),
             locked => Ok(locked?),
         }
+    }
+
+    pub(crate) fn unlock_path(&mut self, path: impl IntoIterator<Item = Vec<u8>>) {
+        if let Some(locker) = &mut self.locker {
+            locker.unlock(path);
+        }
+    }
+
+    /// The transaction does not commit any more, for this reason.
+    pub(crate) fn fails(&mut self, failure: Failure) -> Failure {
+        self.failed = Some(failure.clone());
+        failure
     }
 
     /// What tells whether anything was committed meanwhile.
@@ -344,12 +363,21 @@ impl Connection {
     /// it is open until it is rolled back.
     pub(crate) fn commit(&mut self, durability: Durability) -> Result<()> {
         self.may_commit()?;
+        let joined = sequences::join(self)?;
         let txn = self.txn.take().ok_or_else(|| Failure::internal("committing where no transaction is"))?;
-        if let Some([before, since]) = txn.commit_over(durability)? {
+        // Nobody who waits for a sequence waits for a disk.
+        let is_flushed_later = !joined.is_empty() && durability == Durability::Sync;
+        let (lsn, contents) =
+            txn.commit_over(if is_flushed_later { Durability::NoSync } else { durability })?;
+        if let Some([before, since]) = contents {
             self.note_change(before);
             self.data_version.0 = since;
         }
         (self.writes, self.begin) = (false, None);
+        sequences::unlock(self, &joined);
+        if is_flushed_later {
+            self.env().make_durable(lsn)?;
+        }
         Ok(())
     }
 
@@ -357,6 +385,7 @@ impl Connection {
     pub(crate) fn end(&mut self) {
         self.txn = None;
         self.each_row_ids(RowIds::forget);
+        self.sequences.clear();
         (self.begin, self.writes) = (None, false);
         self.forget_made();
         self.makes = false;
@@ -428,9 +457,7 @@ impl Connection {
             ErrorKind::Conflict => Failure::conflict(),
             _ => error.into(),
         };
-        if failure.code == BUSY_SNAPSHOT {
-            self.failed = Some(failure.clone());
-        }
+        let failure = if failure.code == BUSY_SNAPSHOT { self.fails(failure) } else { failure };
         if let Some(Whole::Kept(begin)) = self.statement.take() {
             self.go_back(&begin)?;
             // It inserts no more rows.

@@ -152,6 +152,7 @@ mod key_value;
 mod place;
 mod record;
 mod row_ids;
+mod sequences;
 
 pub use engine::{environment, is_complete, uri};
 

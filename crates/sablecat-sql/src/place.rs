@@ -5,16 +5,18 @@
 //! keeps the key, and reads nothing around it: so who looks whether there is a record, to insert one,
 //! conflicts with nobody who inserts another.
 
-use std::ops::Bound;
+use std::ops::{Bound, ControlFlow};
 use std::ptr::NonNull;
+use std::time::Duration;
 
-use sablecat::{Database, ErrorKind};
+use sablecat::{Database, ErrorKind, Txn};
 
-use crate::ahead::{Ahead, no_rowid};
+use crate::ahead::{Ahead, StateOf, no_rowid};
 use crate::connection::{Connection, SharedRowIds};
 use crate::failure::Failure;
 use crate::key::{self, Encoding, Order};
 use crate::record::{Value, Values};
+use crate::sequences::{self, Sequence};
 
 type Result<T> = std::result::Result<T, Failure>;
 
@@ -62,6 +64,9 @@ pub(crate) struct Place {
     led: Led,
     /// What is known of the table's row ids.
     row_ids: SharedRowIds,
+    /// Goes through the table of sequences, of what is read of which the transaction does not depend
+    /// ([`sequences`]).
+    is_of_sequences: bool,
 }
 
 /// What leads a cursor on.
@@ -106,6 +111,7 @@ impl Place {
             value: Vec::new(),
             led: Led::Key,
             row_ids: of.row_ids(root),
+            is_of_sequences: false,
         })
     }
 
@@ -128,7 +134,7 @@ impl Place {
         self.key.clear();
         self.value.clear();
         self.value.shrink_to(VALUE_KEPT);
-        (self.before, self.led) = (false, Led::Key);
+        (self.before, self.led, self.is_of_sequences) = (false, Led::Key, false);
         self.ahead.leave();
     }
 
@@ -144,27 +150,58 @@ impl Place {
         self.root
     }
 
-    /// Goes to the first record, or the last.
-    pub(crate) fn edge(&mut self, of: &mut Connection, last: bool) -> Result<Option<Row<'_>>> {
-        let state = of.state_of(self.root);
-        self.ahead.begin(&*of.txn()?, &self.tree, (Bound::Unbounded, !last, state))?;
-        Ok(self.went_ahead())
+    /// Goes to the first record, or the last; in the table of sequences, as [`sequences`] says.
+    pub(crate) fn edge(
+        &mut self,
+        of: &mut Connection,
+        last: bool,
+        is_of_sequences: bool,
+    ) -> Result<Option<Row<'_>>> {
+        self.is_of_sequences = is_of_sequences;
+        let state = self.state(of);
+        self.read(of, |ahead, txn, tree, _| ahead.begin(txn, tree, (Bound::Unbounded, !last, state)))
     }
 
     /// Goes to the next record from where it stands, or to the one before.
     pub(crate) fn step(&mut self, of: &mut Connection, forward: bool) -> Result<Option<Row<'_>>> {
-        let state = of.state_of(self.root);
+        let state = self.state(of);
         let is_led = self.led == Led::Ahead && self.ahead.is_of(state, forward);
         if is_led && self.ahead.advance() {
             return Ok(self.went_ahead());
         }
         self.keep_key();
         if is_led {
-            self.ahead.more(&*of.txn()?, &self.tree, &self.key)?;
-        } else {
-            let is_at = forward && self.before;
-            let from = if is_at { Bound::Included(&*self.key) } else { Bound::Excluded(&*self.key) };
-            self.ahead.begin(&*of.txn()?, &self.tree, (from, forward, state))?;
+            return self.read(of, Ahead::more);
+        }
+        let is_at = forward && self.before;
+        self.read(of, |ahead, txn, tree, key| {
+            let from = if is_at { Bound::Included(key) } else { Bound::Excluded(key) };
+            ahead.begin(txn, tree, (from, forward, state))
+        })
+    }
+
+    /// The state of the tree in which it is.
+    fn state(&self, of: &Connection) -> StateOf {
+        let state = of.state_of(self.root);
+        StateOf { is_noted: state.is_noted && !self.is_of_sequences, ..state }
+    }
+
+    /// Reads ahead, from the key at which it stands or another.
+    fn read(
+        &mut self,
+        of: &mut Connection,
+        read: impl FnOnce(&mut Ahead, &Txn<'_>, &Database, &[u8]) -> Result<()>,
+    ) -> Result<Option<Row<'_>>> {
+        let (txn, ahead) = (of.txn()?, &mut self.ahead);
+        match self.is_of_sequences {
+            false => read(ahead, txn, &self.tree, &self.key)?,
+            true => {
+                txn.unvalidated(|txn| read(ahead, txn, &self.tree, &self.key))?;
+                if ahead.record().is_none() {
+                    // That there is no row yet is what the transaction does depend on.
+                    txn.visit(&self.tree, .., |_, _| ControlFlow::Continue(()))?;
+                }
+            }
         }
         Ok(self.went_ahead())
     }
@@ -297,25 +334,30 @@ impl Place {
     }
 
     /// The row id of a new row, which nobody else is given before the transaction ends; none if the last row
-    /// has the greatest there is. `is_next`: it is to be the one after the last row, whoever else inserts.
-    pub(crate) fn new_rowid(&mut self, of: &mut Connection, is_next: bool) -> Result<Option<i64>> {
-        let known = self.row_ids.borrow().next();
+    /// has the greatest there is. With AUTOINCREMENT it is also behind all that the table has had, by its
+    /// sequence; that there is none yet is what the first ones meet by.
+    pub(crate) fn new_rowid(
+        &mut self,
+        of: &mut Connection,
+        sequence: Option<Sequence>,
+    ) -> Result<Option<i64>> {
+        let above = sequence.map(|sequence| sequence.last);
+        let known = self.row_ids.borrow().next().filter(|rowid| Some(*rowid) > above);
+        let is_first = sequence.is_some_and(|sequence| sequence.row.is_none());
         match known {
             Some(rowid) => Ok(Some(rowid)),
-            None if is_next || of.is_alone() => self.look_for_last(of),
-            None => self.take(of),
+            None if is_first || of.is_alone() => self.look_for_last(of),
+            None => self.take(of, sequence),
         }
     }
 
     /// Takes row ids behind the last row, and returns the first.
-    fn take(&mut self, of: &mut Connection) -> Result<Option<i64>> {
+    fn take(&mut self, of: &mut Connection, sequence: Option<Sequence>) -> Result<Option<i64>> {
         loop {
             let newest = of.newest();
-            let after = match self.last_committed() {
-                Ok(last) => self.row_ids.borrow().after(last),
-                // Nobody else has it, or nobody has it any more.
-                Err(error) if matches!(error.kind(), ErrorKind::NotAllowed | ErrorKind::NotFound) => None,
-                Err(error) => return Err(error.into()),
+            let after = match self.last_committed(of, sequence)? {
+                Some(last) => self.row_ids.borrow().after(last),
+                None => None,
             };
             let Some(after) = after else { return self.look_for_last(of) };
             let Some(from) = after else { return Ok(None) };
@@ -323,13 +365,13 @@ impl Place {
             let block = loop {
                 // There always are some.
                 let Some(block) = blocks.next() else { return self.look_for_last(of) };
-                if of.lock_block(self.root, block)? {
+                if of.lock_path(block.path(self.root), Duration::ZERO)? {
                     break block;
                 }
             };
             let (mut first, last) = (block.first, block.last());
             if of.newest() != newest
-                && let Some(committed) = self.last_committed()?
+                && let Some(Some(committed)) = self.last_committed(of, sequence)?
                 && committed >= first
             {
                 // Of who had these numbers until now.
@@ -360,9 +402,35 @@ impl Place {
         Ok(row_ids.next())
     }
 
-    /// The last row id that is committed.
-    fn last_committed(&self) -> sablecat::Result<Option<i64>> {
-        Ok(self.tree.last()?.and_then(|(key, _)| key::rowid(&key)))
+    /// The last row id that is committed, if there is one, or what a sequence says if that is greater. None
+    /// if nobody else has the table, or nobody has it any more.
+    fn last_committed(&self, of: &mut Connection, sequence: Option<Sequence>) -> Result<Option<Option<i64>>> {
+        let last = match self.tree.last() {
+            Ok(last) => last.and_then(|(key, _)| key::rowid(&key)),
+            Err(error) if matches!(error.kind(), ErrorKind::NotAllowed | ErrorKind::NotFound) => {
+                return Ok(None);
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let Some(Sequence { last: given, row }) = sequence else { return Ok(Some(last)) };
+        let others = match row {
+            Some(row) => sequences::last_committed(of, row)?,
+            None => None,
+        };
+        Ok(Some(last.max(Some(given)).max(others)))
+    }
+
+    /// Sets the row of a sequence, for AUTOINCREMENT: whatever others set it to meanwhile.
+    pub(crate) fn insert_sequence(&mut self, of: &mut Connection, rowid: i64, data: &[u8]) -> Result<()> {
+        if self.row_ids.borrow().is_free(rowid) {
+            return self.insert(of, rowid, data, 0);
+        }
+        self.lead(Led::Key);
+        self.key = key::of_rowid(rowid).to_vec();
+        self.before = false;
+        of.writing_to(self.root)?.insert(&self.tree, &self.key, data)?;
+        of.sequences.raised(self.root, rowid);
+        Ok(())
     }
 
     /// Sets the record of a row id, and stands there.
@@ -399,6 +467,7 @@ impl Place {
         }
         self.changed(of);
         self.row_ids.borrow_mut().set(of.savepoint_count(), rowid);
+        of.sequences.is_set(self.root, rowid);
         Ok(())
     }
 
@@ -449,6 +518,7 @@ impl Place {
         if !self.is_index() {
             let rowid = key::rowid(&self.key).ok_or_else(no_rowid)?;
             self.row_ids.borrow_mut().removed(of.savepoint_count(), rowid);
+            of.sequences.is_set(self.root, rowid);
         }
         self.changes(of);
         of.writing_to(self.root)?.remove(&self.tree, &self.key)?;

@@ -65,6 +65,18 @@ impl<'r> Values<'r> {
     }
 }
 
+/// Adds a number as SQLite writes those of a record's header: seven bits in a byte, the highest first, and
+/// eight in a ninth.
+pub(crate) fn push_varint(to: &mut Vec<u8>, number: u64) {
+    let bits = u64::BITS - number.leading_zeros();
+    let bytes = bits.div_ceil(7).max(1);
+    debug_assert!(bytes < 9, "lengths are shorter");
+    for n in (0..bytes).rev() {
+        let more = if n > 0 { 0x80 } else { 0 };
+        to.push((number >> (7 * n)) as u8 & 0x7f | more);
+    }
+}
+
 fn broken() -> Failure {
     Failure::corrupt(
         "a record of an index is none of SQLite's; check the database with PRAGMA integrity_check",

@@ -12,8 +12,8 @@
 //! which smaller blocks are under larger ones.
 //!
 //! A transaction that has removed the row that was last looks itself, as SQLite does, so that it gives that
-//! number again. So does one that writes alone, and whoever inserts with AUTOINCREMENT, where all who insert
-//! meet in the table of sequences.
+//! number again. So does one that writes alone. With AUTOINCREMENT numbers are also behind what the table's
+//! sequence says ([`sequences`](crate::sequences)).
 
 /// Blocks of numbers have these lengths, as powers of two, the longest first: each is named under the one
 /// before.

@@ -22,5 +22,6 @@ mod kinds;
 mod logic;
 mod read_on;
 mod row_ids;
+mod sequences;
 mod side_by_side;
 mod statements;

@@ -1,0 +1,161 @@
+//! What AUTOINCREMENT is made of: for each table a row of `sqlite_sequence`, with the greatest number that a
+//! row of it was ever given.
+//!
+//! Every statement that inserts reads that row first and raises it at its end, so any two transactions that
+//! do would meet there. They need not: the greater number counts, whoever commits last. So what is read of
+//! the table for this is nothing that the transaction depends on, but that there is no row yet; and right
+//! before the commit, with the row locked by name, it is raised to what others have committed of it
+//! meanwhile. The lock goes when the commit is visible, before anything is flushed: what is durable of two
+//! such commits is the first, or both.
+//!
+//! A new row gets a number behind all that was committed of the row of the sequence, and of the table:
+//! numbers that are given are locked, as those of other tables are ([`RowIds`](crate::row_ids::RowIds)), so
+//! that who is next takes others.
+//!
+//! A program that sets the row itself, as to begin anew, depends on it as on any.
+
+use std::time::Duration;
+
+use sablecat::ErrorKind;
+
+use crate::connection::Connection;
+use crate::failure::Failure;
+use crate::key;
+use crate::record::{Value, Values, push_varint};
+
+type Result<T> = std::result::Result<T, Failure>;
+
+/// What the names of all locks begin with.
+const NAME: &[u8] = b"sablecat-sql sequences";
+/// How long somebody may have one, who commits.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The numbers of a table with AUTOINCREMENT, as a statement has read of them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sequence {
+    /// The greatest.
+    pub(crate) last: i64,
+    /// The table of sequences and the row of it that says so; none if there is none yet.
+    pub(crate) row: Option<(u32, i64)>,
+}
+
+/// Rows of sequences that the transaction in progress has raised, each with the table that it is in.
+#[derive(Debug, Default)]
+pub(crate) struct Sequences(Vec<(u32, i64)>);
+
+impl Sequences {
+    pub(crate) fn raised(&mut self, root: u32, row: i64) {
+        if !self.0.contains(&(root, row)) {
+            self.0.push((root, row));
+        }
+    }
+
+    /// A program has set or removed a row itself.
+    pub(crate) fn is_set(&mut self, root: u32, row: i64) {
+        self.0.retain(|raised| *raised != (root, row));
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+/// Of which table a row says what number.
+fn read(record: &[u8]) -> Result<(&[u8], i64)> {
+    let mut values = Values::of(record)?;
+    let name = match values.next()? {
+        Value::Text(name) | Value::Blob(name, _) => name,
+        _ => &[],
+    };
+    let last = match values.next()? {
+        Value::Integer(last) => last,
+        _ => 0,
+    };
+    Ok((name, last))
+}
+
+/// The record of a row: a text and an integer of eight bytes.
+fn written(name: &[u8], last: i64) -> Vec<u8> {
+    const INTEGER: u8 = 6;
+    let mut types = Vec::new();
+    push_varint(&mut types, 13 + 2 * name.len() as u64);
+    types.push(INTEGER);
+    let mut record = Vec::new();
+    // Of fewer than 127 bytes, with itself.
+    push_varint(&mut record, types.len() as u64 + 1);
+    [record, types, name.to_vec(), last.to_be_bytes().to_vec()].concat()
+}
+
+/// The record of a row, as it was committed last; none if there is none.
+fn committed(of: &mut Connection, (root, row): (u32, i64)) -> Result<Option<Vec<u8>>> {
+    match of.tree(root)?.get(key::of_rowid(row)) {
+        // Nobody else has the table, or nobody has it any more.
+        Err(error) if matches!(error.kind(), ErrorKind::NotAllowed | ErrorKind::NotFound) => Ok(None),
+        record => Ok(record?),
+    }
+}
+
+/// The greatest number that a row says, as it was committed last.
+pub(crate) fn last_committed(of: &mut Connection, row: (u32, i64)) -> Result<Option<i64>> {
+    committed(of, row)?.map(|record| read(&record).map(|(_, last)| last)).transpose()
+}
+
+fn path((root, row): (u32, i64)) -> [Vec<u8>; 2] {
+    [NAME.to_vec(), [&root.to_be_bytes()[..], &row.to_be_bytes()].concat()]
+}
+
+/// Raises what the transaction in progress is about to commit to what others have committed meanwhile, and
+/// keeps them from more. Returns what is to be [unlocked](unlock) once it has committed.
+pub(crate) fn join(of: &mut Connection) -> Result<Vec<(u32, i64)>> {
+    let mut rows = std::mem::take(&mut of.sequences.0);
+    if of.is_alone() {
+        return Ok(Vec::new());
+    }
+    // In one order, so that no two wait for each other.
+    rows.sort_unstable();
+    for &row in &rows {
+        if !of.lock_path(path(row), PATIENCE)? {
+            unlock(of, &rows);
+            of.sequences.0 = rows;
+            return Err(Failure::busy());
+        }
+    }
+    for &row in &rows {
+        let (tree, key) = (of.tree(row.0)?, key::of_rowid(row.1));
+        let Some(own) = of.txn()?.unvalidated(|txn| txn.get(&tree, key))? else { continue };
+        let (name, last) = read(&own)?;
+        match committed(of, row)? {
+            Some(theirs) => {
+                let (named, theirs) = read(&theirs)?;
+                if named != name {
+                    return Err(of.fails(Failure::conflict()));
+                }
+                if theirs > last {
+                    of.txn()?.insert(&tree, key, written(name, theirs))?;
+                }
+            }
+            None => return Err(of.fails(Failure::conflict())),
+        }
+    }
+    Ok(rows)
+}
+
+/// Others may commit such rows.
+pub(crate) fn unlock(of: &mut Connection, rows: &[(u32, i64)]) {
+    rows.iter().for_each(|row| of.unlock_path(path(*row)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        for name in ["t", "", &"long".repeat(100), &"longer".repeat(20_000)] {
+            for last in [0, 1, -1, 1 << 40, i64::MAX] {
+                let record = written(name.as_bytes(), last);
+                assert_eq!(read(&record).map_err(|failure| failure.message), Ok((name.as_bytes(), last)));
+            }
+        }
+    }
+}
