@@ -197,7 +197,7 @@ impl Queue {
     /// ```
     ///
     /// # Errors
-    /// As [`Txn::remove`].
+    /// As [`Txn::try_lock`] and [`Txn::remove`].
     pub fn remove(&self, txn: &mut Txn<'_>, number: u64) -> Result<bool> {
         txn.remove_numbered(&self.database, number)
     }

@@ -391,6 +391,7 @@ impl<'env> Txn<'env> {
 
     /// Removes from the queue in a database: see [`Queue::remove`](super::Queue::remove).
     pub(super) fn remove_numbered(&mut self, db: &Database, number: u64) -> Result<bool> {
+        self.refuse_locking(db)?;
         let tree = self.tree_to_write(db)?;
         noted(&self.lost, self.inner.records.remove_numbered(&tree, number))
     }

@@ -21,6 +21,7 @@ mod large_transactions;
 mod lockers;
 mod names_shared;
 mod queue;
+mod queue_out_of_turn;
 mod read_only;
 mod shared;
 mod shared_region;

@@ -23,17 +23,18 @@ const PATIENCE: Duration = Duration::from_secs(600);
 /// Short, for what is not to happen.
 const MOMENT: Duration = Duration::from_millis(30);
 
-const ISOLATIONS: [Isolation; 3] = [Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable];
+pub(crate) const ISOLATIONS: [Isolation; 3] =
+    [Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable];
 
-fn at(isolation: Isolation) -> TxnOptions {
+pub(crate) fn at(isolation: Isolation) -> TxnOptions {
     TxnOptions::new().isolation(isolation)
 }
 
-fn record(n: u64) -> [u8; 8] {
+pub(crate) fn record(n: u64) -> [u8; 8] {
     n.to_be_bytes()
 }
 
-fn queue(env: &Env) -> Queue {
+pub(crate) fn queue(env: &Env) -> Queue {
     Queue::open(env, "queue", 8).unwrap()
 }
 
@@ -279,28 +280,6 @@ fn the_last_number_is_given_once_and_none_after_it() {
         assert_eq!(consumed[1..], [u64::MAX - 2, u64::MAX - 1, u64::MAX]);
         assert_eq!(jobs.consume_one().unwrap(), None);
         assert_eq!(jobs.append_one(record(4)).unwrap_err().kind(), ErrorKind::Exhausted);
-    }
-}
-
-#[test]
-fn of_two_who_take_a_record_out_of_turn_or_in_turn_one_does() {
-    for isolation in ISOLATIONS {
-        let env = Env::in_memory().unwrap();
-        let jobs = queue(&env);
-        for consumes_first in [true, false] {
-            let number = jobs.append_one(record(1)).unwrap();
-            let mut txn = env.begin_with(at(isolation)).unwrap();
-            assert!(jobs.remove(&mut txn, number).unwrap());
-            if consumes_first {
-                assert_eq!(jobs.consume_one().unwrap().map(|(taken, _)| taken), Some(number));
-                assert_eq!(txn.commit().unwrap_err().kind(), ErrorKind::Conflict, "{isolation:?}");
-            } else {
-                txn.commit().unwrap();
-                assert_eq!(jobs.consume_one().unwrap(), None);
-            }
-            assert!(jobs.append_one(record(2)).unwrap() > number, "the last leaves a mark");
-            assert!(jobs.consume_one().unwrap().is_some());
-        }
     }
 }
 

@@ -292,6 +292,17 @@ impl Transaction<'_> {
         let is_last = self.next_found_unnoted(tree, &mut above)?.is_none();
         self.claim_found(tree, &key, Some(&value));
         self.set(tree, &key, is_last.then_some(&[][..]))?;
+        if is_last {
+            // Not further: there may be as many records that it has removed itself.
+            let from = key_of(number.saturating_sub(2 * BATCH));
+            let mut below = Scan::new(Bound::Included(from.to_vec()), Bound::Excluded(key.to_vec()));
+            if let Some((mark, found)) = self.found_unnoted(tree, &mut below, false)?
+                && is_mark(&found)
+                && self.try_take(tree, &mark)?
+            {
+                self.set(tree, &mark, None)?;
+            }
+        }
         Ok(true)
     }
 
@@ -315,12 +326,21 @@ impl Transaction<'_> {
         }
     }
 
-    /// The next record of a scan, which does not count as read.
     fn next_found_unnoted(&self, tree: &TreeRef, scan: &mut Scan) -> Result<Option<(Vec<u8>, Found)>> {
+        self.found_unnoted(tree, scan, true)
+    }
+
+    /// The next record of a scan, or, back, the one before, which does not count as read.
+    fn found_unnoted(
+        &self,
+        tree: &TreeRef,
+        scan: &mut Scan,
+        forward: bool,
+    ) -> Result<Option<(Vec<u8>, Found)>> {
         self.look(tree, |state| {
             scan.look_in(self.state(state.at));
             let mut merged = Merged { reads: None, ..self.merged(state, tree) };
-            scan.next(&tree.tree(), &mut merged, true)
+            scan.next(&tree.tree(), &mut merged, forward)
         })
     }
 
