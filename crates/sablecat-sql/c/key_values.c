@@ -26,6 +26,25 @@ typedef struct SablecatWalk {
 
 /* ---- Tables ---- */
 
+/* Rust's handle of the environment; none of a file that was copied from one, with the schema of that. */
+static void *sablecatHandle(SablecatTable *pTab){
+  return pTab->pBtree && pTab->pBtree->pSablecat ? sablecatDb(pTab->pBtree) : 0;
+}
+
+/* What is wrong with a table of such a file, or with making one there. */
+static char *sablecatNowhere(const char *zSchema){
+  return sqlite3_mprintf("%s is no environment of sablecat: there are no databases of keys and values in it",
+                         zSchema);
+}
+
+/* The same, to who is to read or change it. */
+static int sablecatIsNowhere(SablecatTable *pTab){
+  if( sablecatHandle(pTab) ) return 0;
+  sqlite3_free(pTab->base.zErrMsg);
+  pTab->base.zErrMsg = sablecatNowhere("the database that the table is in");
+  return 1;
+}
+
 static int sablecatDisconnect(sqlite3_vtab *pVtab){
   SablecatTable *pTab = (SablecatTable*)pVtab;
   if( pTab->pTable ) sablecat_sql_table_close(pTab->pTable);
@@ -46,9 +65,8 @@ static int sablecatArguments(
   char *zDatabase;
   int rc;
   pTab->pBtree = iDb>=0 ? pTab->db->aDb[iDb].pBt : 0;
-  if( pTab->pBtree==0 || pTab->pBtree->pSablecat==0 ){
-    *pzErr = sqlite3_mprintf("%s is no environment of sablecat: there are no databases of keys and values in it",
-                             argv[1]);
+  if( isNew && sablecatHandle(pTab)==0 ){
+    *pzErr = sablecatNowhere(argv[1]);
     return SQLITE_ERROR;
   }
   if( argc<4 ){
@@ -59,7 +77,7 @@ static int sablecatArguments(
   pTab->zTable = sqlite3_mprintf("%s", argv[2]);
   if( zDatabase && pTab->zTable ){
     sqlite3Dequote(zDatabase);
-    rc = sablecat_sql_table(sablecatDb(pTab->pBtree), zDatabase, (u32)(argc-4), &argv[4], isNew, &pTab->pTable,
+    rc = sablecat_sql_table(sablecatHandle(pTab), zDatabase, (u32)(argc-4), &argv[4], isNew, &pTab->pTable,
                             &pTab->pLayout);
     if( rc!=SQLITE_OK ) *pzErr = sqlite3_mprintf("%s", sqlite3ErrStr(rc));
   }else{
@@ -154,9 +172,30 @@ static int sablecatGive(sqlite3_value *pValue, u8 eAffinity, SablecatValue *pGiv
   return SQLITE_OK;
 }
 
+/* Whether text is text to SQLite, which has it in the encoding of the database: what comes back from there is to
+** be what it was. If it is not, says so in *pzWhy, of SQLite's memory. */
+static int sablecatIsHeld(SablecatTable *pTab, int iColumn, const SablecatValue *pValue, char **pzWhy){
+  const char *zColumn = pTab->pLayout->aColumn[iColumn].zName;
+  int isHeld = 1, rc;
+  *pzWhy = 0;
+  if( pValue->eType!=3 || ENC(pTab->db)==SQLITE_UTF8 ) return SQLITE_OK;
+  rc = sablecat_sql_is_held_by_utf16(pValue->pByte, pValue->nByte, &isHeld);
+  if( rc!=SQLITE_OK || isHeld ) return rc;
+  *pzWhy = sqlite3_mprintf("a %s of %s is no text that UTF-16 can hold: make the table with %s=blob", zColumn,
+                           pTab->zTable, zColumn);
+  return *pzWhy ? SQLITE_MISMATCH : SQLITE_NOMEM;
+}
+
 /* A value as a column's. Bytes are copied: what they are in is used again for the next row. */
 static int sablecatShow(SablecatTable *pTab, sqlite3_context *pContext, int iColumn, SablecatValue *pValue){
-  int isHeld = 1;
+  char *zWhy;
+  int rc = sablecatIsHeld(pTab, iColumn, pValue, &zWhy);
+  if( zWhy ){
+    sqlite3_result_error(pContext, zWhy, -1);
+    sqlite3_free(zWhy);
+    return SQLITE_OK;
+  }
+  if( rc!=SQLITE_OK ) return rc;
   switch( pValue->eType ){
     case 0:
       sqlite3_result_null(pContext);
@@ -168,20 +207,7 @@ static int sablecatShow(SablecatTable *pTab, sqlite3_context *pContext, int iCol
       sqlite3_result_double(pContext, pValue->rValue);
       break;
     case 3:
-      /* SQLite has its text in the encoding of the database: what comes back from there is to be what it was. */
-      if( ENC(pTab->db)!=SQLITE_UTF8 ){
-        int rc = sablecat_sql_is_held_by_utf16(pValue->pByte, pValue->nByte, &isHeld);
-        if( rc!=SQLITE_OK ) return rc;
-      }
-      if( isHeld ){
-        sqlite3_result_text64(pContext, pValue->pByte, pValue->nByte, SQLITE_TRANSIENT, SQLITE_UTF8);
-      }else{
-        const char *zColumn = pTab->pLayout->aColumn[iColumn].zName;
-        char *zError = sqlite3_mprintf("a %s of %s is no text that UTF-16 can hold: make the table with %s=blob",
-                                       zColumn, pTab->zTable, zColumn);
-        sqlite3_result_error(pContext, zError ? zError : "no text", -1);
-        sqlite3_free(zError);
-      }
+      sqlite3_result_text64(pContext, pValue->pByte, pValue->nByte, SQLITE_TRANSIENT, SQLITE_UTF8);
       break;
     default:
       sqlite3_result_blob64(pContext, pValue->nByte ? pValue->pByte : "", pValue->nByte, SQLITE_TRANSIENT);
@@ -197,17 +223,30 @@ static int sablecatIsSorted(SablecatTable *pTab, const SablecatColumn *pColumn){
   return pColumn->isSorted && (pColumn->eAffinity!=SQLITE_AFF_TEXT || ENC(pTab->db)==SQLITE_UTF8);
 }
 
+static WhereTerm *sablecatTerm(sqlite3_index_info *pInfo, int iCons){
+  HiddenIndexInfo *pHidden = (HiddenIndexInfo*)&pInfo[1];
+  return termFromWhereClause(pHidden->pWC, pInfo->aConstraint[iCons].iTermOffset);
+}
+
 /* Whether a condition says something of the bytes that a column has: it compares values as they are, by BINARY,
 ** in the order of their bytes. */
 static int sablecatIsOfBytes(SablecatTable *pTab, sqlite3_index_info *pInfo, int iCons){
-  HiddenIndexInfo *pHidden = (HiddenIndexInfo*)&pInfo[1];
-  WhereTerm *pTerm = termFromWhereClause(pHidden->pWC, pInfo->aConstraint[iCons].iTermOffset);
+  WhereTerm *pTerm = sablecatTerm(pInfo, iCons);
   u8 eAffinity = pTab->pLayout->aColumn[pInfo->aConstraint[iCons].iColumn].eAffinity;
   /* What LIKE and GLOB want of text is not what they find in blobs. */
-  if( pTerm && (pTerm->wtFlags & TERM_LIKEOPT)!=0 ) return 0;
+  if( pTerm==0 || (pTerm->wtFlags & TERM_LIKEOPT)!=0 ) return 0;
+  /* Of row values SQLite tells how the first ones are compared. */
+  if( (pTerm->wtFlags & TERM_SLICE)!=0 ) return 0;
   if( eAffinity==SQLITE_AFF_TEXT && ENC(pTab->db)!=SQLITE_UTF8 ) return 0;
   if( sqlite3_stricmp(sqlite3_vtab_collation(pInfo, iCons), sqlite3StrBINARY)!=0 ) return 0;
-  return pTerm && sqlite3IndexAffinityOk(pTerm->pExpr, (char)eAffinity);
+  return sqlite3IndexAffinityOk(pTerm->pExpr, (char)eAffinity);
+}
+
+/* Has a condition give its value, the next of those that are given: with another column that is not of numbers
+** either, it is compared as it is. */
+static void sablecatUse(sqlite3_index_info *pInfo, int iCons, int *pnGiven, int *peHow){
+  if( comparisonAffinity(sablecatTerm(pInfo, iCons)->pExpr)==SQLITE_AFF_BLOB ) *peHow |= SABLECAT_AS_IS(*pnGiven);
+  pInfo->aConstraintUsage[iCons].argvIndex = ++*pnGiven;
 }
 
 /* The first condition on a column with one of two operators that says something of its bytes; -1 if there is
@@ -262,11 +301,11 @@ static int sablecatBestIndex(sqlite3_vtab *pVtab, sqlite3_index_info *pInfo){
   SablecatTable *pTab = (SablecatTable*)pVtab;
   const SablecatLayout *p = pTab->pLayout;
   u32 nEqual, i;
-  int iFrom = -1, iTo = -1, n = 0, eHow = 0;
+  int iFrom = -1, iTo = -1, n = 0, eHow = 0, isUnique = !p->isOfValues;
   i64 nEntry = 0;
   double rEntry;
 
-  for(nEqual=0; nEqual<p->nKey; nEqual++){
+  for(nEqual=0; nEqual<p->nKey && nEqual<SABLECAT_EQUALS_MAX; nEqual++){
     int iCons = sablecatCondition(pTab, pInfo, nEqual, SQLITE_INDEX_CONSTRAINT_EQ, SQLITE_INDEX_CONSTRAINT_EQ);
     if( iCons<0 ) break;
   }
@@ -274,19 +313,20 @@ static int sablecatBestIndex(sqlite3_vtab *pVtab, sqlite3_index_info *pInfo){
   if( !p->isOrdered && nEqual<p->nKey ) nEqual = 0;
   for(i=0; i<nEqual; i++){
     int iCons = sablecatCondition(pTab, pInfo, i, SQLITE_INDEX_CONSTRAINT_EQ, SQLITE_INDEX_CONSTRAINT_EQ);
-    pInfo->aConstraintUsage[iCons].argvIndex = ++n;
+    sablecatUse(pInfo, iCons, &n, &eHow);
+    if( !p->aColumn[i].isExact ) isUnique = 0;
   }
   if( p->isOrdered && nEqual<p->nKey ){
     iFrom = sablecatCondition(pTab, pInfo, nEqual, SQLITE_INDEX_CONSTRAINT_GE, SQLITE_INDEX_CONSTRAINT_GT);
     iTo = sablecatCondition(pTab, pInfo, nEqual, SQLITE_INDEX_CONSTRAINT_LE, SQLITE_INDEX_CONSTRAINT_LT);
   }
   if( iFrom>=0 ){
-    pInfo->aConstraintUsage[iFrom].argvIndex = ++n;
+    sablecatUse(pInfo, iFrom, &n, &eHow);
     eHow |= SABLECAT_FROM;
     if( pInfo->aConstraint[iFrom].op==SQLITE_INDEX_CONSTRAINT_GT ) eHow |= SABLECAT_ABOVE;
   }
   if( iTo>=0 ){
-    pInfo->aConstraintUsage[iTo].argvIndex = ++n;
+    sablecatUse(pInfo, iTo, &n, &eHow);
     eHow |= SABLECAT_TO;
     if( pInfo->aConstraint[iTo].op==SQLITE_INDEX_CONSTRAINT_LT ) eHow |= SABLECAT_BELOW;
   }
@@ -296,11 +336,13 @@ static int sablecatBestIndex(sqlite3_vtab *pVtab, sqlite3_index_info *pInfo){
   }
 
   /* What goes wrong here does when the table is read, where there is somebody to be told. */
-  if( sablecat_sql_records(sablecatDb(pTab->pBtree), pTab->pTable, &nEntry)!=SQLITE_OK ) nEntry = 0;
+  if( sablecatHandle(pTab)==0 || sablecat_sql_records(sablecatHandle(pTab), pTab->pTable, &nEntry)!=SQLITE_OK ){
+    nEntry = 0;
+  }
   rEntry = nEntry>0 ? (double)nEntry : 1.0;
   if( nEqual==p->nKey ){
     rEntry = p->isOfValues && rEntry>4.0 ? 4.0 : 1.0;
-    if( !p->isOfValues ) pInfo->idxFlags = SQLITE_INDEX_SCAN_UNIQUE;
+    if( isUnique ) pInfo->idxFlags = SQLITE_INDEX_SCAN_UNIQUE;
   }else{
     for(i=0; i<nEqual; i++) rEntry /= 10.0;
     if( eHow & SABLECAT_FROM ) rEntry /= 4.0;
@@ -320,11 +362,13 @@ static int sablecatBestIndex(sqlite3_vtab *pVtab, sqlite3_index_info *pInfo){
 
 static int sablecatWalkOpen(sqlite3_vtab *pVtab, sqlite3_vtab_cursor **ppCursor){
   SablecatTable *pTab = (SablecatTable*)pVtab;
-  SablecatWalk *pWalk = sqlite3_malloc(sizeof(*pWalk));
+  SablecatWalk *pWalk;
   int rc;
+  if( sablecatIsNowhere(pTab) ) return SQLITE_ERROR;
+  pWalk = sqlite3_malloc(sizeof(*pWalk));
   if( pWalk==0 ) return SQLITE_NOMEM;
   memset(pWalk, 0, sizeof(*pWalk));
-  rc = sablecat_sql_entries(sablecatDb(pTab->pBtree), pTab->pTable, &pWalk->pEntries);
+  rc = sablecat_sql_entries(sablecatHandle(pTab), pTab->pTable, &pWalk->pEntries);
   if( rc==SQLITE_OK ){
     *ppCursor = &pWalk->base;
   }else{
@@ -349,7 +393,7 @@ static int sablecatFilter(
 ){
   SablecatWalk *pWalk = (SablecatWalk*)pCursor;
   const SablecatLayout *p = ((SablecatTable*)pCursor->pVtab)->pLayout;
-  u32 nEqual = (u32)eHow/SABLECAT_EQUAL;
+  u32 nEqual = SABLECAT_EQUALS(eHow);
   SablecatValue aFew[4], *aValue = aFew;
   int rc = SQLITE_OK, i;
   (void)zHow;
@@ -360,7 +404,9 @@ static int sablecatFilter(
   }
   for(i=0; i<argc && rc==SQLITE_OK; i++){
     u32 iColumn = (u32)i<nEqual ? (u32)i : nEqual;
-    rc = sablecatGive(argv[i], p->aColumn[iColumn].eAffinity, &aValue[i]);
+    u8 eAffinity = p->aColumn[iColumn].eAffinity;
+    if( eHow & SABLECAT_AS_IS(i) ) eAffinity = SQLITE_AFF_BLOB;
+    rc = sablecatGive(argv[i], eAffinity, &aValue[i]);
   }
   if( rc==SQLITE_OK ){
     rc = sablecat_sql_entries_seek(pWalk->pEntries, aValue, nEqual, eHow & (SABLECAT_EQUAL-1), &pWalk->isThere);
@@ -403,29 +449,35 @@ static int sablecatUpdate(sqlite3_vtab *pVtab, int argc, sqlite3_value **argv, s
   SablecatValue known, *aNew = 0;
   u32 nNew = argc>1 ? p->nColumn : 0, i;
   int isKnown = sqlite3_value_type(argv[0])!=SQLITE_NULL, isReplacing = 0;
-  i64 iRowid = 0;
+  i64 iRowid = pTab->db->lastRowid;
+  char *zWhy = 0;
   int rc = SQLITE_OK;
+  if( sablecatIsNowhere(pTab) ) return SQLITE_ERROR;
   if( isKnown ) rc = sablecatGive(argv[0], p->aColumn[p->hasPlace ? p->nColumn-1 : 0].eAffinity, &known);
   if( nNew ){
     aNew = sqlite3_malloc64(nNew*sizeof(aNew[0]));
     if( aNew==0 ) return SQLITE_NOMEM;
     isReplacing = sqlite3_vtab_on_conflict(pTab->db)==SQLITE_REPLACE;
   }
-  for(i=0; i<nNew && rc==SQLITE_OK; i++) rc = sablecatGive(argv[2+i], p->aColumn[i].eAffinity, &aNew[i]);
+  for(i=0; i<nNew && rc==SQLITE_OK; i++){
+    rc = sablecatGive(argv[2+i], p->aColumn[i].eAffinity, &aNew[i]);
+    if( rc==SQLITE_OK ) rc = sablecatIsHeld(pTab, (int)i, &aNew[i], &zWhy);
+  }
   if( rc==SQLITE_OK ){
     do{
-      rc = sablecat_sql_change(sablecatDb(pTab->pBtree), pTab->pTable, pTab->zTable, isKnown ? &known : 0, aNew,
+      rc = sablecat_sql_change(sablecatHandle(pTab), pTab->pTable, pTab->zTable, isKnown ? &known : 0, aNew,
                                nNew, isReplacing, &iRowid);
     }while( rc==SQLITE_BUSY && sqlite3InvokeBusyHandler(&pTab->db->busyHandler) );
   }
   sqlite3_free(aNew);
-  if( rc==SQLITE_OK && !isKnown && iRowid ) *pRowid = iRowid;
+  /* Where rows have no numbers, the last that was given stays what it is. */
+  if( rc==SQLITE_OK ) *pRowid = iRowid;
   /* What programs tell apart is the code that SQLite has. */
   switch( rc & 0xff ){
     case SQLITE_CONSTRAINT:
     case SQLITE_MISMATCH:
     case SQLITE_READONLY: {
-      char *zWhy = sqlite3_mprintf("%s", sqlite3ErrStr(rc));
+      if( zWhy==0 ) zWhy = sqlite3_mprintf("%s", sqlite3ErrStr(rc));
       sqlite3_free(pTab->base.zErrMsg);
       pTab->base.zErrMsg = zWhy;
       rc = zWhy ? rc & 0xff : SQLITE_NOMEM;

@@ -158,14 +158,18 @@ extern int sablecat_sql_entries_step(void*, int *pisThere);
 extern int sablecat_sql_entries_column(void*, int, SablecatValue*);
 extern int sablecat_sql_is_held_by_utf16(const void*, u32, int*);
 
-/* How a statement reads such a table: by values of the first columns of the key, as many as the number above
-** these bits says, and bounds for the next, from below and from above */
+/* How a statement reads such a table: by values of the first columns of the key, SABLECAT_EQUAL times as many, and
+** bounds for the next, from below and from above */
 #define SABLECAT_FROM      1
 #define SABLECAT_TO        2
 #define SABLECAT_ABOVE     4   /* FROM without the value itself */
 #define SABLECAT_BELOW     8   /* TO without it */
 #define SABLECAT_BACK     16
 #define SABLECAT_EQUAL    32
+#define SABLECAT_EQUALS(eHow) (((u32)(eHow)/SABLECAT_EQUAL) & 0x1f)
+#define SABLECAT_EQUALS_MAX 16
+/* A bit for each value that is given, which says that it is compared as it is, whatever its type. */
+#define SABLECAT_AS_IS(i) (1<<(10+(i)))
 
 /* Where sablecat_sql_seek_key() goes, of the records whose keys begin with the values */
 #define SABLECAT_ANY     0   /* To one of them, the first, or between records */

@@ -68,6 +68,28 @@ fn a_dump_makes_the_same_database_anew_here_and_in_a_file_of_sqlites() {
 }
 
 #[test]
+fn a_dump_has_text_with_zeros_and_the_nodes_of_globals() {
+    let scratch = Scratch::new("sql-dump-nodes");
+    let zwr = |nodes: &str| format!("GT.M MUPIP EXTRACT\n27-NOV-2026  10:00:00 ZWR\n{nodes}");
+    for (env, nodes) in
+        [("one", "^acct(42)=\"gold\"\n^acct(42,\"name\")=\"Ada\"\n^acct(1.5)=\"x\"\n"), ("two", "")]
+    {
+        let loaded = scratch.run_with(&format!("load {env} --db g --format zwr"), zwr(nodes).as_bytes(), &[]);
+        assert_eq!(loaded.code, 0, "{}", loaded.err);
+    }
+    let make = "CREATE TABLE t (x); INSERT INTO t VALUES ('a' || char(0) || 'b'), ('c');
+        CREATE VIRTUAL TABLE acct USING sablecat('g', subscripts=2, value=text);
+        INSERT INTO acct VALUES ('acct', 7, 'a' || char(0), 'zero')";
+    assert_eq!(scratch.run_with("sql one", make.as_bytes(), &[]).err, "");
+    let dump = scratch.run_with("sql one", b".dump", &[]).out;
+    assert_eq!(scratch.run_with("sql two", dump.as_bytes(), &[]).err, "", "{dump}");
+    let ask = b"SELECT hex(x) FROM t; SELECT global, s1, hex(s2), value FROM acct;";
+    let shown = ["one", "two"].map(|env| scratch.run_with(&format!("sql {env}"), ask, &[]).out);
+    assert_eq!(shown[0], "610062\n63\nacct|1.5||x\nacct|7|6100|zero\nacct|42||gold\nacct|42|6E616D65|Ada\n");
+    assert_eq!(shown[1], shown[0]);
+}
+
+#[test]
 fn commands_of_the_shell_are_part_of_a_script() {
     let scratch = Scratch::new("sql-dots");
     assert_eq!(scratch.run_with("sql shop", OF_ALL_KINDS.as_bytes(), &[]).code, 0);

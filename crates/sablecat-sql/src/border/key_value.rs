@@ -166,6 +166,7 @@ exported! {
     }
 
     /// The table that a database makes, with what SQLite is to know of it; `is_new` where it is being made.
+    /// Without a handle there is no such database.
     fn sablecat_sql_table(
         handle: *mut c_void,
         named: *const c_char,
@@ -185,7 +186,10 @@ exported! {
                     .map(|&argument| text(argument))
                     .collect::<Result<Vec<_>, _>>()?,
             };
-            let found = connection(handle).existing(named)?;
+            let found = match handle.is_null() {
+                false => connection(handle).existing(named)?,
+                true => None,
+            };
             let shown = Box::new(Shown::new(Table::new(named, &arguments, found.as_ref(), is_new != 0)?)?);
             seen.write(&raw const shown.seen);
             into.write(Box::into_raw(shown).cast());
@@ -210,7 +214,8 @@ exported! {
     }
 
     /// Removes the row that is known by a value, if it is given that, and sets that of some values, if it is
-    /// given these: see [`change`]. `named` is what SQL calls the table; `rowid` is what a row gets.
+    /// given these: see [`change`]. `named` is what SQL calls the table; `rowid` is what a new row gets,
+    /// where rows have numbers.
     fn sablecat_sql_change(
         handle: *mut c_void,
         of: *const c_void,
@@ -228,7 +233,8 @@ exported! {
             let new = (count > 0).then(|| values(new, count));
             match change(connection(handle), asked, known, new.as_deref())? {
                 Changed::Done => {}
-                Changed::Numbered(number) => rowid.write(number as i64),
+                Changed::Numbered(number) if known.is_none() => rowid.write(number),
+                Changed::Numbered(_) => {}
                 Changed::Taken => return Err(asked.not_unique()),
             }
         }

@@ -23,7 +23,7 @@ struct Row {
 pub(crate) enum Changed {
     Done,
     /// A record was set, with this number.
-    Numbered(u64),
+    Numbered(i64),
     /// There is a record where another was to be set.
     Taken,
 }
@@ -111,7 +111,7 @@ impl Asked<'_> {
         }
         let at = |index: usize| values.get(layout.columns.len() + index).copied().unwrap_or(Value::Null);
         let mut stored = match at(0) {
-            Value::Null => return Err(self.null("value")),
+            Value::Null if !layout.content.has_null() => return Err(self.null("value")),
             value => layout.content.encode(value).map_err(|takes| self.mismatch("value", takes))?,
         };
         if let Holds::Numbers { record_bytes: Some(bytes), pad } = layout.holds {
@@ -128,6 +128,7 @@ impl Asked<'_> {
             Value::Null => 0,
             // The beginning of 1970 is long past; 0 says something else.
             Value::Integer(ms) => u64::try_from(ms).unwrap_or(0).max(1),
+            Value::Real(ms) if ms.is_finite() => (ms.round() as u64).max(1),
             _ => return Err(self.mismatch("expires", "milliseconds since 1970, or null")),
         };
         let head: Expiry = gone_from.to_le_bytes();
@@ -230,6 +231,13 @@ fn number_of(key: &[u8]) -> u64 {
     key.try_into().map_or(0, u64::from_be_bytes)
 }
 
+/// That a record was set with a number.
+fn numbered(number: u64) -> Result<Changed> {
+    i64::try_from(number).map(Changed::Numbered).map_err(|_| {
+        Failure::refused(format!("the record would get the number {number}, which SQL does not have"))
+    })
+}
+
 fn change_queue(
     txn: &mut Txn<'_>,
     database: &Database,
@@ -244,9 +252,7 @@ fn change_queue(
             true => Ok(Changed::Done),
             false => Err(asked.gone()),
         },
-        (None, Some(Row { key: None, stored })) => {
-            Ok(Changed::Numbered(queue.append(txn, stored).map_err(failure)?))
-        }
+        (None, Some(Row { key: None, stored })) => numbered(queue.append(txn, stored).map_err(failure)?),
         (from, Some(Row { key: Some(to), stored })) if from.is_none_or(|from| from == to) => {
             let number = number_of(to);
             let is_there = queue.get(txn, number).map_err(failure)?.is_some();
@@ -255,7 +261,7 @@ fn change_queue(
                 None if is_there && !asked.replaces => return Ok(Changed::Taken),
                 _ => queue.restore(txn, number, stored).map_err(failure)?,
             }
-            Ok(Changed::Numbered(number))
+            numbered(number)
         }
         _ => Err(Failure::refused(format!(
             "a record of the queue {:?} keeps its number: it is its place in the queue",
@@ -271,16 +277,14 @@ fn change_numbered(
     from: Option<&[u8]>,
     row: Option<&Row>,
 ) -> Result<Changed> {
-    let numbered = Numbered::of(database.clone()).map_err(failure)?;
+    let records = Numbered::of(database.clone()).map_err(failure)?;
     match (from, row) {
-        (None, Some(Row { key: None, stored })) => {
-            Ok(Changed::Numbered(numbered.append(txn, stored).map_err(failure)?))
+        (None, Some(Row { key: None, stored })) => numbered(records.append(txn, stored).map_err(failure)?),
+        (None, Some(Row { key: Some(to), stored })) if records.renumbers() => {
+            records.insert(txn, number_of(to), stored).map_err(failure)?;
+            numbered(number_of(to))
         }
-        (None, Some(Row { key: Some(to), stored })) if numbered.renumbers() => {
-            numbered.insert(txn, number_of(to), stored).map_err(failure)?;
-            Ok(Changed::Numbered(number_of(to)))
-        }
-        (Some(from), Some(Row { key, stored })) if numbered.renumbers() => {
+        (Some(from), Some(Row { key, stored })) if records.renumbers() => {
             let number = txn.rank(database, from).map_err(failure)?.saturating_add(1);
             if !txn.contains_key(database, from).map_err(failure)? {
                 return Err(asked.gone());
@@ -291,16 +295,16 @@ fn change_numbered(
                     asked.table.name
                 )));
             }
-            numbered.put(txn, number, stored).map_err(failure)?;
+            records.put(txn, number, stored).map_err(failure)?;
             Ok(Changed::Done)
         }
         (Some(_), Some(Row { key: None, .. })) => Err(asked.null("number")),
         (from, row) => {
             let changed = change_records(txn, database, asked, from, row)?;
-            Ok(match (changed, row.and_then(|row| row.key.as_deref()), from) {
-                (Changed::Done, Some(key), None) => Changed::Numbered(number_of(key)),
-                _ => changed,
-            })
+            match (changed, row.and_then(|row| row.key.as_deref()), from) {
+                (Changed::Done, Some(key), None) => numbered(number_of(key)),
+                _ => Ok(changed),
+            }
         }
     }
 }

@@ -148,18 +148,21 @@ fn floor(real: f64) -> Floor {
     }
 }
 
-/// Whether a real is just this integer.
-fn is_exactly(real: f64, integer: i64) -> bool {
-    matches!(floor(real), Floor::Integer { floor, is_exact: true } if floor == integer)
+/// The integer that a real is, if it is one.
+pub(super) fn exact(real: f64) -> Option<i64> {
+    match floor(real) {
+        Floor::Integer { floor, is_exact: true } => Some(floor),
+        _ => None,
+    }
 }
 
 /// The number that M has for a real: that of its shortest decimal text, as nearly as M can have it, or, of an
 /// integer, that.
 fn number_of(real: f64) -> Number {
-    match floor(real) {
-        Floor::Integer { floor, is_exact: true } => Number::from(floor),
+    match exact(real) {
+        Some(integer) => Number::from(integer),
         // It is not written with a power of ten.
-        _ => Number::of_text(real.to_string().as_bytes()),
+        None => Number::of_text(real.to_string().as_bytes()),
     }
 }
 
@@ -231,15 +234,12 @@ impl Kind {
             Kind::Boolean => "0 and 1",
             Kind::Uuid => "blobs of 16 bytes",
             Kind::Name => "names of globals: a letter or % first, then letters and digits, 31 at most",
-            Kind::Subscript => "numbers and text",
+            Kind::Subscript => "numbers, of 18 digits at most, and text",
             Kind::Number => "integers above 0",
         };
         let integer = match value {
             Value::Integer(integer) => Some(integer),
-            Value::Real(real) => match floor(real) {
-                Floor::Integer { floor, is_exact: true } => Some(floor),
-                _ => None,
-            },
+            Value::Real(real) => exact(real),
             _ => None,
         };
         let bytes = match (self, value) {
@@ -264,7 +264,11 @@ impl Kind {
             }
             (Kind::Name, Value::Text(text)) if is_name(text) => Some(name(text)),
             (Kind::Subscript, Value::Real(real)) if integer.is_none() => number_for(real).map(subscript),
-            (Kind::Subscript, Value::Integer(_) | Value::Real(_)) => integer.map(subscript),
+            // One that M has as text would be found as that alone.
+            (Kind::Subscript, Value::Integer(_) | Value::Real(_)) => integer
+                .map(Subscript::from)
+                .filter(|subscript| subscript.number().is_some())
+                .map(|subscript| subscript.key_bytes()),
             (Kind::Subscript, Value::Text(text)) => Some(subscript(text.to_vec())),
             (Kind::Number, _) => {
                 integer.filter(|&integer| integer > 0).map(|integer| integer.to_be_bytes().to_vec())
@@ -311,7 +315,7 @@ impl Kind {
             (Kind::Real, Value::Real(real)) => real_limit(real, side, beyond),
             (Kind::Real, Value::Integer(integer)) => {
                 let near = integer as f64;
-                match is_exactly(near, integer) {
+                match exact(near) == Some(integer) {
                     true => real_limit(near, side, beyond),
                     false if side == Side::Lower => real_limit(near.next_down(), side, false),
                     false => real_limit(near.next_up(), side, false),
@@ -411,12 +415,18 @@ fn subscript_limit(value: Value<'_>, side: Side, beyond: bool, numbers: bool) ->
     }
 }
 
+/// Why a key cannot be found by its values.
+const OTHERWISE: &str = "its key is written in another way than keys with these values are";
+
 /// The columns of a key that is a tuple; none if it is another one. What SQL cannot have is told with the
 /// reason.
 pub(super) fn of_tuple(key: &[u8], kinds: impl ExactSizeIterator<Item = Kind>) -> Result<Vec<Part>, String> {
     let elements: Vec<Element> = tuple::unpack(key).map_err(|error| error.to_string())?;
     if elements.len() != kinds.len() {
         return Err(format!("it has {} elements in place of {}", elements.len(), kinds.len()));
+    }
+    if tuple::pack(&elements) != key {
+        return Err(OTHERWISE.to_owned());
     }
     let parts = elements.into_iter().zip(kinds).map(|(element, kind)| match (element, kind) {
         (Element::Null, _) => Ok(Part::Null),
@@ -444,6 +454,10 @@ pub(super) fn of_node(key: &[u8], count: usize) -> Result<Vec<Part>, String> {
             subscripts.len(),
             subscripts.len()
         ));
+    }
+    let written: Vec<u8> = subscripts.iter().flat_map(Subscript::key_bytes).collect();
+    if key.get(name.len() + 1..) != Some(&written[..]) {
+        return Err(OTHERWISE.to_owned());
     }
     let mut parts = vec![Part::Text(name.as_bytes().to_vec())];
     parts.extend(subscripts.iter().map(|subscript| match subscript.number() {

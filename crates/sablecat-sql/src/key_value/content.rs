@@ -2,6 +2,7 @@
 
 use sablecat::typed::{Value as _, ValueBytes};
 
+use super::column::exact;
 use crate::record::Value;
 
 /// What the values of a database are made of.
@@ -12,7 +13,7 @@ pub(crate) enum Content {
     Typed(Typed),
 }
 
-/// The value of SQL for a real, of which it takes what is no number for nothing.
+/// The value of SQL for a real, of which it takes what is no number for null.
 fn of_real(real: f64) -> Value<'static> {
     if real.is_nan() { Value::Null } else { Value::Real(real) }
 }
@@ -81,7 +82,7 @@ typed! {
     "u32" U32 u32, "INTEGER", Value::Integer(n) => n.try_into().ok(), n => Ok(Value::Integer(n.into()));
     "u64" U64 u64, "INTEGER", Value::Integer(n) => n.try_into().ok(),
         n => n.try_into().map(Value::Integer).map_err(|_| format!("SQL has no integer {n}"));
-    "f32" F32 f32, "REAL", Value::Real(n) => Some(n as f32), n => Ok(of_real(n.into()));
+    "f32" F32 f32, "REAL", Value::Real(n) => Some(n as f32).filter(|near| near.is_finite() || !n.is_finite()), n => Ok(of_real(n.into()));
     "f64" F64 f64, "REAL", Value::Real(n) => Some(n), n => Ok(of_real(n));
     "bool" Bool bool, "INTEGER", Value::Integer(n) => match n {
         0 => Some(false),
@@ -109,14 +110,18 @@ impl Content {
         }
     }
 
+    /// Whether null is a value: what is no number among reals.
+    pub(crate) fn has_null(self) -> bool {
+        self.declared() == "REAL"
+    }
+
     /// The bytes of a value that is to be set. An error says what the column takes.
     pub(crate) fn encode(self, value: Value<'_>) -> Result<Vec<u8>, &'static str> {
         // As SQL does it with numbers.
         let value = match (self.declared(), value) {
+            ("REAL", Value::Null) => Value::Real(f64::NAN),
             ("REAL", Value::Integer(integer)) => Value::Real(integer as f64),
-            ("INTEGER", Value::Real(real)) if real as i64 as f64 == real && real.abs() < 9e18 => {
-                Value::Integer(real as i64)
-            }
+            ("INTEGER", Value::Real(real)) => exact(real).map_or(value, Value::Integer),
             _ => value,
         };
         match (self, value) {

@@ -310,9 +310,9 @@ impl Entries {
                 }),
                 (_, Kind::WholeText) => Ok(Value::Text(key)),
                 (_, Kind::WholeBlob) => Ok(Value::Blob(key, 0)),
-                (_, Kind::Number) => match key.try_into() {
-                    Ok(bytes) => number(u64::from_be_bytes(bytes)),
-                    Err(_) => Err(wrong("its key is no number".to_owned())),
+                (_, Kind::Number) => match key.try_into().map(u64::from_be_bytes) {
+                    Ok(0) | Err(_) => Err(wrong("its key is no number above 0".to_owned())),
+                    Ok(of) => number(of),
                 },
                 _ => {
                     if self.parts.is_empty() {
@@ -322,14 +322,16 @@ impl Entries {
                 }
             };
         }
-        let (gone_from, value) = match layout.expires() {
-            false => (0, value),
-            true => expiry(value).ok_or_else(|| wrong("it says no time".to_owned()))?,
+        let live = || match layout.expires() {
+            false => Ok((0, value)),
+            true => expiry(value).ok_or_else(|| wrong("it says no time".to_owned())),
         };
         match (index - layout.columns.len(), layout.expires()) {
-            (0, _) => layout.content.decode(value).map_err(wrong),
-            (1, true) if gone_from == 0 => Ok(Value::Null),
-            (1, true) => number(gone_from),
+            (0, _) => layout.content.decode(live()?.1).map_err(wrong),
+            (1, true) => match live()?.0 {
+                0 => Ok(Value::Null),
+                gone_from => number(gone_from),
+            },
             _ if layout.is_of_values() => {
                 self.place.clear();
                 self.place.extend_from_slice(key);

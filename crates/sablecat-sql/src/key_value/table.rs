@@ -94,6 +94,12 @@ impl Arguments {
         for argument in arguments {
             let (what, said) = argument.split_once('=').ok_or_else(|| no_argument(argument))?;
             let (what, said) = (what.trim(), said.trim());
+            let is_said = |name: &str, has: bool| has && what.eq_ignore_ascii_case(name);
+            if is_said("key", read.key.is_some()) || is_said("value", read.value.is_some()) {
+                return Err(Failure::refused(format!(
+                    "the module sablecat is told of {what} more than once"
+                )));
+            }
             if what.eq_ignore_ascii_case("key") {
                 read.key = Some(match said.strip_prefix('(').and_then(|said| said.strip_suffix(')')) {
                     Some(elements) => {
@@ -237,7 +243,8 @@ impl Layout {
         for (n, (name, declared)) in self.all().enumerate() {
             let rest = match name {
                 PLACE => " HIDDEN PRIMARY KEY",
-                VALUE => " NOT NULL",
+                VALUE if !self.content.has_null() => " NOT NULL",
+                VALUE => "",
                 EXPIRES => "",
                 _ if self.form == Form::Whole && !self.has_place() => " PRIMARY KEY",
                 _ if self.form == Form::Tuple || n > 0 => "",
@@ -263,6 +270,8 @@ impl Layout {
             match column.kind.equal(value) {
                 Equal::Nothing => return Wanted::Nothing,
                 Equal::One(bytes) => begin.extend(bytes),
+                // All are looked at where they are in no order.
+                Equal::Between(..) if !self.is_ordered => return Wanted::Keys(None, None),
                 Equal::Between(lower, upper) => {
                     return self.between(&begin, Limit::At(lower), Limit::At(upper));
                 }

@@ -244,7 +244,7 @@ fn rows_of_both_kinds_are_joined() {
     let joined = "SELECT n || value FROM wanted JOIN kv ON key = k ORDER BY n";
     assert_eq!(texts(&db, joined), ["1v7", "2v500"]);
     let plan = plan(&db, "SELECT * FROM wanted CROSS JOIN kv ON key = k");
-    assert!(plan.contains("INDEX 32:key=?"), "by the key, not all of them: {plan}");
+    assert!(plan.ends_with(":key=?"), "by the key, not all of them: {plan}");
     db.execute_batch("INSERT INTO wanted SELECT key, 4 FROM kv WHERE key >= '0998'; DELETE FROM kv WHERE key IN (SELECT k FROM wanted)")
         .expect("both");
     assert_eq!((number(&db, "SELECT count(*) FROM wanted"), words.len().expect("read")), (5, 996));
@@ -499,6 +499,23 @@ fn what_cannot_be_a_table_is_refused_with_a_reason() {
 }
 
 #[test]
+fn a_copy_that_is_a_file_says_that_there_are_no_records_and_is_whole_but_for_these() {
+    let directory = Directory::new();
+    let (db, _) = with_texts(&directory);
+    db.execute_batch("INSERT INTO kv VALUES ('a', 'b'); CREATE TABLE own (x); INSERT INTO own VALUES (1)")
+        .expect("rows");
+    let path = directory.path().join("copy.db");
+    db.execute("VACUUM INTO ?1", [path.to_str().expect("a path of text")]).expect("a copy");
+    let copy = Connection::open(&path).expect("a file");
+    assert_eq!(texts(&copy, "PRAGMA integrity_check"), ["ok"]);
+    assert_eq!(number(&copy, "SELECT x FROM own"), 1);
+    for sql in ["SELECT * FROM kv", "INSERT INTO kv VALUES ('a', 'b')", "DELETE FROM kv"] {
+        assert!(said(&copy, sql).contains("is no environment of sablecat"), "{sql}: {}", said(&copy, sql));
+    }
+    copy.execute_batch("DROP TABLE kv").expect("it goes");
+}
+
+#[test]
 fn like_and_glob_find_blobs_too() {
     let directory = Directory::new();
     let db = directory.ours();
@@ -530,6 +547,12 @@ fn text_that_utf_16_does_not_hold_is_refused_and_no_other_record_is_taken_for_it
         }
         assert_eq!(database.len().expect("read"), 2);
         database.remove(key).expect("a record goes");
+    }
+    for sql in
+        ["INSERT INTO kv VALUES (CAST(x'00d8' AS TEXT), '')", "UPDATE kv SET value = CAST(x'00d8' AS TEXT)"]
+    {
+        let said = said(&db, sql);
+        assert!(said.contains("is no text that UTF-16 can hold"), "{said}");
     }
     assert_eq!(db.execute("UPDATE kv SET value = value || '!'", []).expect("it is text"), 1);
     assert_eq!(database.get("\u{fffd}").expect("read"), Some(b"two!".to_vec()));

@@ -19,6 +19,7 @@ mod kept;
 mod key_value;
 mod killed;
 mod kinds;
+mod kinds_compared;
 mod logic;
 mod read_on;
 mod row_ids;

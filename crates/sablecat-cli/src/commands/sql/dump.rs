@@ -58,7 +58,14 @@ fn print_rows(db: &Connection, table: &str, out: &mut dyn Write) -> Result<(), F
         true => String::new(),
         false => format!("({})", kept().collect::<Vec<_>>().join(",")),
     };
-    let values: Vec<String> = kept().map(|name| format!("quote({name})")).collect();
+    // Of text quote() has what comes before a zero byte.
+    let value = |name: String| {
+        format!(
+            "iif(typeof({name}) = 'text' AND instr({name}, char(0)), \
+             'CAST(x''' || hex({name}) || ''' AS TEXT)', quote({name}))"
+        )
+    };
+    let values: Vec<String> = kept().map(value).collect();
     let begins = format!("INSERT INTO {}{names} VALUES(", quoted(table)).replace('\'', "''");
     let select =
         format!("SELECT '{begins}' || {} || ');' FROM {}", values.join(" || ',' || "), quoted(table));
