@@ -88,12 +88,12 @@ pub(crate) enum Equal {
 }
 
 impl Side {
-    /// All values of the column are on the side of `other` that this bound keeps, or on the one that it does
-    /// not: as the value of the bound is above all of them, or below.
+    /// What a bound leaves whose value is above all that the column has.
     fn of_above(self) -> Limit {
         if self == Side::Upper { Limit::All } else { Limit::Nothing }
     }
 
+    /// What one leaves whose value is below all of that.
     fn of_below(self) -> Limit {
         if self == Side::Lower { Limit::All } else { Limit::Nothing }
     }
