@@ -337,7 +337,7 @@ fn after_the_commit(error: Error) -> Error {
 impl Log {
     /// Writes what the files lack up to the tail, and makes all of it durable, for who is alone with a memory
     /// whose users are dead: whatever turns they had. The words stay as they are, so that another may do the
-    /// same again.
+    /// same again, also if a flush fails.
     pub(super) fn write_rest(&self, files: &Files) -> Result<()> {
         let words = self.words();
         let (durable, written, tail) = (self.durable(), self.written(), self.tail());
@@ -356,7 +356,6 @@ impl Log {
             };
             lane.open_all(&files.segments, (durable, tail))?;
             lane.sync(&files.segments, &words.counters.0, (durable, tail), durable != written)
-                .map_err(|error| words.poison(&error))
         })
     }
 }

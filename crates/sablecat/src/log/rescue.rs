@@ -14,7 +14,10 @@
 //!   files end before it. It may end later, by as much as somebody wrote who died before it was counted; not
 //!   beyond the tail.
 //!
-//! Dying anywhere leaves bytes that the next rescue writes again.
+//! What was written and is not known to have been flushed is written again, as recovery does it: a flush of
+//! it may have failed, of which nobody lives to tell, and after that another says that all is well. So a
+//! rescue whose own flush fails can be tried again, and dying anywhere leaves bytes that the next one writes
+//! again.
 
 use sablecat_os::atomic::Ordering;
 
@@ -28,8 +31,8 @@ impl Log {
     ///
     /// # Errors
     /// `Invalid` if the files are not the ones that this memory logged to, or not as it left them: nothing
-    /// was written then. `Poisoned` if the log is, or comes to be because a flush fails. `Corruption` and
-    /// `Io`, as of a [scan](Log::scan), and if writing fails: it may be tried again.
+    /// was written then. `Poisoned` if the log is. `Corruption` and `Io`, as of a [scan](Log::scan), and, as
+    /// `DiskFull`, if writing or flushing fails: it may be tried again.
     pub(crate) fn rescue(&self, from: Lsn) -> Result<()> {
         let words = self.words();
         words.check()?;
@@ -47,6 +50,7 @@ impl Log {
                 "the log in the files ends at LSN {end}, and it had been written to LSN {written}"
             )));
         }
+        scan.make_last(end)?;
         self.write_rest(self.files()?)
     }
 

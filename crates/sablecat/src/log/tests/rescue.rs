@@ -1,7 +1,7 @@
 //! Rescue: what only the memory of dead processes has comes to the files, if they are the ones that it
 //! belongs to, and to no others.
 
-use sablecat_os::sim::{SimDisk, Survival};
+use sablecat_os::sim::{Fault, SimDisk, Survival};
 
 use super::*;
 use crate::error::ErrorKind;
@@ -61,6 +61,36 @@ fn what_only_memory_has_comes_to_the_files_and_lasts() {
     }
     // Who died before the memory was removed is rescued once more.
     rescue(&log, &disk).unwrap();
+}
+
+/// Neither what a flush was to take with it before that failed, nor what it did not come to.
+#[test]
+fn a_rescue_whose_flush_fails_can_be_tried_again() {
+    for handed_over in [4, 0] {
+        for failing in 1..8 {
+            let disk = Arc::new(SimDisk::new(failing));
+            let log = TestLog::create(disk.clone(), SEGMENT, RING);
+            put(&log, 4);
+            log.log.make_durable(log.log.tail(), me(1)).unwrap();
+            put(&log, handed_over);
+            log.log.hand_over(log.log.tail(), me(1)).unwrap();
+            put(&log, 40 - handed_over);
+            disk.fail_at(disk.calls() + failing, Fault::SyncFails);
+            match rescue(&log, &disk) {
+                Ok(()) => {}
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+                    // What the failed flush has lost may be gone, and then these are other files.
+                    match rescue(&log, &disk) {
+                        Err(error) if error.kind() == ErrorKind::Invalid && handed_over > 0 => continue,
+                        again => again.unwrap(),
+                    }
+                }
+            }
+            let (records, end) = found(&Arc::new(disk.crash_as(Survival::Nothing, 1)));
+            assert_eq!((records.len(), end), (44, log.log.tail()), "{handed_over}, {failing}");
+        }
+    }
 }
 
 /// A backup that was put back, of the same life.
