@@ -140,7 +140,7 @@ fn a_program_in_c_has_databases_of_both_kinds() {
     let table = "CREATE VIRTUAL TABLE kv USING sablecat(words)";
     assert_eq!(
         scratch.run(&client, ["shop", table], ""),
-        "error 1: there is no database 'words' in the environment\n"
+        "error 1: there is no database \"words\" in the environment\n"
     );
     assert!(scratch.run(&client, ["plain", table], "").contains("main is no environment of sablecat"));
 }
