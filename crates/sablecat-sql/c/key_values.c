@@ -301,19 +301,19 @@ static int sablecatBestIndex(sqlite3_vtab *pVtab, sqlite3_index_info *pInfo){
   SablecatTable *pTab = (SablecatTable*)pVtab;
   const SablecatLayout *p = pTab->pLayout;
   u32 nEqual, i;
+  int aEqual[SABLECAT_EQUALS_MAX];
   int iFrom = -1, iTo = -1, n = 0, eHow = 0, isUnique = !p->isOfValues;
   i64 nEntry = 0;
   double rEntry;
 
   for(nEqual=0; nEqual<p->nKey && nEqual<SABLECAT_EQUALS_MAX; nEqual++){
-    int iCons = sablecatCondition(pTab, pInfo, nEqual, SQLITE_INDEX_CONSTRAINT_EQ, SQLITE_INDEX_CONSTRAINT_EQ);
-    if( iCons<0 ) break;
+    aEqual[nEqual] = sablecatCondition(pTab, pInfo, nEqual, SQLITE_INDEX_CONSTRAINT_EQ, SQLITE_INDEX_CONSTRAINT_EQ);
+    if( aEqual[nEqual]<0 ) break;
   }
   /* Where keys are in no order, one is found by all that it has. */
   if( !p->isOrdered && nEqual<p->nKey ) nEqual = 0;
   for(i=0; i<nEqual; i++){
-    int iCons = sablecatCondition(pTab, pInfo, i, SQLITE_INDEX_CONSTRAINT_EQ, SQLITE_INDEX_CONSTRAINT_EQ);
-    sablecatUse(pInfo, iCons, &n, &eHow);
+    sablecatUse(pInfo, aEqual[i], &n, &eHow);
     if( !p->aColumn[i].isExact ) isUnique = 0;
   }
   if( p->isOrdered && nEqual<p->nKey ){

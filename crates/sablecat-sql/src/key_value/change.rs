@@ -95,13 +95,16 @@ impl Asked<'_> {
         for (column, &value) in layout.columns.iter().zip(values) {
             let (name, kind) = (&*column.name, column.kind);
             match (kind, value) {
-                (Kind::Number, Value::Null) => key = None,
-                (Kind::Subscript, Value::Null) => ended = ended.or(Some(name)),
+                (Kind::Number, Value::Null) => {
+                    key = None;
+                    continue;
+                }
+                (Kind::Subscript, Value::Null) => {
+                    ended = ended.or(Some(name));
+                    continue;
+                }
                 (Kind::WholeText | Kind::WholeBlob | Kind::Name, Value::Null) => return Err(self.null(name)),
                 _ => {}
-            }
-            if let (Kind::Number | Kind::Subscript, Value::Null) = (kind, value) {
-                continue;
             }
             if let Some(before) = ended {
                 return Err(self.null(before));

@@ -5,7 +5,7 @@
 //! bytes that it can have: before those of a value, or behind them and all that goes on from there. What a
 //! condition leaves may be more than what meets it, never less: SQLite looks at it once more.
 
-use sablecat::globals::{Number, Subscript};
+use sablecat::globals::{self, Number, Subscript};
 use sablecat::tuple::{self, Element, Integer, Uuid};
 
 use crate::record::Value;
@@ -189,17 +189,12 @@ fn subscript(subscript: impl Into<Subscript<'static>>) -> Vec<u8> {
     subscript.into().key_bytes()
 }
 
-/// Whether a global can have the name.
-fn is_name(text: &[u8]) -> bool {
-    const BYTES_MAX: usize = 31;
-    let [first, rest @ ..] = text else { return false };
-    (*first == b'%' || first.is_ascii_alphabetic())
-        && rest.iter().all(u8::is_ascii_alphanumeric)
-        && text.len() <= BYTES_MAX
-}
-
-fn name(text: &[u8]) -> Vec<u8> {
-    [text, &[0]].concat()
+/// The key of a global, if it can have this name.
+fn global(name: &[u8]) -> Option<Vec<u8>> {
+    let key = [name, &[0]].concat();
+    let is_one =
+        globals::parts(&key).is_ok_and(|(read, subscripts)| read.as_bytes() == name && subscripts.is_empty());
+    is_one.then_some(key)
 }
 
 impl Kind {
@@ -262,7 +257,7 @@ impl Kind {
             (Kind::Uuid, Value::Blob(blob, _)) => {
                 blob.try_into().ok().map(|blob| packed(Element::Uuid(Uuid(blob))))
             }
-            (Kind::Name, Value::Text(text)) if is_name(text) => Some(name(text)),
+            (Kind::Name, Value::Text(text)) => global(text),
             (Kind::Subscript, Value::Real(real)) if integer.is_none() => number_for(real).map(subscript),
             // One that M has as text would be found as that alone.
             (Kind::Subscript, Value::Integer(_) | Value::Real(_)) => integer
@@ -447,7 +442,7 @@ pub(super) fn of_tuple(key: &[u8], kinds: impl ExactSizeIterator<Item = Kind>) -
 /// The columns of a key that is of a node of globals: its name and so many less one subscripts, of which
 /// those behind the last are null.
 pub(super) fn of_node(key: &[u8], count: usize) -> Result<Vec<Part>, String> {
-    let (name, subscripts) = sablecat::globals::parts(key).map_err(|error| error.to_string())?;
+    let (name, subscripts) = globals::parts(key).map_err(|error| error.to_string())?;
     if subscripts.len() >= count {
         return Err(format!(
             "it has {} subscripts, which are columns with subscripts={}",

@@ -279,10 +279,10 @@ impl Transaction<'_> {
     }
 
     /// Removes the record of a queue with this number, out of its turn; false if there is none. Locks
-    /// nothing.
+    /// nothing, but where it leaves a mark: that which was there before goes, if it is to be had.
     ///
     /// # Errors
-    /// As [`Transaction::set`] and of reading.
+    /// As [`Transaction::try_lock`] and [`Transaction::set`].
     pub(crate) fn remove_numbered(&mut self, tree: &TreeRef, number: u64) -> Result<bool> {
         let key = key_of(number);
         let Some(value) = self.get_owned(tree, &key)?.filter(|value| !value.is_empty()) else {
