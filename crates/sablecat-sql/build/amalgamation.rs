@@ -63,6 +63,7 @@ const RENAMED: &[Renamed] = &[
             "sqlite3BtreePayloadSize",
             "sqlite3BtreePayloadChecked",
             "sqlite3BtreePutData",
+            "sqlite3BtreeIncrblobCursor",
             "sqlite3BtreeMaxRecordSize",
             "sqlite3BtreeIntegrityCheck",
             "sqlite3BtreeRowCountEst",
@@ -83,7 +84,7 @@ const RENAMED: &[Renamed] = &[
         names: &["sqlite3RegisterPerConnectionBuiltinFunctions"],
     },
     Renamed { header: None, from: "vacuum.c", to: "vacuum.c", names: &["sqlite3RunVacuum"] },
-    Renamed { header: None, from: "main.c", to: "main.c", names: &["sqlite3ErrStr"] },
+    Renamed { header: None, from: "main.c", to: "main.c", names: &["sqlite3ErrStr", "sqlite3_file_control"] },
     Renamed { header: None, from: "vdbeapi.c", to: "vdbeapi.c", names: &["sqlite3_step"] },
     Renamed {
         header: None,

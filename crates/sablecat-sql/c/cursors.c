@@ -280,6 +280,11 @@ SQLITE_PRIVATE int sqlite3BtreeIndexMoveto(BtCursor *pCur, UnpackedRecord *pKey,
   return rc;
 }
 
+SQLITE_PRIVATE void sqlite3BtreeIncrblobCursor(BtCursor *pCur){
+  if( pCur->pSablecat ) sablecat_sql_of_blob(pCur->pSablecat);
+  STOCK(IncrblobCursor)(pCur);
+}
+
 /* ---- Records ---- */
 
 SQLITE_PRIVATE i64 sqlite3BtreeIntegerKey(BtCursor *pCur){

@@ -28,7 +28,10 @@ SQLITE_PRIVATE int sqlite3BtreeOpen(
    && (flags & BTREE_MEMORY)==0
   ){
     const char *zEngine = sqlite3_uri_parameter(zFilename, "engine");
-    rc = sablecat_sql_open(zFilename, zEngine, vfsFlags, &pDb);
+    SablecatStatements statements;
+    statements.pnWriting = &db->nVdbeWrite;
+    statements.pnRunning = &db->nVdbeExec;
+    rc = sablecat_sql_open(zFilename, zEngine, vfsFlags, &statements, &pDb);
   }
   if( rc!=SQLITE_OK ) return rc;
   if( pDb==0 ) return STOCK(Open)(pVfs, zFilename, db, ppBtree, flags, vfsFlags);
@@ -86,6 +89,35 @@ SQLITE_PRIVATE int sqlite3BtreeSetAutoVacuum(Btree *p, int autoVacuum){
 
 SQLITE_PRIVATE int sqlite3BtreeSetVersion(Btree *p, int iVersion){
   return p->pSablecat ? SQLITE_OK : STOCK(SetVersion)(p, iVersion);
+}
+
+/* PRAGMA sablecat_isolation, which says how isolated transactions are, and has those be so that are to come. */
+static int sablecatPragma(Btree *p, char **azFcntl){
+  const char *zIs = 0;
+  int rc;
+  if( sqlite3StrICmp(azFcntl[1], "sablecat_isolation")!=0 ) return SQLITE_NOTFOUND;
+  if( azFcntl[2] && p->db->autoCommit==0 ){
+    azFcntl[0] = sqlite3_mprintf("the isolation may not be changed inside a transaction");
+    return SQLITE_ERROR;
+  }
+  rc = sablecat_sql_isolation(sablecatDb(p), azFcntl[2], &zIs);
+  azFcntl[0] = sqlite3_mprintf("%s", rc==SQLITE_OK ? zIs : sablecat_sql_message(rc));
+  return rc;
+}
+
+SQLITE_API int sqlite3_file_control(sqlite3 *db, const char *zDbName, int op, void *pArg){
+  int rc = SQLITE_NOTFOUND, isOurs;
+  Btree *p;
+  sqlite3_mutex_enter(db->mutex);
+  p = sqlite3DbNameToBtree(db, zDbName);
+  isOurs = p && p->pSablecat && (op==SQLITE_FCNTL_PRAGMA || op==SQLITE_FCNTL_DATA_VERSION);
+  if( isOurs && op==SQLITE_FCNTL_PRAGMA ){
+    rc = sablecatPragma(p, (char**)pArg);
+  }else if( isOurs ){
+    rc = sablecat_sql_version(sablecatDb(p), (u32*)pArg);
+  }
+  sqlite3_mutex_leave(db->mutex);
+  return isOurs ? rc : sablecatStock_sqlite3_file_control(db, zDbName, op, pArg);
 }
 
 SQLITE_PRIVATE Pgno sqlite3BtreeLastPage(Btree *p){

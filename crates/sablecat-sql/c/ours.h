@@ -103,13 +103,21 @@ typedef struct SablecatBtree {
   u32 nRow;
 } SablecatBtree;
 
+/* Where a connection counts its statements in progress */
+typedef struct SablecatStatements {
+  const int *pnWriting;      /* Those that write */
+  const int *pnRunning;      /* Those that run at this moment, one within the other */
+} SablecatStatements;
+
 /* src/border */
-extern int sablecat_sql_open(const char*, const char*, int, void**);
+extern int sablecat_sql_open(const char*, const char*, int, const SablecatStatements*, void**);
 extern int sablecat_sql_is_there(const char*, int*);
 extern int sablecat_sql_is_same(void*, void*, int*);
 extern int sablecat_sql_close(void*);
 extern int sablecat_sql_begin(void*, int isWrite, int isAlone, int isExplicit, int isSavepoint);
 extern int sablecat_sql_is_snapshot(void*, int*);
+extern int sablecat_sql_isolation(void*, const char *zWanted, const char **pzIs);
+extern int sablecat_sql_version(void*, u32*);
 extern int sablecat_sql_may_commit(void*);
 extern int sablecat_sql_commit(void*, int eSync);
 extern int sablecat_sql_end(void*);
@@ -131,6 +139,7 @@ extern const char *sablecat_sql_message(int);
 extern int sablecat_sql_free(char*);
 extern int sablecat_sql_cursor(void*, u32, const SablecatOrder*, u32, int eEncoding, void**);
 extern int sablecat_sql_cursor_close(void*);
+extern int sablecat_sql_of_blob(void*);
 extern int sablecat_sql_edge(void*, int isLast, int isOfSequences, SablecatRow*);
 extern int sablecat_sql_step(void*, int isForward, SablecatRow*);
 extern int sablecat_sql_refresh(void*, SablecatRow*);

@@ -20,6 +20,7 @@ use sablecat::Durability;
 
 use crate::ahead;
 use crate::connection::Connection;
+use crate::connection::statements::{Level, Statements};
 use crate::engine::{self, Wanted};
 use crate::failure::{self, Failure, OK};
 use crate::key::{Collation, Encoding, Order};
@@ -59,6 +60,26 @@ pub(crate) struct CSequence {
     last: i64,
     row: i64,
     root: u32,
+}
+
+/// Where SQLite counts the statements that a connection has in progress, as `c/ours.h` has it.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct CStatements {
+    writing: *const c_int,
+    running: *const c_int,
+}
+
+impl CStatements {
+    /// # Safety
+    /// As of [`Statements::new`].
+    unsafe fn told(&self) -> Result<Statements, Failure> {
+        let count = |count: *const c_int| {
+            NonNull::new(count.cast_mut()).ok_or_else(|| Failure::internal("no count of statements"))
+        };
+        // SAFETY: by the caller's word.
+        Ok(unsafe { Statements::new(count(self.writing)?, count(self.running)?) })
+    }
 }
 
 /// The order of a column, as `c/ours.h` has it.
@@ -154,6 +175,7 @@ exported! {
         path: *const c_char,
         engine: *const c_char,
         flags: c_int,
+        statements: *const CStatements,
         into: *mut *mut c_void,
     ) {
         // SAFETY: strings of C's, or null where there is no parameter.
@@ -166,7 +188,10 @@ exported! {
         if !engine::is_ours(Wanted { path, engine: engine.as_deref(), create })? {
             return Ok(());
         }
-        let opened = engine::shared(path, create).and_then(Connection::open);
+        // SAFETY: C says where they are, and whose they are is closed after this handle.
+        let statements = unsafe { (*statements).told() }?;
+        let opened =
+            engine::shared(path, create).and_then(|shared| Connection::open(shared, statements));
         let opened = opened.map_err(|error| {
             Failure::cannot_open(format!("opening {} as a database of sablecat: {error}", path.display()))
         })?;
@@ -218,6 +243,27 @@ exported! {
     fn sablecat_sql_is_snapshot(handle: *mut c_void, is_snapshot: *mut c_int) {
         // SAFETY: as the module says; and what can be written to.
         unsafe { is_snapshot.write(connection(handle).is_snapshot().into()) };
+        Ok(())
+    }
+
+    /// How isolated transactions are, and are to be, if that is said.
+    fn sablecat_sql_isolation(handle: *mut c_void, wanted: *const c_char, is: *mut *const c_char) {
+        // SAFETY: as the module says; and a string of C's, or null.
+        let (connection, wanted) = unsafe {
+            (connection(handle), NonNull::new(wanted.cast_mut()).map(|name| CStr::from_ptr(name.as_ptr())))
+        };
+        if let Some(wanted) = wanted {
+            connection.level = Level::of_name(wanted)?;
+        }
+        // SAFETY: it can be written to.
+        unsafe { is.write(connection.level.name().as_ptr()) };
+        Ok(())
+    }
+
+    /// What is another number once somebody has committed something.
+    fn sablecat_sql_version(handle: *mut c_void, version: *mut u32) {
+        // SAFETY: as the module says; `version` can be written to.
+        unsafe { version.write(connection(handle).newest().0 as u32) };
         Ok(())
     }
 
@@ -384,6 +430,13 @@ exported! {
         let place = unsafe { Box::from_raw(handle.cast::<Place>()) };
         // SAFETY: its connection is closed after it.
         unsafe { connection(place.connection.as_ptr().cast()) }.keep(place);
+        Ok(())
+    }
+
+    /// A cursor is a handle's of a blob.
+    fn sablecat_sql_of_blob(handle: *mut c_void) {
+        // SAFETY: as the module says.
+        unsafe { place(handle) }.0.be_of_blob();
         Ok(())
     }
 

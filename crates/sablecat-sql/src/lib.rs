@@ -44,6 +44,14 @@
 //! others from writing, and never meet a conflict; readers go on. `BEGIN CONCURRENT`, which a branch of
 //! SQLite's has for many writers, is `BEGIN`, in files of SQLite's as well.
 //!
+//! `PRAGMA sablecat_isolation = snapshot`, before a transaction and for as long as the connection is open, is
+//! for long reports in transactions that also write: what `SELECT` has read others may change, and nobody
+//! conflicts. What statements that write have read counts all the same, as do handles of blobs. So two that
+//! change one row still conflict, and keys that are unique, foreign keys, triggers, indices and virtual
+//! tables are as sure as ever; but of two programs that look first, and then write what was only right by
+//! what they saw, both may commit (*write skew*). `PRAGMA sablecat_isolation` says which it is:
+//! `serializable` at first.
+//!
 //! `PRAGMA synchronous` says how durable a commit is: `OFF` is [`NoSync`](sablecat::Durability::NoSync),
 //! `NORMAL` is [`WriteNoSync`](sablecat::Durability::WriteNoSync), `FULL`, the default, and `EXTRA` are
 //! [`Sync`](sablecat::Durability::Sync). `PRAGMA journal_mode` always answers `wal`: readers stop no writer.

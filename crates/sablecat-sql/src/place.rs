@@ -67,6 +67,8 @@ pub(crate) struct Place {
     /// Goes through the table of sequences, of what is read of which the transaction does not depend
     /// ([`sequences`]).
     is_of_sequences: bool,
+    /// Is a handle's of a blob, which modules also read by when they write.
+    is_of_blob: bool,
 }
 
 /// What leads a cursor on.
@@ -112,6 +114,7 @@ impl Place {
             led: Led::Key,
             row_ids: of.row_ids(root),
             is_of_sequences: false,
+            is_of_blob: false,
         })
     }
 
@@ -134,7 +137,8 @@ impl Place {
         self.key.clear();
         self.value.clear();
         self.value.shrink_to(VALUE_KEPT);
-        (self.before, self.led, self.is_of_sequences) = (false, Led::Key, false);
+        (self.before, self.led) = (false, Led::Key);
+        (self.is_of_sequences, self.is_of_blob) = (false, false);
         self.ahead.leave();
     }
 
@@ -182,8 +186,20 @@ impl Place {
 
     /// The state of the tree in which it is.
     fn state(&self, of: &Connection) -> StateOf {
-        let state = of.state_of(self.root);
-        StateOf { is_noted: state.is_noted && !self.is_of_sequences, ..state }
+        StateOf { is_noted: self.depends(of), ..of.state_of(self.root) }
+    }
+
+    /// Whether the transaction depends on what it reads now.
+    fn depends(&self, of: &Connection) -> bool {
+        match self.is_of_blob {
+            true => of.notes(),
+            false => of.depends() && !self.is_of_sequences,
+        }
+    }
+
+    /// It is a handle's of a blob.
+    pub(crate) fn be_of_blob(&mut self) {
+        self.is_of_blob = true;
     }
 
     /// Reads ahead, from the key at which it stands or another.
@@ -192,16 +208,11 @@ impl Place {
         of: &mut Connection,
         read: impl FnOnce(&mut Ahead, &Txn<'_>, &Database, &[u8]) -> Result<()>,
     ) -> Result<Option<Row<'_>>> {
-        let (txn, ahead) = (of.txn()?, &mut self.ahead);
-        match self.is_of_sequences {
-            false => read(ahead, txn, &self.tree, &self.key)?,
-            true => {
-                txn.unvalidated(|txn| read(ahead, txn, &self.tree, &self.key))?;
-                if ahead.record().is_none() {
-                    // That there is no row yet is what the transaction does depend on.
-                    txn.visit(&self.tree, .., |_, _| ControlFlow::Continue(()))?;
-                }
-            }
+        let (depends, ahead) = (self.depends(of), &mut self.ahead);
+        of.look(depends, |txn| read(ahead, txn, &self.tree, &self.key))?;
+        if self.is_of_sequences && ahead.record().is_none() {
+            // That there is no row yet is what the transaction does depend on.
+            of.txn()?.visit(&self.tree, .., |_, _| ControlFlow::Continue(()))?;
         }
         Ok(self.went_ahead())
     }
@@ -241,15 +252,16 @@ impl Place {
     pub(crate) fn refresh(&mut self, of: &mut Connection) -> Result<Option<Row<'_>>> {
         self.keep_key();
         self.changes(of);
-        let rowid = self.rowid()?;
+        let (rowid, depends) = (self.rowid()?, self.depends(of));
         let Place { tree, key, value, absent, .. } = self;
-        let there = of.txn()?.get_with(tree, &*key, |found| {
+        let keep = |found: Option<&[u8]>| {
             found.is_some_and(|found| {
                 value.clear();
                 value.extend_from_slice(found);
                 true
             })
-        })?;
+        };
+        let there = of.look(depends, |txn| Ok(txn.get_with(tree, &*key, keep)?))?;
         if !there {
             absent.clone_from(key);
         }
@@ -285,10 +297,12 @@ impl Place {
         }
         match to {
             Where::Any if is_whole => self.exactly(of),
-            Where::Any if of.notes() => self.within(of, true),
+            Where::Any if self.depends(of) => self.within(of, true),
             Where::Any | Where::First => {
-                let state = of.state_of(self.root);
-                self.ahead.begin(&*of.txn()?, &self.tree, (Bound::Included(&self.key), true, state))?;
+                let (state, ahead) = (self.state(of), &mut self.ahead);
+                of.look(state.is_noted, |txn| {
+                    ahead.begin(txn, &self.tree, (Bound::Included(&self.key), true, state))
+                })?;
                 match self.ahead.record().is_some() && self.ahead.index_key().starts_with(&self.key) {
                     true => Ok(self.went_ahead()),
                     false => self.between(),
@@ -315,9 +329,12 @@ impl Place {
         let mut above = self.key.clone();
         above.push(key::ABOVE);
         let bounds = (Bound::Included(&*self.key), Bound::Excluded(&*above));
-        let mut range = of.txn()?.range(&self.tree, bounds)?;
-        let found = if first { range.next() } else { range.next_back() };
-        match found.transpose()? {
+        let found = of.look(self.depends(of), |txn| {
+            let mut range = txn.range(&self.tree, bounds)?;
+            let found = if first { range.next() } else { range.next_back() };
+            Ok(found.transpose()?)
+        })?;
+        match found {
             Some((key, value)) => {
                 (self.key, self.value) = (key, value);
                 Ok(Some(Row { rowid: 0, data: &self.value }))
@@ -474,7 +491,7 @@ impl Place {
     /// The record at which it stands is about to change, or to be looked at again: what leads it on does so
     /// still, unless it was read ahead of another change. `key` is kept.
     fn changes(&mut self, of: &Connection) {
-        if self.led == Led::Ahead && !self.ahead.is_now(of.state_of(self.root)) {
+        if self.led == Led::Ahead && !self.ahead.is_now(self.state(of)) {
             self.lead(Led::Key);
         }
     }
@@ -482,7 +499,7 @@ impl Place {
     /// It has changed.
     fn changed(&mut self, of: &Connection) {
         if self.led == Led::Ahead {
-            self.ahead.stays(of.state_of(self.root));
+            self.ahead.stays(self.state(of));
         }
     }
 

@@ -206,18 +206,18 @@ impl Entries {
         self.read.nth = 0;
         let found = find(of, &self.table)?;
         let state = of.state_of(found.number);
-        self.read.most = if state.is_noted { 1 } else { RECORDS_MIN };
-        let txn = &*of.txn()?;
+        let depends = state.is_noted;
+        self.read.most = if depends { 1 } else { RECORDS_MIN };
         let layout = &self.table.layout;
         let wanted = match layout.form {
-            Form::Place => keys_of_places(txn, &found.database, wanted)?,
+            Form::Place => of.look(depends, |txn| keys_of_places(txn, &found.database, wanted))?,
             _ => wanted,
         };
         self.keys = match wanted {
             Wanted::Nothing => return Ok(false),
             Wanted::One(key) if !layout.is_of_values() => {
                 // There is one at most, in whatever order.
-                self.read.fill_one(txn, (&found.database, layout), &key)?;
+                of.look(depends, |txn| self.read.fill_one(txn, (&found.database, layout), &key))?;
                 return self.is_there();
             }
             Wanted::One(key) => (Bound::Included(key.clone()), Bound::Included(key)),
@@ -230,7 +230,8 @@ impl Entries {
             return self.seek_value(of, found.database, order);
         }
         let bounds = (self.keys.0.as_ref().map(Vec::as_slice), self.keys.1.as_ref().map(Vec::as_slice));
-        self.read.fill(txn, (&found.database, layout), bounds, (forward, state.is_noted))?;
+        let from = (&found.database, layout);
+        of.look(depends, |txn| self.read.fill(txn, from, bounds, (forward, depends)))?;
         self.under_way = Some(UnderWay::Records(found, state));
         self.is_there()
     }
@@ -268,7 +269,8 @@ impl Entries {
             false => (lower, Bound::Excluded(&*last)),
         };
         let from = (&found.database, &self.table.layout);
-        self.read.fill(&*of.txn()?, from, bounds, (self.forward, now.is_noted))?;
+        let how = (self.forward, now.is_noted);
+        of.look(now.is_noted, |txn| self.read.fill(txn, from, bounds, how))?;
         self.is_there()
     }
 
@@ -345,19 +347,20 @@ impl Entries {
     /// Goes to the first value of the first of the keys.
     fn seek_value(&mut self, of: &mut Connection, database: Database, order: Duplicates) -> Result<bool> {
         let mut cursor = MultiMap::of(database, order).map_err(failure)?.cursor();
-        let txn = &*of.txn()?;
-        match &self.keys.0 {
-            Bound::Included(key) | Bound::Excluded(key) => cursor.at_or_after(txn, key),
-            Bound::Unbounded => cursor.first(txn),
-        }
-        .map_err(failure)?;
+        of.look(of.depends(), |txn| {
+            match &self.keys.0 {
+                Bound::Included(key) | Bound::Excluded(key) => cursor.at_or_after(txn, key),
+                Bound::Unbounded => cursor.first(txn),
+            }
+            .map_err(failure)
+        })?;
         self.stand(of, Box::new(cursor))
     }
 
     /// Goes to the next value.
     fn step_value(&mut self, of: &mut Connection) -> Result<bool> {
         let Some(UnderWay::Values(mut cursor)) = self.under_way.take() else { return Ok(false) };
-        cursor.next(&*of.txn()?).map_err(failure)?;
+        of.look(of.depends(), |txn| cursor.next(txn).map_err(failure))?;
         let last = self.read.entry().map(|entry| entry.key);
         self.read.nth = if last == cursor.key() { self.read.nth + 1 } else { 0 };
         self.stand(of, cursor)
@@ -376,7 +379,7 @@ impl Entries {
             return Ok(false);
         }
         let key = key.to_vec();
-        let value = cursor.value(&*of.txn()?).map_err(failure)?;
+        let value = of.look(of.depends(), |txn| cursor.value(txn).map_err(failure))?;
         self.read.push(&key, value.unwrap_or_default());
         self.under_way = Some(UnderWay::Values(cursor));
         self.is_there()

@@ -15,7 +15,7 @@ const DIRECTORY: &str = "SABLECAT_TEST_SQL_DIRECTORY_CONFLICTS";
 const BEGINS: [&str; 4] = ["BEGIN", "BEGIN CONCURRENT", "SAVEPOINT s", "BEGIN; SAVEPOINT s"];
 
 /// Two connections, and tables of each kind with rows 1 to 9. What is long fills leaves.
-fn two(directory: &Directory) -> (Connection, Connection) {
+pub(super) fn two(directory: &Directory) -> (Connection, Connection) {
     let (one, other) = (directory.ours(), directory.ours());
     one.execute_batch(
         "PRAGMA synchronous = OFF;
@@ -44,7 +44,7 @@ fn begin(db: &Connection, begin: &str) {
 }
 
 /// That a statement has met a conflict, and the transaction is there still.
-fn assert_lost(db: &Connection, done: Result<()>, what: &str) {
+pub(super) fn assert_lost(db: &Connection, done: Result<()>, what: &str) {
     assert_eq!(code(&done), Some(BUSY_SNAPSHOT), "{what}: {done:?}");
     let said = done.expect_err("it has failed").to_string();
     assert!(said.contains("another transaction changed") && said.contains("ROLLBACK"), "{what}: {said}");
@@ -52,7 +52,7 @@ fn assert_lost(db: &Connection, done: Result<()>, what: &str) {
 }
 
 /// What one transaction has committed, and what another is to do in a state of before.
-const MEETINGS: [[&str; 2]; 16] = [
+pub(super) const MEETINGS: [[&str; 2]; 16] = [
     ["UPDATE bare SET a = 0 WHERE id = 5", "UPDATE bare SET a = a + 1 WHERE id = 5"],
     ["DELETE FROM bare WHERE id = 5", "UPDATE bare SET a = a + 1 WHERE id = 5"],
     ["UPDATE bare SET a = 0 WHERE id = 5", "DELETE FROM bare WHERE id = 5"],

@@ -15,6 +15,7 @@ mod early_or_late;
 mod families;
 mod generated;
 mod half_done;
+mod isolation;
 mod kept;
 mod key_value;
 mod killed;

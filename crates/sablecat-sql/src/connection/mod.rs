@@ -10,7 +10,6 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::ffi::c_int;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,17 +25,16 @@ use crate::key_value::KeyValues;
 use crate::place::Place;
 use crate::row_ids::RowIds;
 use crate::sequences::{self, Sequences};
+use numbers::{LAST_ROOT, NUMBERS};
+use statements::{Level, Statements};
+
+mod numbers;
+pub(crate) mod statements;
 
 /// What the names of all databases of SQL begin with: no name that a person would choose.
 const PREFIX: &str = "\u{1}sql";
 /// The root of the schema's own table, which is always there.
 const SCHEMA_ROOT: u32 = 1;
-/// Under which the highest root is kept, beside SQLite's numbers, which have one byte.
-const LAST_ROOT: &[u8] = b"root";
-/// The number by which a program sees whether others have changed something.
-const DATA_VERSION: c_int = 15;
-/// How many numbers SQLite keeps.
-const NUMBERS: usize = 16;
 /// What writers lock.
 const WRITERS: &[u8] = b"sablecat-sql";
 /// How many trees are known at most.
@@ -90,6 +88,10 @@ pub(crate) struct Connection {
     is_alone: bool,
     /// The one in progress has more than one statement.
     is_explicit: bool,
+    /// How isolated transactions are,
+    pub(crate) level: Level,
+    /// and what tells of what they are made of.
+    statements: Statements,
     /// What was committed when the transaction in progress began, or the last one did, or by that; and a
     /// number for what others have committed of it.
     data_version: (Content, u32),
@@ -121,14 +123,8 @@ pub(crate) fn is_of_sql(name: &str) -> bool {
     name.starts_with('\u{1}')
 }
 
-/// Under which one of SQLite's numbers is kept.
-fn number_key(index: c_int) -> Result<u8> {
-    let key = u8::try_from(index).ok().filter(|key| usize::from(*key) < NUMBERS);
-    key.ok_or_else(|| Failure::internal("a number that SQLite has not"))
-}
-
 impl Connection {
-    pub(crate) fn open(shared: Arc<Shared>) -> sablecat::Result<Connection> {
+    pub(crate) fn open(shared: Arc<Shared>, statements: Statements) -> sablecat::Result<Connection> {
         let env = &shared.env;
         // Nearly always they are there, and nothing is written.
         let numbers = match env.existing_database(PREFIX)? {
@@ -159,6 +155,8 @@ impl Connection {
             alone_next: false,
             is_alone: false,
             is_explicit: false,
+            level: Level::Serializable,
+            statements,
             data_version: (env.content(), 1),
             state: 0,
             changes: Vec::new(),
@@ -202,7 +200,7 @@ impl Connection {
         StateOf {
             transaction: self.state,
             changes: changes.map_or(0, |(_, count)| *count),
-            is_noted: self.notes(),
+            is_noted: self.depends(),
         }
     }
 
@@ -277,11 +275,6 @@ impl Connection {
     /// be seen by who changes that meanwhile.
     pub(crate) fn is_snapshot(&self) -> bool {
         self.txn.is_some() && self.is_snapshot
-    }
-
-    /// Whether the transaction notes what it reads.
-    pub(crate) fn notes(&self) -> bool {
-        !self.is_snapshot
     }
 
     /// Begins a transaction, or makes one that reads one that writes. One that does not note what it reads
@@ -593,78 +586,10 @@ impl Connection {
         Ok(count)
     }
 
-    /// The highest root so far.
-    pub(crate) fn last_root(&mut self) -> Result<u32> {
-        Ok(self.number(LAST_ROOT)?.unwrap_or(SCHEMA_ROOT))
-    }
-
-    /// One of SQLite's numbers.
-    pub(crate) fn meta(&mut self, index: c_int) -> Result<u32> {
-        if index == DATA_VERSION {
-            if self.txn.is_none() {
-                self.note_version();
-            }
-            return Ok(self.data_version.1);
-        }
-        let key = number_key(index)?;
-        if let (Some(_), Some(number)) = (&self.txn, self.seen[usize::from(key)]) {
-            return Ok(number);
-        }
-        match self.number(&[key]) {
-            Ok(number) => {
-                let number = number.unwrap_or(0);
-                self.seen[usize::from(key)] = Some(number);
-                Ok(number)
-            }
-            Err(failure) => {
-                let reason = format!("a number of the schema could not be read: {}", failure.message);
-                self.failed.get_or_insert(Failure::internal(reason));
-                Err(failure)
-            }
-        }
-    }
-
-    pub(crate) fn set_meta(&mut self, index: c_int, number: u32) -> Result<()> {
-        let key = number_key(index)?;
-        let numbers = self.numbers.clone();
-        self.check(&numbers, &[key])?;
-        self.txn()?.insert(&numbers, [key], number.to_be_bytes())?;
-        self.seen[usize::from(key)] = Some(number);
-        Ok(())
-    }
-
-    fn number(&self, key: &[u8]) -> Result<Option<u32>> {
-        let value = match &self.txn {
-            Some(txn) => txn.get(&self.numbers, key)?,
-            None => self.numbers.get(key)?,
-        };
-        let number = |value: Vec<u8>| {
-            let bytes = value.as_slice().try_into().map_err(|_| {
-                Failure::corrupt(format!("a number of the schema, {key:?}, has {} bytes", value.len()))
-            })?;
-            Ok(u32::from_be_bytes(bytes))
-        };
-        value.map(number).transpose()
-    }
-
-    /// Makes the version another one if others have committed something since. Before a state is taken: what
-    /// is in that and was not noted is noted with the next, while what came later and was noted would be
-    /// taken for what was read.
-    fn note_version(&mut self) {
-        self.note_change(self.env().content());
-    }
-
-    fn note_change(&mut self, now: Content) {
-        let (then, version) = &mut self.data_version;
-        if *then != now {
-            (*then, *version) = (now, version.wrapping_add(1));
-        }
-    }
-
     /// How many records a tree has.
     pub(crate) fn count(&mut self, root: u32) -> Result<u64> {
         let tree = self.tree(root)?;
-        Ok(self.txn()?.len(&tree)?)
+        self.look(self.depends(), |txn| Ok(txn.len(&tree)?))
     }
 
     pub(crate) fn checkpoint(&self) -> Result<()> {
