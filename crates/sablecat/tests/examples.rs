@@ -99,6 +99,16 @@ fn an_address_is_given_once() {
 }
 
 #[test]
+fn a_backup_is_of_one_moment_and_brought_up_to_date() {
+    for printed in run("backup") {
+        let commits = printed.strip_prefix("commits since the copy: ").and_then(|rest| rest.split_once('\n'));
+        let (commits, rest) = commits.unwrap_or_else(|| panic!("{printed}"));
+        assert!(commits.parse::<u64>().is_ok_and(|commits| commits > 0), "{printed}");
+        assert_eq!(rest, "the backup is whole: true\n");
+    }
+}
+
+#[test]
 fn changes_are_gone_on_with() {
     for printed in run("change_feed") {
         assert!(

@@ -92,7 +92,7 @@ const REGION: [(&str, &str); 6] = [
 ];
 /// The layer of the access methods, and their modules.
 const ACCESS: &str = "access";
-const METHODS: [&str; 1] = ["btree"];
+const METHODS: [&str; 3] = ["btree", "flat", "hash"];
 
 pub(super) fn check(files: &[TextFile]) -> Vec<Problem> {
     let exported = files
@@ -210,8 +210,11 @@ fn is_test(path: &str) -> bool {
 /// Where a module of the access methods is part of a path.
 fn methods_named(file: &TextFile, code: &str) -> Vec<Problem> {
     let of = |method: &'static str| {
-        let is_path =
-            move |at: &usize| code[..*at].ends_with("::") || code[*at + method.len()..].starts_with("::");
+        let is_path = move |at: &usize| {
+            let before = &code[..*at];
+            let is_of_std = before.ends_with("std::") || before.ends_with("core::");
+            !is_of_std && (before.ends_with("::") || code[*at + method.len()..].starts_with("::"))
+        };
         source::words(code, method).filter(is_path).map(move |at| {
             Problem::new(
                 file,

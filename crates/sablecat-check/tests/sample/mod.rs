@@ -72,7 +72,7 @@ macro_rules! sample {
 
         #[test]
         fn dying_at_any_system_call_leaves_nothing_in_doubt() {
-            for operation in ["split", "merge", "commit", "commit-large", "remove-range"] {
+            for operation in ["split", "merge", "commit", "commit-large", "remove-range", "load"] {
                 command(&["steps", "--operation", operation, "--by", "calls", "--every", "24"]);
             }
             command(&["steps", "--operation", "clear-large", "--by", "calls", "--every", "120"]);

@@ -1,7 +1,7 @@
 //! `man`: the manual pages.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Command;
 use clap_mangen::Man;
@@ -28,13 +28,17 @@ pub(crate) fn run(Arguments { directory }: &Arguments) -> Result<Outcome, Failur
         return Ok(Outcome::Done);
     };
     fs::create_dir_all(directory).map_err(|error| format!("making {}: {error}", directory.display()))?;
-    let parts: Vec<_> = whole.get_subcommands().cloned().collect();
-    for command in parts.into_iter().chain([whole]) {
-        let (name, text) = page(command)?;
-        let path = directory.join(name);
-        fs::write(&path, text).map_err(|error| format!("writing {}: {error}", path.display()))?;
-    }
+    write_pages(whole, directory)?;
     Ok(Outcome::Done)
+}
+
+/// Writes the page of a command, and those of the commands within it.
+fn write_pages(command: Command, directory: &Path) -> Result<(), Failure> {
+    let within: Vec<_> = command.get_subcommands().filter(|within| !within.is_hide_set()).cloned().collect();
+    let (name, text) = page(command)?;
+    let path = directory.join(name);
+    fs::write(&path, text).map_err(|error| format!("writing {}: {error}", path.display()))?;
+    within.into_iter().try_for_each(|within| write_pages(within, directory))
 }
 
 /// The page of a command: the name of its file, and its text.

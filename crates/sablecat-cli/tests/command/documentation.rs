@@ -64,8 +64,13 @@ fn every_command_has_a_manual_page() {
         );
     }
     assert!(page("sablecat-get.1").contains("\\-\\-read\\-only"));
+    let within = ["volume-hold", "volume-flush", "volume-guard", "papers-report"];
+    for name in within {
+        let page = page(&format!("sablecat-{name}.1"));
+        assert!(page.contains(&format!("fBsablecat {}\\fR", name.replace('-', " "))), "{page}");
+    }
     let written = fs::read_dir(scratch.path().join("pages/man1")).expect("there").count();
-    assert_eq!(written, commands.len() + 1, "and no others");
+    assert_eq!(written, commands.len() + within.len() + 1, "and no others");
 
     fs::write(scratch.path().join("file"), "").expect("written");
     let refused = scratch.run("man file");

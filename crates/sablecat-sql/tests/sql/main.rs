@@ -12,6 +12,7 @@ mod dice;
 mod differential;
 mod directory;
 mod early_or_late;
+mod examples;
 mod families;
 mod generated;
 mod half_done;

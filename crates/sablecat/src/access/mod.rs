@@ -8,7 +8,7 @@ pub(crate) mod btree;
 mod estimate;
 #[cfg(feature = "seam")]
 mod flat;
-pub(crate) mod hash;
+mod hash;
 mod home;
 mod in_order;
 mod in_turn;
@@ -24,6 +24,7 @@ pub(crate) use btree::{Begun, RecordsOnPage};
 pub(crate) use estimate::{Estimate, Records};
 #[cfg(feature = "seam")]
 pub use hash::hash_order;
+pub(crate) use hash::{Hashing, SEED_BYTES, Seed, Table as HashTable};
 pub(crate) use home::{Home, KeyRule, after};
 pub(crate) use in_order::InOrder;
 pub use method::Method;

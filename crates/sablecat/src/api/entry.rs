@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::Database;
+use super::{Database, Write};
 use crate::error::Result;
 
 /// The place of one key in a database, to be filled or changed, as a `BTreeMap`'s: nothing happens before one
@@ -20,32 +20,69 @@ use crate::error::Result;
 /// # Ok(())
 /// # }
 /// ```
+///
+/// In a [transaction](crate::Txn::entry), or a [Data Store](crate::DataStore::entry), it is part of that:
+///
+/// ```
+/// # fn main() -> sablecat::Result<()> {
+/// # let env = sablecat::Env::in_memory()?;
+/// let (words, last) = (env.database("words")?, env.database("last")?);
+/// env.write(|txn| {
+///     txn.entry(&words, "rose").and_modify(|count| count[0] += 1).or_insert([1])?;
+///     txn.insert(&last, "word", "rose")
+/// })?;
+/// assert_eq!(words.get("rose")?.as_deref(), Some(&[1][..]));
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "nothing happens before `or_insert`, `or_insert_with` or `apply`"]
 pub struct Entry<'d> {
-    database: &'d Database,
     key: Vec<u8>,
+    update: Box<Update<'d>>,
     changes: Vec<Change<'d>>,
 }
 
 /// What changes a value.
 type Change<'d> = Box<dyn FnMut(&mut Vec<u8>) + 'd>;
 
+/// Sets the value of a key to what is made of the one that it has, if it has one. If it is said that this one
+/// stays as it is, nothing is locked where there is one.
+type Update<'d> = dyn FnMut(&[u8], bool, &mut Make<'_>) -> Result<Option<Vec<u8>>> + 'd;
+type Make<'m> = dyn FnMut(Option<&[u8]>) -> Option<Vec<u8>> + 'm;
+
 impl fmt::Debug for Entry<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Entry")
-            .field("database", &self.database.name())
-            .field("key", &self.key)
-            .finish_non_exhaustive()
+        f.debug_struct("Entry").field("key", &self.key).finish_non_exhaustive()
     }
 }
 
 impl<'d> Entry<'d> {
+    /// The place of a key in a database, by itself.
     pub(super) fn new(database: &'d Database, key: &[u8]) -> Entry<'d> {
-        Entry { database, key: key.to_vec(), changes: Vec::new() }
+        let update = |key: &[u8], stays: bool, make: &mut Make<'_>| {
+            database.change(|txn| {
+                if stays && let Some(have) = txn.get(database, key)? {
+                    return Ok(Some(have));
+                }
+                txn.get_for_update(database, key)?;
+                txn.update(database, key, &mut *make)
+            })
+        };
+        Entry { key: key.to_vec(), update: Box::new(update), changes: Vec::new() }
     }
 
-    /// Has `change` change the value, if there is one. It may run more than once, each time on what others
-    /// have committed by then.
+    /// The place of a key in a database, in what is written to already.
+    pub(super) fn within<W: Write>(
+        writer: &'d mut W,
+        database: &'d Database<W::Of>,
+        key: &[u8],
+    ) -> Entry<'d> {
+        let update = |key: &[u8], _: bool, make: &mut Make<'_>| writer.update(database, key, make);
+        Entry { key: key.to_vec(), update: Box::new(update), changes: Vec::new() }
+    }
+
+    /// Has `change` change the value, if there is one. Where it is a transaction of its own it may run more
+    /// than once, each time on what others have committed by then.
     pub fn and_modify(mut self, change: impl FnMut(&mut Vec<u8>) + 'd) -> Self {
         self.changes.push(Box::new(change));
         self
@@ -54,7 +91,8 @@ impl<'d> Entry<'d> {
     /// The value, changed; if there is none, it is `value` from now on, as it is.
     ///
     /// # Errors
-    /// As [`Env::write`](crate::Env::write).
+    /// As [`Env::write`](crate::Env::write), or, in a transaction or Data Store, as
+    /// [`Write::remove`](crate::Write::remove).
     pub fn or_insert(self, value: impl AsRef<[u8]>) -> Result<Vec<u8>> {
         self.or_insert_with(|| value.as_ref().to_vec())
     }
@@ -76,23 +114,16 @@ impl<'d> Entry<'d> {
         self.run(|| None)
     }
 
-    fn run(mut self, mut make: impl FnMut() -> Option<Vec<u8>>) -> Result<Option<Vec<u8>>> {
-        let Entry { database, key, changes } = &mut self;
-        database.change(|txn| {
-            if changes.is_empty()
-                && let Some(have) = txn.get(database, &*key)?
-            {
-                return Ok(Some(have));
+    fn run(self, mut make: impl FnMut() -> Option<Vec<u8>>) -> Result<Option<Vec<u8>>> {
+        let Entry { key, mut update, mut changes } = self;
+        let stays = changes.is_empty();
+        update(&key, stays, &mut |have| match have {
+            None => make(),
+            Some(have) => {
+                let mut value = have.to_vec();
+                changes.iter_mut().for_each(|change| change(&mut value));
+                Some(value)
             }
-            txn.get_for_update(database, &*key)?;
-            txn.update(database, &*key, |have| match have {
-                None => make(),
-                Some(have) => {
-                    let mut value = have.to_vec();
-                    changes.iter_mut().for_each(|change| change(&mut value));
-                    Some(value)
-                }
-            })
         })
     }
 }

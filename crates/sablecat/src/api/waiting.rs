@@ -5,7 +5,7 @@ use std::time::Duration;
 use sablecat_os::clock;
 
 use super::{Env, Txn, TxnOptions};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::txn::Isolation;
 
 impl Env {
@@ -39,6 +39,18 @@ impl Env {
     /// As [`Env::write`]; `NotAllowed` if `work` returned none and had read nothing by the transaction;
     /// `Poisoned` once nothing can be committed any more.
     pub fn write_when<T>(&self, work: impl FnMut(&mut Txn<'_>) -> Result<Option<T>>) -> Result<T> {
+        self.try_write_when(work)
+    }
+
+    /// As [`Env::write_when`], with errors of the caller's own, as [`Env::try_write`] has them: one that
+    /// `work` returns is returned, and nothing is kept.
+    ///
+    /// # Errors
+    /// As [`Env::write_when`].
+    pub fn try_write_when<T, E: From<Error>>(
+        &self,
+        work: impl FnMut(&mut Txn<'_>) -> std::result::Result<Option<T>, E>,
+    ) -> std::result::Result<T, E> {
         let made = self.write_until(serializable(), None, work)?;
         Ok(made.expect("it is waited for without end"))
     }
@@ -53,6 +65,18 @@ impl Env {
         time: Duration,
         work: impl FnMut(&mut Txn<'_>) -> Result<Option<T>>,
     ) -> Result<Option<T>> {
+        self.try_write_when_within(time, work)
+    }
+
+    /// As [`Env::write_when_within`], with errors of the caller's own.
+    ///
+    /// # Errors
+    /// As [`Env::write_when`].
+    pub fn try_write_when_within<T, E: From<Error>>(
+        &self,
+        time: Duration,
+        work: impl FnMut(&mut Txn<'_>) -> std::result::Result<Option<T>, E>,
+    ) -> std::result::Result<Option<T>, E> {
         self.write_until(serializable(), Some(clock::monotonic().saturating_add(time)), work)
     }
 }

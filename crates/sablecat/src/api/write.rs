@@ -3,7 +3,7 @@
 use std::ops::Bound;
 
 use super::read::{Read, Record};
-use super::{Bounds, Database, KeyRange};
+use super::{Bounds, Database, Entry, KeyRange};
 use crate::error::{Error, Result};
 use crate::txn::TreeRef;
 
@@ -139,6 +139,14 @@ pub trait Write: Read {
             _ => {}
         }
         Ok(after)
+    }
+
+    /// The place of one key, to fill it or to change what is there: see [`Entry`].
+    fn entry<'e>(&'e mut self, db: &'e Database<Self::Of>, key: impl AsRef<[u8]>) -> Entry<'e>
+    where
+        Self: Sized,
+    {
+        Entry::within(self, db, key.as_ref())
     }
 
     /// Sets the value of a key to `new` if it is `expected`, or removes the record; none means that there is
@@ -355,6 +363,11 @@ macro_rules! writing {
             change: impl FnOnce(Option<&[u8]>) -> Option<Vec<u8>>,
         ) -> Result<Option<Vec<u8>>> {
             crate::api::Write::update(self, db, key, change)
+        }
+
+        /// The place of one key, to fill it or to change what is there: see [`Entry`](crate::Entry).
+        pub fn entry<'e>(&'e mut self, db: &'e Database<$of>, key: impl AsRef<[u8]>) -> crate::Entry<'e> {
+            crate::api::Write::entry(self, db, key)
         }
 
         /// Sets the value of a key if it is what is expected: see

@@ -5,7 +5,8 @@
 //!   4  u32  page id
 //!   8  u64  born LSN             at which this version became current; stored atomically, zero until then
 //!  16  u32  tree id              the number of the database that the page belongs to, or of a part of it
-//!  20  u8   kind                 1 leaf, 2 inner page (access/btree), 3 long value (access/long.rs), 4 free
+//!  20  u8   kind                 1 leaf, 2 inner page (access/btree), 3 long value (access/long.rs), 4 free,
+//!                                   5 bucket, 6 directory of hash tables (access/hash)
 //!  21  ..   as the kind says
 //! ```
 //!

@@ -163,6 +163,24 @@ fn an_error_of_ones_own_commits_what_was_done_before_it() {
     assert_eq!(committed, Ok(()));
 }
 
+#[test]
+fn an_error_of_ones_own_ends_waiting_work_and_rolls_back() {
+    let env = patient();
+    let db = env.database("d").unwrap();
+    let mut runs = 0;
+    let mut refuse = |txn: &mut Txn<'_>| -> std::result::Result<Option<()>, Mine> {
+        runs += 1;
+        txn.insert(&db, "k", "v")?;
+        Err(Mine::Refused)
+    };
+    assert_eq!(env.try_write_when(&mut refuse), Err(Mine::Refused));
+    assert_eq!(env.try_write_when_within(Duration::from_secs(60), &mut refuse), Err(Mine::Refused));
+    assert_eq!(runs, 2);
+    assert!(db.is_empty().unwrap());
+    let made: std::result::Result<_, Mine> = env.try_write_when(|txn| Ok(Some(txn.insert(&db, "k", "v")?)));
+    assert_eq!((made, db.len().unwrap()), (Ok(()), 1));
+}
+
 /// Changes a record in another thread, as another client would.
 fn elsewhere(db: &Database, key: &str, value: &str) {
     std::thread::scope(|scope| scope.spawn(|| db.insert(key, value)).join().unwrap().unwrap());

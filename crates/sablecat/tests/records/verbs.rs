@@ -52,6 +52,33 @@ fn splices<W: Write>(to: &mut W, db: &Database<W::Of>) {
     assert_eq!(to.get(db, "s").unwrap().as_deref(), Some(&b"longber"[..]));
 }
 
+fn fills_places<W: Write>(to: &mut W, db: &Database<W::Of>) {
+    assert_eq!(to.entry(db, "a").and_modify(|value| value.push(b'!')).apply().unwrap(), None);
+    assert!(!to.contains_key(db, "a").unwrap());
+    for wanted in ["x", "x!", "x!!"] {
+        let value = to.entry(db, "a").and_modify(|value| value.push(b'!')).or_insert("x").unwrap();
+        assert_eq!((value, to.get(db, "a").unwrap().as_deref()), (wanted.into(), Some(wanted.as_bytes())));
+    }
+    let there = to.entry(db, "a").or_insert_with(|| unreachable!("there is a value"));
+    assert_eq!(there.unwrap(), b"x!!");
+    let cut = to.entry(db, "a").and_modify(Vec::clear).and_modify(|value| value.push(b'y')).apply();
+    assert_eq!(cut.unwrap().as_deref(), Some(&b"y"[..]));
+    assert_eq!((to.len(db).unwrap(), to.get(db, "a").unwrap().as_deref()), (1, Some(&b"y"[..])));
+}
+
+#[test]
+fn places_of_keys_are_filled() {
+    in_transaction(|txn, db| fills_places(txn, db));
+    in_data_store(fills_places);
+    let env = Env::in_memory().unwrap();
+    let db = env.database("d").unwrap();
+    let mut txn = env.begin().unwrap();
+    fills_places(&mut txn, &db);
+    txn.entry(&db, "b").or_insert("x").unwrap();
+    txn.abort();
+    assert!(db.is_empty().unwrap());
+}
+
 #[test]
 fn values_are_compared_and_swapped() {
     in_transaction(|txn, db| swaps(txn, db));

@@ -18,7 +18,7 @@ use std::time::Duration;
 use sablecat_os::disk::{Disk, HostDisk};
 
 use crate::access::Method;
-use crate::access::hash::SEED_BYTES;
+use crate::access::SEED_BYTES;
 use crate::crypt::Encryption;
 use crate::error::{Error, Result};
 use crate::log::SEGMENT_BYTES_MIN;

@@ -20,7 +20,7 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::access::Method;
-use crate::access::hash::{SEED_BYTES, Seed};
+use crate::access::{SEED_BYTES, Seed};
 use crate::env::mutex::lock;
 use crate::env::upkeep::Upkeep;
 use crate::error::{Error, ErrorKind, Result};

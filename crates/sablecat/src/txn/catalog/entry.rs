@@ -20,7 +20,7 @@ use std::sync::Arc;
 use super::lapse::BY_EXPIRY;
 use super::relation::Relations;
 use super::{Comparator, Holds, Key, Lapse, TreeRef, note_key};
-use crate::access::hash::{Hashing, Seed};
+use crate::access::{Hashing, Seed};
 use crate::access::{KeyRule, Method};
 use crate::error::{Error, Result};
 use crate::region::Standing;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::follow::Follow;
 use super::lapse::Lapse;
 use super::presence::{Presence, State};
-use crate::access::hash::{Hashing, Table};
+use crate::access::{HashTable, Hashing};
 use crate::access::{Home, KeyRule, Method, Order, Tree};
 use crate::error::{Error, Result};
 use crate::log::Kind;
@@ -39,7 +39,7 @@ pub(crate) struct Comparator {
     pub(crate) name: String,
     pub(crate) compare: CompareFn,
     /// It is none of a user's, but that of a hash table.
-    pub(crate) table: Option<Table>,
+    pub(crate) table: Option<HashTable>,
 }
 
 impl Comparator {
@@ -54,7 +54,7 @@ impl Comparator {
     /// The order of a hash table.
     pub(crate) fn by_hash(hashing: Hashing) -> Comparator {
         let compare = move |one: &[u8], other: &[u8]| hashing.compare(one, other);
-        Comparator { table: Some(Table::new(hashing)), ..Comparator::new("", compare) }
+        Comparator { table: Some(HashTable::new(hashing)), ..Comparator::new("", compare) }
     }
 }
 

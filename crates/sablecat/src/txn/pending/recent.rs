@@ -10,7 +10,7 @@ use super::short::{First, Short};
 use super::sorted::{self, Sorted};
 use super::write_set::{Becomes, Pending};
 use crate::access::Bounds;
-use crate::access::hash::Hashing;
+use crate::access::Hashing;
 use crate::txn::catalog::{Comparator, TreeRef};
 use crate::txn::ranges;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use super::*;
-use crate::access::hash::{Hashing, Seed};
+use crate::access::{Hashing, Seed};
 use crate::access::{Method, PageRead, Tree};
 use crate::error::ErrorKind;
 use crate::txn::catalog::Comparator;
