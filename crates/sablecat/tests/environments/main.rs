@@ -18,6 +18,7 @@ mod journal;
 mod lost_superblock;
 mod lost_writes;
 mod old_formats;
+mod present_format;
 mod settings;
 mod slips;
 mod space;

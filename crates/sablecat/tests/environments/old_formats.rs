@@ -1,4 +1,4 @@
-//! Files as earlier builds wrote them: they are read for ever.
+//! Files as earlier builds wrote them, and as the present one does: they are read for ever.
 //!
 //! `tests/data/format-N-*` was made by the last build that wrote version N of the main volume,
 //! `tests/data/entries-N-*` by the last that wrote version N of the catalog's entries. A fixture is a file
@@ -11,11 +11,11 @@ use sablecat::{Builder, Durability, Env, Journal, Target};
 use sablecat_os::disk::{Disk, How};
 use sablecat_os::sim::{SimDisk, Survival};
 
-const SECTOR: usize = 512;
-const DIRECTORY: &str = "env";
+pub(super) const SECTOR: usize = 512;
+pub(super) const DIRECTORY: &str = "env";
 
 /// Puts a fixture onto a disk.
-fn put(disk: &SimDisk, name: &str, fixture: &[u8]) {
+pub(super) fn put(disk: &SimDisk, name: &str, fixture: &[u8]) {
     let file =
         disk.open(&Path::new(DIRECTORY).join(name), How { create: true, ..How::default() }).expect("made");
     let number = |bytes: &[u8]| u64::from(u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]));
@@ -25,7 +25,7 @@ fn put(disk: &SimDisk, name: &str, fixture: &[u8]) {
     }
 }
 
-fn builder(disk: &SimDisk) -> Builder {
+pub(super) fn builder(disk: &SimDisk) -> Builder {
     let builder = Env::builder()
         .background(false)
         .cache_size(1 << 18)
@@ -43,13 +43,14 @@ type Fixture = (u32, &'static [u8], Option<&'static [u8]>);
 /// Version 1: there were no journals. Version 2: there were no other volumes. Version 3: blocks were named
 /// without their seals. Version 4: there were two berths for superblocks, and headers of other volumes had
 /// their copies side by side. Version 5: of values that lie in leaves now the longer half had pages of their
-/// own.
-const FIXTURES: [Fixture; 5] = [
+/// own. Version 6: the present one.
+const FIXTURES: [Fixture; 6] = [
     (1, include_bytes!("../data/format-1-main"), None),
     (2, include_bytes!("../data/format-2-main"), None),
     (3, include_bytes!("../data/format-3-main"), Some(include_bytes!("../data/format-3-beside"))),
     (4, include_bytes!("../data/format-4-main"), Some(include_bytes!("../data/format-4-beside"))),
     (5, include_bytes!("../data/format-5-main"), Some(include_bytes!("../data/format-5-beside"))),
+    (6, include_bytes!("../data/format-6-main"), Some(include_bytes!("../data/format-6-beside"))),
 ];
 
 /// Does something with an environment of each old format from this one on.
