@@ -34,7 +34,7 @@ pub(crate) use bell::Bell;
 #[cfg(test)]
 pub(crate) use participants::hand::pretend;
 pub(crate) use participants::hints::{Near, Use};
-pub(crate) use participants::{InHand, Participant, Seat};
+pub(crate) use participants::{InHand, Participant, PinnedSeat, Seat};
 #[cfg(test)]
 pub(crate) use pool::latch::impatiently;
 pub(crate) use pool::{NewVersions, PageKinds, PageMap};

@@ -15,5 +15,6 @@ mod words;
 
 pub(crate) use hand::InHand;
 pub(in crate::pages) use pin::Pinned;
+pub(crate) use pin::PinnedSeat;
 pub(in crate::pages) use seat::PATIENCE;
 pub(crate) use seat::{Participant, Participants, Seat};

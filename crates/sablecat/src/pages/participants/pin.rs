@@ -5,9 +5,14 @@
 //! `visible` again, and begin anew if it has moved. Who frees versions reads `visible`, fences, and looks at
 //! all pins (horizon.rs): a pin that it missed was stored afterwards, and its owner looks again.
 //!
-//! A pin that nobody ends keeps every version from then on, until the cache is full. So whoever pins for as
-//! long as a call lasts has a guard that ends it, however the call ends: what is read under it may be shown
-//! to a caller's closure or comparator, which may panic.
+//! A pin that nobody ends keeps every version from then on, until the cache is full. So every pin has an
+//! owner that ends it when it is dropped: [`Pinned`] and [`Guarded`] for as long as a call lasts, however it
+//! ends (what is read under it may be shown to a caller's closure or comparator, which may panic),
+//! [`PinnedSeat`] for as long as a transaction does, and new versions (pool/new_versions.rs) for the guard of
+//! a commit.
+
+use std::cell::Cell;
+use std::ops::Deref;
 
 use sablecat_os::atomic::Ordering;
 
@@ -62,7 +67,63 @@ impl Drop for Guarded<'_> {
     }
 }
 
+/// A seat with a snapshot that is pinned until the seat is dropped, or lets go of it.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct PinnedSeat<'a> {
+    seat: Seat<'a>,
+    participants: &'a Participants,
+    at: Cell<Lsn>,
+}
+
+impl PinnedSeat<'_> {
+    /// The snapshot's LSN.
+    #[inline]
+    pub(crate) fn at(&self) -> Lsn {
+        self.at.get()
+    }
+
+    /// Pins the newest published state, in the place of the snapshot before.
+    #[inline]
+    pub(crate) fn renew(&self) {
+        self.at.set(self.participants.pin(&self.seat));
+    }
+
+    /// Keeps no versions any more. The LSN stays, to be compared with.
+    #[inline]
+    pub(crate) fn let_go(&self) {
+        self.seat.slot().unpin();
+    }
+}
+
+impl Deref for PinnedSeat<'_> {
+    type Target = Participant;
+
+    #[inline]
+    fn deref(&self) -> &Participant {
+        &self.seat
+    }
+}
+
+impl Drop for PinnedSeat<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.let_go();
+    }
+}
+
 impl Participants {
+    /// Takes a seat and pins the newest published state.
+    ///
+    /// # Errors
+    /// Those of taking a seat.
+    #[inline]
+    pub(crate) fn sit_pinned(&self) -> Result<PinnedSeat<'_>> {
+        let seat = self.sit()?;
+        let at = Cell::new(self.pin(&seat));
+        Ok(PinnedSeat { seat, participants: self, at })
+    }
+
     /// Pins the newest published state for as long as what is returned lasts.
     #[inline]
     pub(crate) fn pinned<'a>(&self, me: &'a Participant) -> Pinned<'a> {
@@ -75,9 +136,9 @@ impl Participants {
         Guarded { me, at: self.guard(me) }
     }
 
-    /// Pins the newest published state and says which. For who ends it when dropped.
+    /// Pins the newest published state and says which. For what ends it when dropped.
     #[inline]
-    pub(crate) fn pin(&self, me: &Participant) -> Lsn {
+    pub(in crate::pages) fn pin(&self, me: &Participant) -> Lsn {
         self.pin_slot(me.slot())
     }
 
@@ -100,24 +161,19 @@ impl Participants {
     ///
     /// # Errors
     /// `SnapshotTooOld` if it has been given up; those of taking a seat.
-    pub(crate) fn sit_beside(&self, slot: u16, at: Lsn) -> Result<Seat<'_>> {
+    pub(crate) fn sit_beside(&self, slot: u16, at: Lsn) -> Result<PinnedSeat<'_>> {
         let seat = self.sit_above(slot)?;
         // As in `pin`.
         seat.slot().clear_revoked();
         seat.slot().set_pin(at);
-        match self.check_kept(slot) {
-            Ok(()) => Ok(seat),
-            Err(error) => {
-                seat.slot().unpin();
-                Err(error)
-            }
-        }
+        let seat = PinnedSeat { seat, participants: self, at: Cell::new(at) };
+        self.check_kept(slot)?;
+        Ok(seat)
     }
 
-    /// What `me` has pinned already, until what is returned is dropped: for who
-    /// [sits beside](Participants::sit_beside) another, or had the pin with an operation.
+    /// What `me` has pinned already, with an operation, until what is returned is dropped.
     #[inline]
-    pub(crate) fn pinned_already<'a>(&self, me: &'a Participant, at: Lsn) -> Pinned<'a> {
+    pub(in crate::pages) fn pinned_already<'a>(&self, me: &'a Participant, at: Lsn) -> Pinned<'a> {
         Pinned { me, at }
     }
 
@@ -131,7 +187,7 @@ impl Participants {
 
     /// As [`Participants::pin`], with the participant's second pin.
     #[inline]
-    pub(crate) fn guard(&self, me: &Participant) -> Lsn {
+    pub(in crate::pages) fn guard(&self, me: &Participant) -> Lsn {
         let slot = me.slot();
         self.pin_with(|at| slot.set_guard(at))
     }

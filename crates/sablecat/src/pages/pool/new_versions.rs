@@ -342,6 +342,13 @@ impl<'a> NewVersions<'a> {
 }
 
 impl NewVersions<'_> {
+    /// Moves the participant's guard to the newest state, until these versions are published or dropped; says
+    /// which that is.
+    #[inline]
+    pub(crate) fn guard(&self) -> Lsn {
+        self.pool.guard(self.me)
+    }
+
     #[cold]
     fn end_long(&self, long: Long) {
         let slot = self.me.slot();

@@ -59,7 +59,7 @@ impl<'a> Changes<'a> {
     /// Moves the participant's guard to the newest state, until these changes are published or dropped; says
     /// which that is.
     pub(in crate::txn) fn guard(&self) -> Lsn {
-        self.pages.guard(self.participant())
+        self.versions.guard()
     }
 
     /// Has them fail with "too many" when they come to more pages than this.

@@ -119,7 +119,8 @@ fn what_was_counted_much_is_counted_again_before_the_commit_step() {
     let store = store();
     let kernel = &store.kernel;
     let seat = store.seat();
-    let at = kernel.pages.pin(&seat);
+    let pinned = kernel.pages.pinned(&seat);
+    let at = pinned.at();
     let mut reads = ReadSet::default();
     for n in (0..RECORDS).step_by(6) {
         let bounds = key(n);
@@ -141,7 +142,7 @@ fn what_was_counted_much_is_counted_again_before_the_commit_step() {
     set(good);
     store.put(&[0], b"before all").unwrap();
     assert_eq!(reads.validate(kernel, at, &ahead, &seat).unwrap_err().kind(), ErrorKind::Conflict);
-    seat.slot().unpin();
+    drop(pinned);
 }
 
 /// Others add records between any two looks of who validates, one of them before what was counted: it is

@@ -401,9 +401,10 @@ fn a_page_of_a_value_that_came_to_nothing_is_not_left_in_memory_under_a_number_t
     let run = store.kernel.store_large(&storing, (store.tree.id, VolumeId::MAIN), &value(7, PAGES)).unwrap();
     for n in [1, 40, PAGES - 1] {
         let (id, root) = (TreeId(FIRST_TREE), PageId(run.first().0 + n as u32));
-        let at = store.kernel.pages.pin(&looking);
+        let pinned = store.kernel.pages.pinned(&looking);
+        let at = pinned.at();
         assert!(!store.kernel.has_name(&TreeRef { id, root, ..store.tree.clone() }, at, &looking).unwrap());
-        looking.slot().unpin();
+        drop(pinned);
     }
     drop(run);
     drop((storing, looking));

@@ -233,7 +233,8 @@ impl Store {
 
     fn verified_tree(&self, tree: &TreeRef) -> (Records, HashSet<PageId>) {
         let seat = self.kernel.pages.participants.sit().unwrap();
-        let at = self.kernel.pages.pin(&seat);
+        let pinned = self.kernel.pages.pinned(&seat);
+        let at = pinned.at();
         let mut source = Committed { kernel: &self.kernel, me: &seat, at };
         let mut scan = Scan::new(std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
         let mut records = Vec::new();
@@ -243,7 +244,7 @@ impl Store {
         let mut seen = HashSet::new();
         let mut problems = Vec::new();
         let shape = tree.tree().verify(&source, &mut seen, &mut |why| problems.push(why), &mut |_| {});
-        seat.slot().unpin();
+        drop(pinned);
         assert!(problems.is_empty(), "{problems:?}");
         assert_eq!(shape.records, records.len() as u64);
         (records, seen)

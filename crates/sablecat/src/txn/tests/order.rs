@@ -28,7 +28,8 @@ fn who_holds_a_leaf_waits_for_none_before_it() {
         first != tree.root && first == leaf(b"m") && first == leaf(b"y"),
         "one leaf, which is not the root"
     );
-    let snapshot = kernel.pages.pin(&me);
+    let pinned = kernel.pages.pinned(&me);
+    let snapshot = pinned.at();
     for n in 0..16 {
         store.put(&[b"bkx"[n % 3], n as u8], &value).unwrap();
     }

@@ -157,7 +157,7 @@ fn the_dead_keep_no_frames_from_who_has_a_page_latched_that_they_worked_on() {
     let [dead, committer, reaper] = [(); 3].map(|()| pages.participants.sit().unwrap());
     // An old version of the root, which the dead had claimed to take it out of its chain.
     let root = store.tree.root;
-    pages.pin(&committer);
+    let pinned = pages.pinned(&committer);
     let mut n = RECORDS;
     let old = pages.region.entry(root).word().frame();
     while pages.region.entry(root).word().frame() == old {
@@ -165,9 +165,9 @@ fn the_dead_keep_no_frames_from_who_has_a_page_latched_that_they_worked_on() {
         n += 1;
     }
     assert!(pages.region.frame(old).change(FrameState::Published, FrameState::Claimed(dead.number())));
-    pages.pin(&dead);
+    std::mem::forget(pages.pinned(&dead));
     std::mem::forget(pages.enter(&dead));
-    committer.slot().unpin();
+    drop(pinned);
 
     assert!(pages.try_latch(root, &committer).is_some());
     store.kernel.mend_slot(dead.number(), &reaper);

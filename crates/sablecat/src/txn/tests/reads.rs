@@ -134,7 +134,8 @@ fn what_was_read_before_a_tree_was_built_anew_is_compared_again_after_it_was_val
     (0..RECORDS).for_each(|n| store.put(&key(n), &[0; 40]).unwrap());
     let kernel = &store.kernel;
     let seat = kernel.pages.participants.sit().unwrap();
-    let at = kernel.pages.pin(&seat);
+    let pinned = kernel.pages.pinned(&seat);
+    let at = pinned.at();
     let mut reads = reads_of(&store, (0..RECORDS).step_by(APART as usize).map(key), at, &seat);
 
     let mut txn = store.begin(Isolation::ReadCommitted, false);
@@ -148,7 +149,7 @@ fn what_was_read_before_a_tree_was_built_anew_is_compared_again_after_it_was_val
     reads.validate(kernel, at, &ahead, &seat).unwrap();
     store.put(&key(RECORDS / 2), b"another").unwrap();
     assert_eq!(reads.validate(kernel, at, &ahead, &seat).unwrap_err().kind(), ErrorKind::Conflict);
-    seat.slot().unpin();
+    drop(pinned);
 }
 
 /// Part of what was read may be in another leaf by the time it was validated ahead; the leaf it was read from
@@ -160,7 +161,8 @@ fn what_was_read_of_a_leaf_that_was_split_is_compared_again_after_it_was_validat
         let store = store_of(8000, None);
         let kernel = &store.kernel;
         let seat = kernel.pages.participants.sit().unwrap();
-        let at = kernel.pages.pin(&seat);
+        let pinned = kernel.pages.pinned(&seat);
+        let at = pinned.at();
         let read: Vec<_> = (0..900).map(|n| key(2 * n)).collect();
         let mut reads = reads_of(&store, read.iter().cloned(), at, &seat);
         // None of this was read.
@@ -178,7 +180,7 @@ fn what_was_read_of_a_leaf_that_was_split_is_compared_again_after_it_was_validat
             .expect("a leaf was split");
         store.put(moved, b"another").unwrap();
         assert_eq!(reads.validate(kernel, at, &ahead, &seat).unwrap_err().kind(), ErrorKind::Conflict);
-        seat.slot().unpin();
+        drop(pinned);
     }
 }
 
@@ -224,7 +226,8 @@ fn the_state_that_is_compared_with_is_kept_while_the_commit_role_is_waited_for()
     let store = Arc::new(store_of(600, Some(volume(5))));
     let kernel = &store.kernel;
     let seat = store.seat();
-    let at = kernel.pages.pin(&seat);
+    let pinned = kernel.pages.pinned(&seat);
+    let at = pinned.at();
     let mut reads = reads_of(&store, (0..900).map(|n| key(2 * n)), at, &seat);
     // Neither this nor anything to come was read, but it is in the last leaf that was.
     store.put(&key(1797), b"before").unwrap();
@@ -269,7 +272,7 @@ fn the_state_that_is_compared_with_is_kept_while_the_commit_role_is_waited_for()
         let ahead = reads.validate_ahead(kernel, at, &seat).unwrap();
         reads.validate(kernel, at, &ahead, &seat).unwrap();
     });
-    seat.slot().unpin();
+    drop(pinned);
 }
 
 /// What others commit right after what they had published was taken is no part of that, nor of the state up
@@ -280,7 +283,8 @@ fn what_is_published_right_after_what_was_published_has_been_taken_is_found() {
     let store = Rc::new(store_of(8000, None));
     let kernel = &store.kernel;
     let seat = store.seat();
-    let at = kernel.pages.pin(&seat);
+    let pinned = kernel.pages.pinned(&seat);
+    let at = pinned.at();
     let mut reads = reads_of(&store, (0..900).map(|n| key(2 * n)), at, &seat);
     let calls = Cell::new(0);
     let (others, leaves) = (Rc::clone(&store), reads.leaves());
@@ -300,7 +304,7 @@ fn what_is_published_right_after_what_was_published_has_been_taken_is_found() {
         assert!(!ahead.knows());
         assert_eq!(reads.validate(kernel, at, &ahead, &seat).unwrap_err().kind(), ErrorKind::Conflict);
     });
-    seat.slot().unpin();
+    drop(pinned);
 }
 
 /// Who asks whether a leaf has changed may be stopped between its looks, while the leaf's frame is used for

@@ -86,7 +86,9 @@ impl Store {
             .acquire(seat.number(), hash, crate::txn::locks::Mode::Exclusive, Duration::ZERO, &mut held)
             .unwrap();
         forget(self.kernel.hold_structure(std::iter::once(self.tree.id), &seat).unwrap());
-        let mut changes = Changes::new(pages, &seat, pages.pin(&seat));
+        let pinned = pages.pinned(&seat);
+        let mut changes = Changes::new(pages, &seat, pinned.at());
+        forget(pinned);
         for &(key, value) in records {
             assert!(
                 self.kernel.apply_one(&mut changes, &self.tree.tree(), (key, Some(value)), None).unwrap()

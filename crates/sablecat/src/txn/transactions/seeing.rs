@@ -54,7 +54,7 @@ impl<'k> Transaction<'k> {
         }
         let _busy = Busy(&self.busy);
         if self.options.isolation == Isolation::ReadCommitted {
-            self.at.set(self.kernel.pages.pin(&self.seat));
+            self.seat.renew();
             self.check_tree(tree, self.at(), &self.seat)?;
         }
         self.looked(tree, look(Committed { kernel: self.kernel, me: &self.seat, at: self.at() }))
@@ -71,8 +71,7 @@ impl<'k> Transaction<'k> {
             return look(Committed { kernel, me: &seat, at: pinned.at() });
         }
         let seat = kernel.pages.sit_beside(self.number(), self.at())?;
-        let pinned = kernel.pages.pinned_already(&seat, self.at());
-        self.looked(tree, look(Committed { kernel, me: &seat, at: pinned.at() }))
+        self.looked(tree, look(Committed { kernel, me: &seat, at: seat.at() }))
     }
 
     /// What a look at a tree comes to; that the tree is not there is noted.

@@ -14,7 +14,7 @@ use super::waiting::PassedOver;
 use crate::access::{StateId, Tried};
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::RecordBuilder;
-use crate::pages::{Participant, Seat};
+use crate::pages::{Participant, PinnedSeat};
 use crate::region::Held as HeldRole;
 use crate::seldom::Seldom;
 use crate::txn::catalog::{CATALOG, CatalogEntry, TreeRef};
@@ -44,9 +44,8 @@ pub(crate) type Stamp = (StateId, u64);
 /// A transaction in progress.
 pub(crate) struct Transaction<'k> {
     pub(in crate::txn) kernel: &'k Transactions,
-    pub(in crate::txn) seat: Seat<'k>,
-    /// The snapshot.
-    pub(in crate::txn) at: Cell<Lsn>,
+    /// Its seat, with its snapshot.
+    pub(in crate::txn) seat: PinnedSeat<'k>,
     pub(in crate::txn) options: Options,
     pub(in crate::txn) writes: WriteSet,
     pub(in crate::txn) reads: RefCell<ReadSet>,
@@ -82,7 +81,7 @@ pub(crate) struct Transaction<'k> {
 impl std::fmt::Debug for Transaction<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Transaction")
-            .field("at", &self.at)
+            .field("at", &self.at())
             .field("options", &self.options)
             .finish_non_exhaustive()
     }
@@ -94,7 +93,6 @@ impl Drop for Transaction<'_> {
         if self.is_named.get() {
             self.seat.slot().set_name("");
         }
-        self.seat.slot().unpin();
     }
 }
 
@@ -102,10 +100,7 @@ impl<'k> Transaction<'k> {
     /// Begins: takes a seat and pins the newest published state.
     #[inline]
     pub(crate) fn begin(kernel: &'k Transactions, options: Options) -> Result<Transaction<'k>> {
-        let seat = kernel.pages.sit()?;
-        seat.slot().clear_revoked();
-        let at = kernel.pages.pin(&seat);
-        Ok(Self::at_pin(kernel, seat, at, options))
+        Ok(Self::in_seat(kernel, kernel.pages.sit_pinned()?, options))
     }
 
     /// Begins at the snapshot of another transaction, which only reads and lasts longer: see
@@ -115,16 +110,15 @@ impl<'k> Transaction<'k> {
         options: Options,
         (slot, at): (u16, Lsn),
     ) -> Result<Transaction<'k>> {
-        Ok(Self::at_pin(kernel, kernel.pages.sit_beside(slot, at)?, at, options))
+        Ok(Self::in_seat(kernel, kernel.pages.sit_beside(slot, at)?, options))
     }
 
     /// A transaction in a seat that has pinned its snapshot.
     #[inline(always)]
-    fn at_pin(kernel: &'k Transactions, seat: Seat<'k>, at: Lsn, options: Options) -> Transaction<'k> {
+    fn in_seat(kernel: &'k Transactions, seat: PinnedSeat<'k>, options: Options) -> Transaction<'k> {
         Transaction {
             kernel,
             seat,
-            at: Cell::new(at),
             options,
             writes: WriteSet::default(),
             reads: RefCell::new(ReadSet::default()),
@@ -164,14 +158,13 @@ impl<'k> Transaction<'k> {
         self.run.set(0);
         self.time.set(0);
         self.sets += 1;
-        self.seat.slot().unpin();
+        self.seat.let_go();
     }
 
     /// Forgets everything and pins the newest state: the same transaction, to be run again.
     pub(crate) fn restart(&mut self) {
         self.give_up();
-        self.seat.slot().clear_revoked();
-        self.at.set(self.kernel.pages.pin(&self.seat));
+        self.seat.renew();
     }
 
     /// Gives up everything but the snapshot, record locks and the gate too, and says what it has read at it.
@@ -209,7 +202,7 @@ impl<'k> Transaction<'k> {
 
     /// The snapshot's LSN.
     pub(crate) fn at(&self) -> Lsn {
-        self.at.get()
+        self.seat.at()
     }
 
     /// What tells the state that it looks at from others: leaves that were copied from another may not be
@@ -320,7 +313,7 @@ impl<'k> Transaction<'k> {
         if self.used.get() == 0 {
             // Nothing was read or written yet: the snapshot may as well be one that sees what the last holder
             // did.
-            self.at.set(self.kernel.pages.pin(&self.seat));
+            self.seat.renew();
             return Ok(true);
         }
         if self.options.isolation == Isolation::ReadCommitted || tree.is_new() {
@@ -453,7 +446,7 @@ impl<'k> Transaction<'k> {
         let settled = self.kernel.settle(lsn, durability, number);
         if let Some(replaced) = self.replaced.take() {
             // The snapshot still sees it.
-            self.seat.slot().unpin();
+            self.seat.let_go();
             self.kernel.free_pages_of(&self.seat, replaced, lsn);
         }
         settled.map(|()| lsn)
@@ -478,7 +471,7 @@ impl<'k> Transaction<'k> {
         let chain = kernel.write_record(&self.writes, &mut record, me)?;
         if self.options.isolation == Isolation::ReadCommitted {
             // Storing and logging may have taken long, and no snapshot of before is to be kept.
-            self.at.set(kernel.pages.pin(me));
+            self.seat.renew();
         } else if me.slot().is_revoked() {
             return Err(Error::new(
                 ErrorKind::SnapshotTooOld,
@@ -544,7 +537,7 @@ impl<'k> Transaction<'k> {
             Err(error) if error.is_too_many() => {
                 if !self.needs_snapshot() {
                     // It would keep what others replace meanwhile.
-                    me.slot().unpin();
+                    self.seat.let_go();
                 }
                 let validate = |changes: &mut Changes<'_>| validate(changes).map(|()| note());
                 let switched = kernel.commit_beside(me, (writes, large), check, &mut record, validate)?;

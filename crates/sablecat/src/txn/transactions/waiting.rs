@@ -66,7 +66,7 @@ impl Transaction<'_> {
             let message = "waiting for a change of what a transaction has read, which has read nothing: read in it what is to change, at the isolation Serializable";
             return Err(Error::new(ErrorKind::NotAllowed, message));
         }
-        me.slot().unpin();
+        self.seat.let_go();
         let disturbed = kernel.pages.recent().sleepers.listen(deadline, || {
             // Who has died in the commit step has published nothing that can be seen until somebody has seen
             // to it.
