@@ -260,10 +260,10 @@ exported! {
         Ok(())
     }
 
-    /// What is another number once somebody has committed something.
+    /// What is another number for each state that the connection has come to.
     fn sablecat_sql_version(handle: *mut c_void, version: *mut u32) {
         // SAFETY: as the module says; `version` can be written to.
-        unsafe { version.write(connection(handle).newest().0 as u32) };
+        unsafe { version.write(connection(handle).version()) };
         Ok(())
     }
 

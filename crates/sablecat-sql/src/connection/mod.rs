@@ -95,6 +95,8 @@ pub(crate) struct Connection {
     /// What was committed when the transaction in progress began, or the last one did, or by that; and a
     /// number for what others have committed of it.
     data_version: (Content, u32),
+    /// How often a transaction of this connection has changed something.
+    own_changes: u32,
     /// How often what the transaction sees has become another state: what was read before is not to be used.
     state: u64,
     /// How often it has changed a record of which trees since. Few.
@@ -158,6 +160,7 @@ impl Connection {
             level: Level::Serializable,
             statements,
             data_version: (env.content(), 1),
+            own_changes: 0,
             state: 0,
             changes: Vec::new(),
             is_snapshot: false,
@@ -365,6 +368,7 @@ impl Connection {
         if let Some([before, since]) = contents {
             self.note_change(before);
             self.data_version.0 = since;
+            self.own_changes = self.own_changes.wrapping_add(1);
         }
         (self.writes, self.begin) = (false, None);
         sequences::unlock(self, &joined);

@@ -78,6 +78,12 @@ impl Connection {
         value.map(number).transpose()
     }
 
+    /// What is another number for each state that the connection has come to: by what others have committed,
+    /// once it has begun a transaction since, and by what it has committed itself.
+    pub(crate) fn version(&self) -> u32 {
+        self.data_version.1.wrapping_add(self.own_changes)
+    }
+
     /// Makes the version another one if others have committed something since. Before a state is taken: what
     /// is in that and was not noted is noted with the next, while what came later and was noted would be
     /// taken for what was read.

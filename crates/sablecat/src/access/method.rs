@@ -24,7 +24,7 @@ use std::ops::{Bound, ControlFlow};
 use super::flat;
 use super::one_by_one;
 use super::scan::{self, Bounds, MayGo, Part, ReadBound, Source, State, Wanted};
-use super::{CopyWrite, Estimate, Home, PageRead, PageWrite, Records, Sought, btree, hash};
+use super::{Append, CopyWrite, Estimate, Home, PageRead, PageWrite, Records, Sought, btree, hash};
 use crate::error::Result;
 #[cfg(feature = "fuzzing")]
 use crate::pages::header;
@@ -314,6 +314,30 @@ impl<'a> Tree<'a> {
             Method::Hash => hash::change(writer, self, (sought.hash, change), last, store),
             #[cfg(feature = "seam")]
             Method::Flat => flat::change(writer, self, change, last, store),
+        }
+    }
+
+    /// Begins to append records, if the method can do that better than by one change after another, and `key`,
+    /// of the first, lies behind all that there are: to be finished before anything else is done to the tree.
+    /// The structure latch is held; the writer's changes come about as a whole or not at all.
+    pub(crate) fn append<W: PageWrite>(&self, writer: &mut W, key: &[u8]) -> Result<Option<Append<'a>>> {
+        match self.method {
+            Method::Btree if !self.is_nested(key, writer.page_size()) => Append::begin(writer, *self, key),
+            _ => Ok(None),
+        }
+    }
+
+    /// As [`Tree::append`], for a tree whose root is a copy, by a writer that must not change what is none.
+    pub(crate) fn append_beside<W: CopyWrite>(
+        &self,
+        writer: &mut W,
+        key: &[u8],
+    ) -> Result<Option<Append<'a>>> {
+        match self.method {
+            Method::Btree if !self.is_nested(key, writer.page_size()) => {
+                Append::begin_beside(writer, *self, key)
+            }
+            _ => Ok(None),
         }
     }
 

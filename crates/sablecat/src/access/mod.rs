@@ -20,7 +20,7 @@ mod scan;
 mod sought;
 mod wrong;
 
-pub(crate) use btree::{Begun, RecordsOnPage};
+pub(crate) use btree::{Append, Begun, RecordsOnPage};
 pub(crate) use estimate::{Estimate, Records};
 #[cfg(feature = "seam")]
 pub use hash::hash_order;

@@ -16,6 +16,7 @@
 //! Merges take a page into its right neighbour's company when both fit one page, once it is less than a third
 //! full.
 
+mod append;
 mod beside;
 mod change;
 mod count;
@@ -35,6 +36,7 @@ mod scan;
 mod shape;
 mod verify;
 
+pub(crate) use append::Append;
 pub(crate) use beside::Begun;
 pub(super) use beside::{change_beside, copy_subtree, own_nested};
 pub(super) use change::{change, remove_here, try_change};

@@ -27,7 +27,7 @@ pub(crate) fn put<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, key: &[u8], val
 
 /// Splits `page`, or, when its parent has no room for another separator, the parent; the caller descends
 /// again.
-fn split<W: PageWrite>(
+pub(super) fn split<W: PageWrite>(
     writer: &mut W,
     tree: &Tree<'_>,
     path: &[Step],
@@ -102,7 +102,7 @@ fn in_vain<W: PageWrite>(writer: &mut W, made: PageId, error: Error) -> Error {
 }
 
 /// Moves the root's content one level down; the root then has one child, which can be split.
-fn grow<W: PageWrite>(writer: &mut W, tree: &Tree<'_>) -> Result<()> {
+pub(super) fn grow<W: PageWrite>(writer: &mut W, tree: &Tree<'_>) -> Result<()> {
     let child = writer.allocate(tree.home.volume)?;
     let [root, below] = match writer.write_all([tree.root, child]) {
         Ok(bytes) => bytes,

@@ -2,6 +2,7 @@
 //! they share.
 
 mod accounting;
+mod appending;
 mod bulk;
 mod counted;
 mod damaged;

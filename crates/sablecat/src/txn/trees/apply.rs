@@ -9,7 +9,7 @@
 
 use super::Trees;
 use super::large::Large;
-use crate::access::{Change, PageRead, PageWrite, Place, Sought, Tree, Tried, long};
+use crate::access::{Append, Change, PageRead, PageWrite, Place, Sought, Tree, Tried, long};
 use crate::error::{Error, Result};
 use crate::pages::{Near, Participant, Run, header};
 use crate::region::{Held, STRUCTURE_LATCHES, Work};
@@ -87,12 +87,8 @@ impl Trees {
         run: Option<&Run<'_>>,
         last: &mut PageId,
     ) -> Result<bool> {
-        let home = tree.home.of_key(change.0);
-        let change = (tree.sought(change.0), change.1);
-        tree.change(changes, change, last, |changes: &mut Changes<'_>, within, value| match run {
-            Some(run) => changes.add_run(run, tree.id, value),
-            None => long::store(changes, (within, home), value),
-        })
+        let store = store_with(tree, change.0, run);
+        tree.change(changes, (tree.sought(change.0), change.1), last, store)
     }
 
     /// Applies a write set with structure latches held.
@@ -123,19 +119,34 @@ impl Trees {
         let mut runs = large.runs();
         for (tree, records) in writes.trees() {
             let view = tree.tree();
-            let mut last = PageId::NONE;
+            let (mut last, mut appending) = (PageId::NONE, None);
             for step in records.steps() {
                 let (key, value) = match step {
                     Step::Record(key, value) => (key, value),
                     Step::Range(bounds) => {
+                        Append::end(&mut appending, changes)?;
                         view.remove_range(changes, bounds)?;
                         last = PageId::NONE;
                         continue;
                     }
                 };
                 let run = value.filter(|value| self.is_large(value.len())).and_then(|_| runs.next());
-                self.apply_next(changes, &view, (key, value), run, &mut last)?;
+                if last == PageId::NONE && appending.is_none() && value.is_some() {
+                    appending = view.append(changes, key)?;
+                }
+                if view.is_nested(key, changes.page_size()) {
+                    Append::end(&mut appending, changes)?;
+                }
+                match (&mut appending, value) {
+                    (Some(append), Some(value)) => {
+                        append.push(changes, key, value, store_with(&view, key, run))?;
+                    }
+                    // There is nothing behind all that there was.
+                    (Some(_), None) => {}
+                    (None, value) => _ = self.apply_next(changes, &view, (key, value), run, &mut last)?,
+                }
             }
+            Append::end(&mut appending, changes)?;
         }
         Ok(())
     }
@@ -283,6 +294,19 @@ impl Trees {
             return Err(changed_first());
         }
         Ok(())
+    }
+}
+
+/// Stores the value of a key's record if it is long: it may have been, past the pool.
+fn store_with<'s, 'c>(
+    tree: &'s Tree<'_>,
+    key: &[u8],
+    run: Option<&'s Run<'_>>,
+) -> impl FnOnce(&mut Changes<'c>, TreeId, &[u8]) -> Result<PageId> + use<'s, 'c> {
+    let (id, home) = (tree.id, tree.home.of_key(key));
+    move |changes, within, value| match run {
+        Some(run) => changes.add_run(run, id, value),
+        None => long::store(changes, (within, home), value),
     }
 }
 

@@ -36,9 +36,9 @@ use std::ops::Bound;
 
 use super::Trees;
 use super::apply::WriteCheck;
-use super::copy::Copying;
+use super::copy::{Copying, store_with};
 use super::large::Large;
-use crate::access::{Begun, Bounds, CopyWrite, PageRead, PageWrite, Place, Tree, Tried};
+use crate::access::{Append, Begun, Bounds, CopyWrite, PageRead, PageWrite, Place, Tree, Tried};
 use crate::error::{Error, Result};
 use crate::log::RecordBuilder;
 use crate::pages::{Participant, Run, header};
@@ -234,7 +234,7 @@ impl<'a> Build<'a> {
         };
         let new = Tree { root, ..old };
         let (mut last, mut stored) = (PageId::NONE, 0);
-        let (mut passed, mut more) = (after.map(Cow::Borrowed), true);
+        let (mut passed, mut more, mut appending) = (after.map(Cow::Borrowed), true, None);
         let mut left = records.after(after)?;
         while !copying.is_full() {
             let Some((key, value)) = left.next()? else {
@@ -244,12 +244,28 @@ impl<'a> Build<'a> {
             self.check_write(tree, &key, now)?;
             let value = value.as_deref();
             let run = value.filter(|value| kernel.is_large(value.len())).and_then(|_| self.runs.get(stored));
-            if !kernel.change_copy(&mut copying, &new, (&key, value), run, &mut last)? {
-                break;
+            if last == PageId::NONE && appending.is_none() && value.is_some() {
+                appending = new.append_beside(&mut copying, &key)?;
+            }
+            if new.is_nested(&key, copying.page_size()) {
+                Append::end(&mut appending, &mut copying)?;
+            }
+            match (&mut appending, value) {
+                (Some(append), Some(value)) => {
+                    append.push(&mut copying, &key, value, store_with(&new, &key, run))?;
+                }
+                // There is nothing behind all that there was.
+                (Some(_), None) => {}
+                (None, value) => {
+                    if !kernel.change_copy(&mut copying, &new, (&key, value), run, &mut last)? {
+                        break;
+                    }
+                }
             }
             stored += usize::from(run.is_some());
             passed = Some(key);
         }
+        Append::end(&mut appending, &mut copying)?;
         let passed = passed.map(Cow::into_owned);
         let (listed, begun) = copying.finish();
         listed.write(&self.list, &mut changes)?;

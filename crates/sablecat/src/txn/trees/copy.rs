@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::pages::{Run, header};
 use crate::txn::catalog::Listed;
 use crate::txn::commit::changes::Changes;
-use crate::types::{Lsn, PageId, VolumeId};
+use crate::types::{Lsn, PageId, TreeId, VolumeId};
 
 /// Changes that copy pages of before a state.
 pub(in crate::txn) struct Copying<'c, 'a> {
@@ -169,19 +169,23 @@ impl Trees {
         run: Option<&Run<'_>>,
         last: &mut PageId,
     ) -> Result<bool> {
-        let home = tree.home.of_key(change.0);
-        let changed = tree.change_beside(
-            copying,
-            change,
-            last,
-            |copying: &mut Copying<'_, '_>, within, value| match run {
-                Some(run) => {
-                    copying.listed.add(Listed::Made, run.first(), run.count());
-                    copying.changes.add_run(run, tree.id, value)
-                }
-                None => long::store(copying, (within, home), value),
-            },
-        );
-        Ok(changed?.is_some())
+        let store = store_with(tree, change.0, run);
+        Ok(tree.change_beside(copying, change, last, store)?.is_some())
+    }
+}
+
+/// Stores the value of a key's record if it is long: it may have been, past the pool.
+pub(super) fn store_with<'s, 'c, 'w>(
+    tree: &'s Tree<'_>,
+    key: &[u8],
+    run: Option<&'s Run<'_>>,
+) -> impl FnOnce(&mut Copying<'c, 'w>, TreeId, &[u8]) -> Result<PageId> + use<'s, 'c, 'w> {
+    let (id, home) = (tree.id, tree.home.of_key(key));
+    move |copying, within, value| match run {
+        Some(run) => {
+            copying.listed.add(Listed::Made, run.first(), run.count());
+            copying.changes.add_run(run, id, value)
+        }
+        None => long::store(copying, (within, home), value),
     }
 }

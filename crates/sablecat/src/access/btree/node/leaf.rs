@@ -69,7 +69,6 @@ impl<'a> Leaf<'a> {
         (header::prefix(self.page), cell::<LEAF>(self.page, slot).key(self.page))
     }
 
-    #[cfg(test)]
     /// Makes `key` the key in a slot.
     #[inline]
     pub(crate) fn copy_key(self, slot: usize, key: &mut Vec<u8>) {
