@@ -24,6 +24,7 @@ use std::ops::{Bound, ControlFlow};
 use super::flat;
 use super::one_by_one;
 use super::scan::{self, Bounds, MayGo, Part, ReadBound, Source, State, Wanted};
+use super::whole::{Freeing, Load};
 use super::{Append, CopyWrite, Estimate, Home, PageRead, PageWrite, Records, Sought, btree, hash};
 use crate::error::Result;
 #[cfg(feature = "fuzzing")]
@@ -317,9 +318,9 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Begins to append records, if the method can do that better than by one change after another, and `key`,
-    /// of the first, lies behind all that there are: to be finished before anything else is done to the tree.
-    /// The structure latch is held; the writer's changes come about as a whole or not at all.
+    /// Begins to append records, if the method can do that better than by one change after another, and
+    /// `key`, of the first, lies behind all that there are: to be finished before anything else is done to
+    /// the tree. The structure latch is held; the writer's changes come about as a whole or not at all.
     pub(crate) fn append<W: PageWrite>(&self, writer: &mut W, key: &[u8]) -> Result<Option<Append<'a>>> {
         match self.method {
             Method::Btree if !self.is_nested(key, writer.page_size()) => Append::begin(writer, *self, key),
@@ -623,66 +624,6 @@ impl<'a> Tree<'a> {
             Method::Hash => hash::verify(reader, self, seen, problem, progress),
             #[cfg(feature = "seam")]
             Method::Flat => flat::verify(reader, self, seen, problem, progress),
-        }
-    }
-}
-
-/// A database being loaded in bulk.
-#[allow(clippy::large_enum_variant, reason = "there is one for as long as a load takes")]
-#[derive(Clone)]
-pub(crate) enum Load<'a> {
-    Btree(btree::Load<'a>),
-    Hash(hash::Load<'a>),
-    #[cfg(feature = "seam")]
-    Flat(flat::Load<'a>),
-}
-
-impl Load<'_> {
-    /// Takes the next record, whose value `store` stores if it is long. Writes pages through `writer` as they
-    /// fill; they are complete then.
-    pub(crate) fn push<W: PageWrite>(
-        &mut self,
-        writer: &mut W,
-        key: &[u8],
-        value: &[u8],
-        store: impl FnOnce(&mut W, TreeId, &[u8]) -> Result<PageId>,
-    ) -> Result<()> {
-        match self {
-            Load::Btree(load) => load.push(writer, key, value, store),
-            Load::Hash(load) => load.push(writer, key, value, store),
-            #[cfg(feature = "seam")]
-            Load::Flat(load) => load.push(writer, key, value, store),
-        }
-    }
-
-    /// Writes what is left, and the root; says how many records there were. They are there once the writer
-    /// has published the root.
-    pub(crate) fn finish<W: PageWrite>(self, writer: &mut W) -> Result<u64> {
-        match self {
-            Load::Btree(load) => load.finish(writer),
-            Load::Hash(load) => load.finish(writer),
-            #[cfg(feature = "seam")]
-            Load::Flat(load) => load.finish(writer),
-        }
-    }
-}
-
-/// The pages of a database being freed, some at a time, in any state that an earlier freeing left them in.
-pub(crate) enum Freeing<'a> {
-    Btree(btree::Freeing<'a>),
-    Hash(hash::Freeing<'a>),
-    #[cfg(feature = "seam")]
-    Flat(flat::Freeing<'a>),
-}
-
-impl Freeing<'_> {
-    /// Frees a page or some, `most` about. False, with nothing freed, if there is nothing but the root.
-    pub(crate) fn step<W: PageWrite>(&mut self, writer: &mut W, most: usize) -> Result<bool> {
-        match self {
-            Freeing::Btree(freeing) => freeing.step(writer, most),
-            Freeing::Hash(freeing) => freeing.step(writer, most),
-            #[cfg(feature = "seam")]
-            Freeing::Flat(freeing) => freeing.step(writer, most),
         }
     }
 }

@@ -18,6 +18,7 @@ mod numbers;
 mod one_by_one;
 mod scan;
 mod sought;
+mod whole;
 mod wrong;
 
 pub(crate) use btree::{Append, Begun, RecordsOnPage};
@@ -30,11 +31,12 @@ pub(crate) use in_order::InOrder;
 pub use method::Method;
 #[cfg(feature = "fuzzing")]
 pub(crate) use method::exercise;
-pub(crate) use method::{Change, Load, Order, Place, Tree, Tried, Value, form_blank};
+pub(crate) use method::{Change, Order, Place, Tree, Tried, Value, form_blank};
 pub(crate) use scan::{
     Bounds, Found, PageCopy, Part, PendingRecord, Scan, Scanned, Source, State, StateId, Wanted,
 };
 pub(crate) use sought::Sought;
+pub(crate) use whole::Load;
 
 use std::ops::Range;
 
