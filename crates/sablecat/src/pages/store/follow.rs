@@ -33,7 +33,7 @@ use sablecat_os::atomic::Ordering;
 use super::Store;
 use crate::error::Result;
 use crate::pages::generation::followed::{Following, lock};
-use crate::pages::participants::{Participant, Seat};
+use crate::pages::participants::{Participant, PinnedSeat, Seat};
 use crate::pages::volume::Volume;
 use crate::region::{BlockWord, EntryWord, FrameState};
 use crate::types::{FrameId, PageId};
@@ -47,6 +47,16 @@ impl Store {
     pub(crate) fn sit(&self) -> Result<Seat<'_>> {
         self.catch_up()?;
         self.participants.sit()
+    }
+
+    /// As [`Store::sit`], and pins that state.
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub(crate) fn sit_pinned(&self) -> Result<PinnedSeat<'_>> {
+        self.catch_up()?;
+        self.participants.sit_pinned()
     }
 
     /// Goes on to the newest checkpoint, if this is a reader of checkpoints.
