@@ -86,10 +86,11 @@ impl Existing {
 /// How an environment that is only to be looked at is opened.
 #[derive(Debug, Args)]
 pub(crate) struct Reading {
-    /// Read the last checkpoint and write nothing, not even a lock; what was committed since is not seen
+    /// Read the last checkpoint and write nothing, not even a lock; commits after that checkpoint are not
+    /// seen
     ///
-    /// Without this, an environment that was closed is read in the same way; one that others have open is
-    /// joined; one that was not closed is recovered first, and closed at the end.
+    /// Without this option: an environment that was closed is read in the same way. One that other processes
+    /// have open is joined. One that was not closed is recovered first, and closed at the end.
     #[arg(long)]
     pub(crate) read_only: bool,
 }

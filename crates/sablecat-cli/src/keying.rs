@@ -14,13 +14,13 @@ const HEADING: &str = "Encryption";
 /// The key of the environment.
 #[derive(Debug, Args)]
 pub(crate) struct Keying {
-    /// The file with the environment's key, if it is encrypted; an environment that is made with one is
+    /// The file with the key of an encrypted environment; a new environment that is given a key is encrypted
     #[arg(long, value_name = "FILE", help_heading = HEADING)]
     key_file: Option<PathBuf>,
-    /// The variable with the key, as 64 hexadecimal digits, instead of a file
+    /// The environment variable with the key, as 64 hexadecimal digits, instead of a file
     #[arg(long, value_name = "NAME", conflicts_with = "key_file", help_heading = HEADING)]
     key_variable: Option<String>,
-    /// How a new environment with a key is enciphered
+    /// The cipher of a new environment with a key
     #[arg(long, value_name = "CIPHER", default_value = "aes-256-gcm", help_heading = HEADING)]
     cipher: Named,
 }
@@ -37,10 +37,10 @@ enum Named {
 /// Another key than that of the environment.
 #[derive(Debug, Args)]
 pub(crate) struct KeyingTo {
-    /// The file with the key of the other one, or the one that it is to have from now on
+    /// The file with the target's key, or with the new key of the environment
     #[arg(long, value_name = "FILE", help_heading = HEADING)]
     to_key_file: Option<PathBuf>,
-    /// The variable with that key, as 64 hexadecimal digits, instead of a file
+    /// The environment variable with that key, as 64 hexadecimal digits, instead of a file
     #[arg(long, value_name = "NAME", conflicts_with = "to_key_file", help_heading = HEADING)]
     to_key_variable: Option<String>,
 }
@@ -50,7 +50,7 @@ pub(crate) struct KeyingTo {
 pub(crate) struct Copying {
     #[command(flatten)]
     to: KeyingTo,
-    /// The other one is not encrypted, although this one is
+    /// Do not encrypt the target, although this environment is encrypted
     #[arg(long, conflicts_with_all = ["to_key_file", "to_key_variable"], help_heading = HEADING)]
     unencrypted: bool,
 }

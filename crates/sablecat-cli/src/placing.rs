@@ -12,18 +12,18 @@ const HEADING: &str = "Volumes";
 /// Volumes to declare when the environment is opened.
 #[derive(Debug, Args)]
 pub(crate) struct Placing {
-    /// A volume, which is added, or was moved to this path; repeatable
+    /// A volume (data file) to add, or one that was moved to this path; repeatable
     #[arg(long = "volume", value_name = "NAME=PATH", value_parser = volume, help_heading = HEADING)]
     volumes: Vec<(String, PathBuf)>,
-    /// What goes there from now on: DATABASE=VOLUME, BEGINNING*=VOLUME for databases, DATABASE:PREFIX*=VOLUME
-    /// for keys; repeatable
+    /// What is placed in a volume from now on: DATABASE=VOLUME, BEGINNING*=VOLUME for databases,
+    /// DATABASE:PREFIX*=VOLUME for keys; repeatable
     #[arg(long = "place", value_name = "WHAT=VOLUME", value_parser = place, help_heading = HEADING)]
     places: Vec<(Place, String)>,
-    /// How pages are compressed that are written from now on: none, lz4, zstd, or zstd:LEVEL, for pages of 8
-    /// KiB and more; or of which volume, as VOLUME=HOW; repeatable
+    /// How pages that are written from now on are compressed: none, lz4, zstd, or zstd:LEVEL, for pages of 8
+    /// KiB and more; VOLUME=HOW for the pages of one volume; repeatable
     #[arg(long = "compression", value_name = "HOW", value_parser = compression, help_heading = HEADING)]
     compressions: Vec<(String, Compression)>,
-    /// Bytes of a page of a new environment: a power of two from 512 to 65536. Default: 4096, and with
+    /// Page size of a new environment in bytes: a power of two from 512 to 65536. Default: 4096, and with
     /// compression 32768
     #[arg(long, value_name = "BYTES", help_heading = HEADING)]
     page_size: Option<usize>,

@@ -13,23 +13,24 @@ use crate::{Failure, Outcome, interrupt, output};
 /// How long it waits for a commit before it asks whether it was told to stop.
 const ASK_EVERY: Duration = Duration::from_millis(200);
 
-/// Copy an environment into another, while it is used, and bring that up to date later
+/// Copy an environment into a backup while it is in use; run again, bring the backup up to date
 ///
-/// The first time all is copied, as it is in one state; from then on what was committed since is applied, for
-/// as far back as the log is kept: with a journal, as far as that goes. The backup is an environment like any
-/// other, closed and, but after --follow, verified when the command ends.
+/// The first run copies everything, from one snapshot. Later runs apply what was committed since the last
+/// one. That needs the log since then: it is kept as long as recovery needs it, and with a journal (see
+/// journal) as far back as the journal goes. The backup is an ordinary environment. When the command ends,
+/// the backup is closed and, except after --follow, verified.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     place: Existing,
-    /// The backup's directory, which is made if it is not there
+    /// The backup's directory; it is created if it does not exist
     #[arg(value_name = "BACKUP")]
     to: PathBuf,
     #[command(flatten)]
     copying: Copying,
     #[command(flatten)]
     compressing: Compressing,
-    /// Go on with what is committed, until interrupted
+    /// After that, apply new commits as they come, until interrupted
     #[arg(long)]
     follow: bool,
 }
@@ -99,8 +100,8 @@ impl Arguments {
 /// How the pages of a copy are compressed.
 #[derive(Debug, clap::Args)]
 pub(super) struct Compressing {
-    /// How pages of the other one are compressed that are written from now on: none, lz4, zstd, or
-    /// zstd:LEVEL. Default: a new one as the main volume of this
+    /// How the target compresses the pages that it writes from now on: none, lz4, zstd, or zstd:LEVEL.
+    /// Default for a new target: as in this environment's main volume
     #[arg(long, value_name = "HOW")]
     to_compression: Option<Compression>,
 }

@@ -6,8 +6,8 @@ use serde_json::json;
 use crate::arguments::Existing;
 use crate::{Failure, Outcome, output};
 
-/// Remove what has expired, free what nothing leads to, move all pages to the beginning of the volume, and
-/// cut off what is free
+/// Make the volume smaller: remove expired records, free unreachable pages, move all pages to the beginning
+/// of the file, and cut off the free space at its end
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]

@@ -4,7 +4,7 @@ use clap_complete::{Shell, generate};
 
 use crate::{Failure, Outcome, output};
 
-/// Print a script by which a shell completes commands and options
+/// Print a script with which a shell completes commands and options
 ///
 /// For bash: sablecat completions bash > ~/.local/share/bash-completion/completions/sablecat
 #[derive(Debug, clap::Args)]

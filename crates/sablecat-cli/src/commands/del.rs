@@ -8,7 +8,7 @@ use crate::{Failure, Outcome, output};
 
 /// Remove the record of a key
 ///
-/// Exit code 1 says that there was none. Durable when it returns.
+/// Exit code 1 means that there was no such record. The removal is durable when the command ends.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]

@@ -10,22 +10,23 @@ use crate::portable::kinds::{Held, Made, written};
 use crate::portable::{Format, berkeley, json};
 use crate::{Failure, Outcome, interrupt};
 
-/// Print databases as text that `load` and other programs read
+/// Print databases as text that `load` and other programs can read
 ///
-/// All in one state, while others write. Records that have expired are left out; the times of others are in
-/// JSON alone, so that what is loaded from Berkeley DB's text is there for good, which is said on standard
-/// error. Berkeley DB's db_load reads the formats db and db-print (numbers of records in db alone); a single
-/// database that was asked for is printed without its name, so that it becomes the one in db_load's file.
+/// All databases are printed from one snapshot; other processes may write meanwhile. Expired records are left
+/// out. Only JSON has the times at which records expire: records loaded from Berkeley DB's text never expire,
+/// and a warning on standard error says so. Berkeley DB's db_load reads the formats db and db-print (record
+/// numbers only in db). If --db names a single database, it is printed without its name, so that db_load
+/// makes it the database of its file.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     place: Existing,
     #[command(flatten)]
     reading: Reading,
-    /// Only this database; more than one may be named. Without it: all
+    /// Only this database; repeatable. Without it: all databases
     #[arg(long = "db", value_name = "NAME")]
     databases: Vec<String>,
-    /// How it is written; --json is short for --format json
+    /// The format of the text; --json is short for --format json
     #[arg(long, value_enum, default_value = "db", conflicts_with = "json")]
     format: Format,
 }

@@ -11,8 +11,8 @@ const PART_BYTES: usize = 1 << 20;
 
 /// Print the value of a key
 ///
-/// Into a pipe or a file the value goes as it is, without a line end. Exit code 1 says that the key is
-/// absent.
+/// Into a pipe or a file the value goes as it is, without a line end. Exit code 1 means that there is no such
+/// key.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]

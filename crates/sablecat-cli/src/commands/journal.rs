@@ -9,36 +9,40 @@ use serde_json::json;
 use crate::arguments::Existing;
 use crate::{Failure, Outcome, output};
 
-/// Show or change what an environment keeps so that it can be taken back to an earlier state (see recover)
+/// Show or change the journal, the log archive with which an environment can be taken back to an earlier
+/// state (see recover)
 ///
-/// With a journal, log segments that are over are put into a directory instead of being used again, and
-/// checkpoints are retained. A change needs the environment to be closed everywhere else.
+/// With a journal, finished log segments are moved into a directory instead of being used again, and
+/// checkpoints are retained as epochs (restore points). To change the settings, no other process may have the
+/// environment open.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     place: Existing,
-    /// Keep a journal from now on, as the other options say; what they do not say is as it is by default
+    /// Keep a journal from now on, with the settings of the other options; settings that are not given get
+    /// their defaults
     #[arg(long)]
     on: bool,
-    /// Keep none from now on; its files stay
+    /// Keep no journal from now on; its files stay
     #[arg(long, conflicts_with = "on")]
     off: bool,
-    /// Where old log segments go, relative to the environment's directory and on the same file system
+    /// The directory for old log segments, relative to the environment's directory and on the same file
+    /// system
     #[arg(long, value_name = "PATH", requires = "on")]
     directory: Option<String>,
     /// How many bytes of old log are kept [default: all]
     #[arg(long, value_name = "N", requires = "on")]
     keep_bytes: Option<u64>,
-    /// For how many seconds old log is kept [default: for ever]
+    /// For how many seconds old log is kept [default: forever]
     #[arg(long, value_name = "SECONDS", requires = "on")]
     keep_for: Option<u64>,
-    /// How many checkpoints before the last are retained, up to 32 [default: 8]
+    /// How many epochs are retained, which are checkpoints before the last one; up to 32 [default: 8]
     #[arg(long, value_name = "N", requires = "on")]
     epochs: Option<u32>,
-    /// How many seconds lie between two of them at least [default: 0]
+    /// The least number of seconds between two epochs [default: 0]
     #[arg(long, value_name = "SECONDS", requires = "on")]
     epoch_spacing: Option<u64>,
-    /// For how many seconds they are retained [default: until there are too many]
+    /// For how many seconds epochs are retained [default: until there are too many]
     #[arg(long, value_name = "SECONDS", requires = "on")]
     keep_epochs_for: Option<u64>,
 }

@@ -6,12 +6,12 @@ use sablecat::EncryptionKey;
 
 use crate::{Failure, Outcome};
 
-/// Write a new key for an encrypted environment into a new file, which only its owner can read
+/// Write a new key for an encrypted environment into a new file that only its owner can read
 ///
-/// Keep a copy elsewhere: without its key an environment cannot be read by anybody.
+/// Keep a copy elsewhere: without its key an encrypted environment cannot be read.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The file, which must not be there
+    /// The file; it must not exist
     #[arg(value_name = "FILE")]
     file: PathBuf,
 }

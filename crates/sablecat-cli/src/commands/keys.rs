@@ -6,21 +6,22 @@ use crate::arguments::Existing;
 use crate::keying::KeyingTo;
 use crate::{Failure, Outcome, output};
 
-/// Show or change the keys of an encrypted environment, while it is used
+/// Show or change the keys of an encrypted environment, while it is in use
 ///
-/// Its own key, which you keep, wraps the data keys that it keeps itself. With --to-key-file or
-/// --to-key-variable its own key is changed at once; with --rotate what is written from now on has a new data
-/// key; with --anew what has older ones is written again. They can be combined, and are done in this order.
+/// The environment's key, which you keep, encrypts (wraps) the data keys, which the environment keeps.
+/// --to-key-file or --to-key-variable changes the environment's key at once. --rotate adds a new data key for
+/// everything written from now on. --anew writes everything again that older data keys encrypt. The options
+/// can be combined, and are carried out in this order.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     place: Existing,
     #[command(flatten)]
     to: KeyingTo,
-    /// Use a new data key for what is written from now on
+    /// Use a new data key for everything written from now on
     #[arg(long)]
     rotate: bool,
-    /// Write everything again that is enciphered with older data keys
+    /// Write everything again that is encrypted with older data keys
     #[arg(long)]
     anew: bool,
 }

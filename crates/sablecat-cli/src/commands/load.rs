@@ -15,26 +15,25 @@ use crate::portable::lines::Lines;
 use crate::portable::{Format, Part, Parts, berkeley, json};
 use crate::{Failure, Outcome, interrupt, output};
 
-/// Set records from text that `dump` or another program wrote
+/// Insert or update records from text that `dump` or another program wrote
 ///
-/// All of them or, after any error, none: in one transaction, whose changes take room on the disk twice, in
-/// the log and in files, until it has committed. Creates the environment and the databases if they do not
-/// exist. Records that are there already get the values of the text; where a key has
-/// several values, those of the text are added. Numbered records of which the text does not say the numbers
-/// come after those that are there.
+/// All records are set, or none after any error: in one transaction. Until it has committed, its changes take
+/// space on the disk twice, in the log and in files. Creates the environment and the databases if they do not
+/// exist. Existing records get the values of the text; where a key has several values, the values of the text
+/// are added. Numbered records for which the text has no numbers are appended after the existing ones.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     place: Existing,
-    /// The text; without it, standard input
+    /// The file with the text; without it, standard input is read
     file: Option<PathBuf>,
-    /// How it is written; without it, the beginning of the text says so
+    /// The format of the text; without it, the beginning of the text tells the format
     #[arg(long, value_enum)]
     format: Option<Format>,
-    /// The database for records of which the text does not say it
+    /// The database for records for which the text names none
     #[arg(long, value_name = "NAME", default_value = "main")]
     db: String,
-    /// Leave records alone that are there already; the exit code is 1 if there were any
+    /// Leave existing records as they are; the exit code is 1 if there were any
     #[arg(long)]
     no_overwrite: bool,
 }

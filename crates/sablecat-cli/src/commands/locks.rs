@@ -7,11 +7,11 @@ use serde_json::json;
 use crate::arguments::{InDatabase, Reading};
 use crate::{Failure, Outcome, output};
 
-/// List who has records locked, who waits for whom, and who has which role
+/// List the record locks, the transactions that wait for them, and the roles of processes
 ///
-/// A record is shown by a number, from which nobody can tell its database and key; with --key only the record
-/// of that key is shown, of a database that was there at the last checkpoint. Looking takes nothing from
-/// anybody and waits for nobody.
+/// A record is shown as a number, part of a hash of its database and key, which cannot be reversed. With
+/// --key only the locks on the record of that key are shown; its database must have been there at the last
+/// checkpoint. The command takes no locks, disturbs no process and waits for none.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]

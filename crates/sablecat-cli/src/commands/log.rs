@@ -13,26 +13,26 @@ use crate::{Failure, Outcome, interrupt, output};
 /// How long it waits for a commit before it asks whether it was told to stop.
 const ASK_EVERY: Duration = Duration::from_millis(200);
 
-/// Print what was committed, commit by commit, from the oldest log that is kept on
+/// Print the commits, one by one, from the oldest one in the log that is kept
 ///
-/// A line each: the commit's LSN, a tab, what was done, and to what, with tabs between. The ends of a range
-/// that was removed are ".." (none), "=" and a key that is in it, or "!" and one that is not. With --json
-/// each commit is one line of JSON. Without a journal (see journal) the log is kept as far as recovery needs
-/// it, and an environment that was closed has none.
+/// Each change is a line: the commit's LSN, the kind of change, and what was changed, with tabs between. The
+/// bounds of a removed range are ".." (unbounded), "=" and a key (inclusive), or "!" and a key (exclusive).
+/// With --json each commit is one line of JSON. Without a journal (see journal) the log is kept only as far
+/// back as recovery needs it, and an environment that was closed has no log to print.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     place: Existing,
-    /// Go on with what others commit, until interrupted
+    /// After that, print new commits as they come, until interrupted
     #[arg(long)]
     follow: bool,
-    /// After this commit, given by its LSN
+    /// Begin after the commit with this LSN
     #[arg(long, value_name = "LSN")]
     from: Option<u64>,
-    /// Also what is with the operating system and not on the disk yet
+    /// Also print commits that are written to the operating system and not durable on the disk yet
     #[arg(long)]
     written: bool,
-    /// Keys and values as hexadecimal digits
+    /// Print keys and values as hexadecimal digits
     #[arg(long)]
     hex: bool,
 }

@@ -13,8 +13,8 @@ use crate::{Failure, Outcome, output};
 /// For all users: sablecat man /usr/local/share/man/man1
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Where to write them, as sablecat.1, sablecat-get.1 and so on; without it the page of the command as a
-    /// whole goes to standard output
+    /// The directory to write them to, as sablecat.1, sablecat-get.1 and so on; without it the page of the
+    /// command as a whole goes to standard output
     #[arg(value_name = "DIRECTORY")]
     directory: Option<PathBuf>,
 }

@@ -17,7 +17,7 @@ use crate::{Failure, Outcome, output};
 
 /// Run the papers' workloads and print their tables, with the papers' figures beside ours
 ///
-/// Every value that is read is checked. Exit code 1 says that one was wrong, or that an operation failed.
+/// Every value that is read is checked. Exit code 1 means that one was wrong, or that an operation failed.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Arguments {
@@ -28,29 +28,29 @@ pub(crate) struct Arguments {
     /// Few records and short runs: seconds instead of minutes
     #[arg(long)]
     quick: bool,
-    /// wp43, wp11g, ycsb: measure a shared environment too, beside the private one, as a system of its own
+    /// wp43, wp11g, ycsb: also measure a shared environment, as a system of its own beside the private one
     #[arg(long)]
     shared: bool,
-    /// wp43: one order of the keys instead of both
+    /// wp43: one key order instead of both
     #[arg(long)]
     keys: Option<KeysName>,
-    /// How many records, instead of the suite's own number; 10M is ten million
+    /// Number of records, instead of the suite's own; 10M is ten million
     #[arg(long, value_name = "N", value_parser = size::count)]
     records: Option<u64>,
-    /// Bytes of cache, instead of as much as holds all records; 32M is 32 MiB
+    /// Bytes of cache, instead of enough for all records; 32M is 32 MiB
     #[arg(long, value_name = "SIZE", value_parser = size::bytes)]
     cache: Option<u64>,
     /// The peers to compare with, or `none`; without it, all that bench/peers was built for (with --quick,
-    /// one of each library); tpcb, wisconsin: `sqlite`, `bdb-sql`, and `sqlite-system`, which is left out
-    /// without it; threen1: `gtm`, and without it none
+    /// one of each library); tpcb, wisconsin: `sqlite`, `bdb-sql`, and `sqlite-system`, which is only run if
+    /// it is named; threen1: `gtm`, and without it none
     #[arg(long, value_name = "PEERS", value_delimiter = ',')]
     vs: Option<Vec<String>>,
-    /// Write the results as JSON, to a file, which has each suite as soon as that is done, or, with `-`, to
+    /// Write the results as JSON: to a file, which gets each suite as soon as it is done, or, with `-`, to
     /// standard output instead of the tables; `papers report` makes pages of them
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Where to create the environments, in a directory that is removed afterwards; the default is the one
-    /// for temporary files
+    /// The directory in which the environments are created, in a subdirectory that is removed afterwards; the
+    /// default is the directory for temporary files
     #[arg(long)]
     dir: Option<PathBuf>,
     /// How often each run is repeated; figures are medians, of wp11g means; without it 3 times, 5 times for
@@ -60,7 +60,7 @@ pub(crate) struct Arguments {
     /// tpcb: how many threads or processes at once, instead of 1, 2, 3, 4, 5 and 10
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = RangedU64ValueParser::<u32>::new().range(1..=64))]
     threads: Vec<u32>,
-    /// tpcb: processes with a connection each, and no threads
+    /// tpcb: processes with one connection each, instead of threads
     #[arg(long)]
     processes: bool,
     /// wisconsin: how many rows are inserted into the table with two indices, instead of ten million
@@ -87,7 +87,7 @@ pub(crate) struct Arguments {
     /// btrfs, xfs, or tmpfs in memory; takes root
     #[arg(long = "fs", value_name = "NAMES", value_delimiter = ',', value_parser = FileSystem::named)]
     file_systems: Vec<FileSystem>,
-    /// threen1: kill a worker every so many milliseconds, or when more has been done since the last, and
+    /// threen1: kill a worker every so many milliseconds, or when more has been done since the last kill, and
     /// start another
     #[arg(long, value_name = "MS", value_parser = RangedU64ValueParser::<u64>::new().range(1..))]
     kill_every: Option<u64>,

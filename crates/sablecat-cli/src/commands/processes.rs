@@ -9,8 +9,8 @@ use crate::{Failure, Outcome, output};
 
 /// List the processes that have an environment open, and what each holds
 ///
-/// Looking takes nothing from anybody and waits for nobody: a process that was stopped shows what it still
-/// holds.
+/// The command takes no locks, disturbs no process and waits for none: of a stopped process it shows what the
+/// process still holds.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]

@@ -11,25 +11,26 @@ use crate::{Failure, Outcome, lifetime, output};
 
 /// Set the value of a key
 ///
-/// Creates the environment and the database if they do not exist. Durable when it returns.
+/// Creates the environment and the database if they do not exist. The record is durable when the command
+/// ends.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     place: InDatabase,
-    /// How the database is arranged if it is created: one that exists stays as it is
+    /// The access method of the database if it is created; an existing database stays as it is
     #[arg(long, value_enum, default_value_t)]
     method: Arrangement,
-    /// Make the database a temporary one if it is created: its records are gone once nobody has the
-    /// environment open any more
+    /// Make the database temporary if it is created: its records are gone once no process has the environment
+    /// open any more
     #[arg(long)]
     temporary: bool,
-    /// How long the record is there: seconds, or a number with ms, s, m, h or d. A database that is created
-    /// is one whose records expire; in such a one a record without this is there for good
+    /// Time to live of the record: seconds, or a number with ms, s, m, h or d. If the database is created, it
+    /// is one whose records expire; in such a database a record without --ttl never expires
     #[arg(long, value_name = "TIME", value_parser = lifetime::ttl)]
     ttl: Option<Duration>,
     /// The key
     key: String,
-    /// The value; without it, everything on standard input, as it is
+    /// The value; without it, the bytes of standard input, unchanged
     value: Option<String>,
 }
 
@@ -41,7 +42,7 @@ enum Arrangement {
     Btree,
     /// By the hashes of keys
     Hash,
-    /// In the order of keys, counted
+    /// In the order of keys, with records counted
     Counted,
 }
 

@@ -7,29 +7,32 @@ use serde_json::{Value, json};
 use crate::arguments::Existing;
 use crate::{Failure, Outcome, output};
 
-/// Recover an environment that was not closed, and say what was replayed; or take it back to an earlier state
+/// Recover an environment that was not closed, and print what was replayed; or take it back to an earlier
+/// state
 ///
-/// Every other command recovers on its way, without a word. To go back, the environment must have kept a
-/// journal (see journal). Without --apply nothing is changed: what would be replayed and what would be lost
-/// is said, and no more. Nobody else may have the environment open.
+/// Other commands recover such an environment too, silently, except with --read-only. To go back, the
+/// environment must have kept a journal (see journal). Without --apply nothing is changed: the command only
+/// prints what would be replayed and what would be lost. To go back, no other process may have the
+/// environment open.
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("target").args(["to_time", "to_lsn", "to_epoch"]))]
 pub(crate) struct Arguments {
     #[command(flatten)]
     place: Existing,
-    /// What had been committed at this time: UTC, as 2026-11-21T17:04:05.678Z, or less of it
+    /// Go back to what had been committed at this time: UTC, as 2026-11-21T17:04:05.678Z, or without zeros at
+    /// its end
     #[arg(long, value_name = "TIME", value_parser = moment)]
     to_time: Option<Moment>,
-    /// The commits at or below this LSN
+    /// Go back to the commits at or below this LSN
     #[arg(long, value_name = "LSN")]
     to_lsn: Option<u64>,
-    /// This epoch, by its number
+    /// Go back to the epoch (restore point) with this number
     #[arg(long, value_name = "EPOCH")]
     to_epoch: Option<u64>,
-    /// Do it
+    /// Carry out the plan: take the environment back
     #[arg(long, requires = "target")]
     apply: bool,
-    /// List the epochs and the files of the log, old and new, and change nothing
+    /// List the epochs (restore points) and the log files, old and new; change nothing
     #[arg(long, conflicts_with = "target")]
     list: bool,
 }

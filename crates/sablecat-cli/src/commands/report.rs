@@ -8,9 +8,10 @@ use sablecat_papers::report::{Named, html, markdown};
 
 use crate::{Failure, Outcome, output};
 
-/// Make a page to look at, and Markdown, from the files that `papers --json` has written
+/// Make an HTML page and Markdown from the files that `papers --json` has written
 ///
-/// Of several files, two machines say or two versions, what they have in common is compared first.
+/// With several files, for example of two machines or two versions, the results that they have in common are
+/// compared first.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The files

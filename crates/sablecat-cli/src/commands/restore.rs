@@ -11,17 +11,17 @@ use crate::aside::Aside;
 use crate::keying::Copying;
 use crate::{Failure, Outcome, interrupt, output};
 
-/// Make an environment from a backup, or from any other that is closed
+/// Make an environment from a backup, or from any other environment that is closed
 ///
-/// The backup is read and left as it is; the new environment has its databases as of then, and a log of its
-/// own. It is made beside its directory, in NEW.unfinished, and moved there when all is in it, verified and
-/// closed.
+/// The backup is read and stays unchanged. The new environment has the backup's databases, and a log of its
+/// own. It is made in NEW.unfinished, beside the new directory, and moved to that directory when it is
+/// complete, verified and closed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The backup
     #[command(flatten)]
     backup: Existing,
-    /// The new environment's directory, which is made, or is empty
+    /// The new environment's directory; it must not exist, or be empty
     #[arg(value_name = "NEW")]
     to: PathBuf,
     #[command(flatten)]

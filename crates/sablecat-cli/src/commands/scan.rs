@@ -11,29 +11,29 @@ use crate::{Failure, Outcome, interrupt};
 
 /// Print records in key order
 ///
-/// A line each: the key, a tab, the value. What is not printable is shown as \xNN.
+/// Each record is a line: the key, a tab, the value. Bytes that are not printable are shown as \xNN.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     place: InDatabase,
     #[command(flatten)]
     reading: Reading,
-    /// The first key to show, or the first after it
+    /// Only keys at or above this one (inclusive)
     #[arg(long, value_name = "KEY")]
     from: Option<String>,
-    /// The first key not to show any more
+    /// Only keys below this one (exclusive)
     #[arg(long, value_name = "KEY")]
     to: Option<String>,
-    /// Only keys that begin like this
+    /// Only keys that begin with this
     #[arg(long, conflicts_with_all = ["from", "to"])]
     prefix: Option<String>,
     /// From the last record to the first
     #[arg(long)]
     reverse: bool,
-    /// No more records than that
+    /// At most this many records
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
-    /// Without the values
+    /// Print the keys without the values
     #[arg(long)]
     keys_only: bool,
 }

@@ -16,10 +16,11 @@ const ASK_EVERY: Duration = Duration::from_millis(100);
 /// Lines between two headings of columns.
 const HEAD_EVERY: u64 = 20;
 
-/// Print numbers about an environment: its databases, pages, files, log, and what those who have it open have
-/// done
+/// Print statistics of an environment: its databases, pages, files and log, and what the processes that have
+/// it open have done
 ///
-/// Records, pages, bytes and fill of a database that is not small are estimated from some ways down its tree.
+/// Records, pages, bytes and fill of a database that is not small are estimates, from a sample of paths down
+/// its tree.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -29,8 +30,8 @@ pub(crate) struct Arguments {
     /// Only these databases
     #[arg(value_name = "DATABASE")]
     databases: Vec<String>,
-    /// What those who share the environment do, every so many seconds until interrupted: how often in a
-    /// second. Joins and writes nothing
+    /// Print what the processes that share the environment do, as rates per second, every so many seconds
+    /// until interrupted. Does not join the environment and writes nothing
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1", value_parser = seconds, conflicts_with_all = ["databases", "read_only"])]
     watch: Option<Duration>,
 }

@@ -13,7 +13,7 @@ const TRIES: u32 = 5;
 
 /// Check every page and every invariant
 ///
-/// Exit code 1 says that problems were found; each is a line that names page and reason.
+/// Exit code 1 means that problems were found; each is a line that names the page and the reason.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]

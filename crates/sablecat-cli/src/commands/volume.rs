@@ -20,8 +20,9 @@ const AGAIN: Duration = Duration::from_secs(1);
 
 /// Hold an environment in memory, and keep an image of it on a disk
 ///
-/// Its files are in a directory in memory then, which killed processes leave as it is; the directory by which
-/// it is opened has the image, which is loaded when those are gone.
+/// The environment's files are then in a directory in memory; killed processes do not damage them. The
+/// directory by which the environment is opened has the image, which is loaded when the files in memory are
+/// gone.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -30,26 +31,26 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Have an environment be held in memory from now on; one that is there must be closed, and is the first
-    /// image
+    /// Hold an environment in memory from now on; an existing one must be closed, and becomes the first image
     Hold {
         #[command(flatten)]
         place: Existing,
-        /// The directory in memory, on a tmpfs, which is made
+        /// The directory in memory, on a tmpfs; it is created
         #[arg(value_name = "MEMORY")]
         memory: PathBuf,
     },
-    /// Write an image of all that is committed, while it is used
+    /// Write an image of everything that is committed, while the environment is in use
     Flush {
         #[command(flatten)]
         place: Existing,
     },
-    /// Stay, and write images: every so often, whenever the signal PWR says that power fails, and when told
-    /// to stop
+    /// Keep running, and write images: at an interval (--every), on the signal PWR, which says that power
+    /// fails, and when told to stop
     Guard {
         #[command(flatten)]
         place: Existing,
-        /// How often, if anything was committed: seconds, or with ms, s, m, h or d. Default: only on signals
+        /// The interval between images, if anything was committed: seconds, or a number with ms, s, m, h or
+        /// d. Default: only on signals
         #[arg(long, value_name = "TIME", value_parser = ttl)]
         every: Option<Duration>,
     },

@@ -25,19 +25,20 @@ use shell::Shell;
 
 /// Run SQL on an environment, which is created if there is none
 ///
-/// The SQL is SQLite's. Without --command it is read from standard input: on a terminal a statement at a
-/// time, with history and completion. Lines that begin with a dot are for the shell: .help lists them. Rows
-/// are printed a line each, their values parted by `|`, as SQLite's shell does, and on a terminal as tables.
-/// The first statement that fails ends a script; a transaction that is open then is rolled back.
+/// The SQL is SQLite's. Without --command it is read from standard input: on a terminal one statement at a
+/// time, with history and completion. Lines that begin with a dot are commands of the shell: .help lists
+/// them. Rows are printed one per line, with their values separated by `|`, as SQLite's shell prints them,
+/// and on a terminal as tables. The first statement that fails ends a script; a transaction that is open then
+/// is rolled back.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The environment's directory, or a database file of SQLite's
     #[arg(value_name = "DIR")]
     dir: PathBuf,
-    /// What to run, instead of what standard input says; may be given several times
+    /// The SQL to run, instead of standard input; repeatable
     #[arg(short, long, value_name = "SQL")]
     command: Vec<String>,
-    /// Print the rows of each statement that has some as a JSON array of objects; of blobs, the digits
+    /// Print the rows of each statement that has some as a JSON array of objects; blobs as hexadecimal digits
     #[arg(long)]
     json: bool,
 }
