@@ -47,11 +47,11 @@ impl Existing {
         }
         match self.builder()?.shared(true).create(false).open(&self.dir) {
             Err(error) if error.kind() == ErrorKind::ReadOnly => {
-                eprintln!("sablecat: {error}, as it does here");
+                eprintln!("sablecat: {error}; it is read that way here");
                 last_checkpoint()
             }
             Err(error) if error.kind() == ErrorKind::InUse => {
-                Err(format!("{error}; with --read-only its last checkpoint is shown").into())
+                Err(format!("{error}; --read-only shows its last checkpoint").into())
             }
             opened => Ok(opened?),
         }

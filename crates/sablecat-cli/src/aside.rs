@@ -36,7 +36,7 @@ impl Aside {
                 None => {}
                 Some(_) => {
                     return Err(format!(
-                        "{shown} is there, and not empty: name a directory that is to be made, or remove it"
+                        "{shown} exists and is not empty: name a directory that does not exist, or remove it"
                     )
                     .into());
                 }
@@ -64,7 +64,7 @@ impl Aside {
     /// Those of the file system; if something is at its place by now.
     pub(crate) fn put(self) -> Result<(), Failure> {
         let moved = fs::rename(self.path(), &self.place);
-        moved.map_err(|error| format!("moving what was made to {}: {error}", self.place.display()))?;
+        moved.map_err(|error| format!("moving the finished directory to {}: {error}", self.place.display()))?;
         if let Some(parent) = self.place.parent() {
             File::open(parent)?.sync_all()?;
         }
@@ -102,7 +102,7 @@ fn lock(aside: &Path) -> Result<File, Failure> {
         };
         match file.try_lock() {
             Err(TryLockError::WouldBlock) => {
-                return Err(format!("another process is at work in {shown}: wait until it has ended").into());
+                return Err(format!("another process works in {shown}: wait until it has ended").into());
             }
             locked => locked.map_err(|error| format!("locking {}: {error}", path.display()))?,
         }

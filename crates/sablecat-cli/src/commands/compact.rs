@@ -37,10 +37,10 @@ pub(crate) fn run(Arguments { place }: &Arguments) -> Result<Outcome, Failure> {
             ("bytes before", thousands(report.bytes_before as f64)),
             ("bytes after", thousands(report.bytes_after as f64)),
             ("pages moved", thousands(report.moved as f64)),
-            ("pages freed that nothing led to", thousands(report.pages_freed as f64)),
-            ("page numbers freed that the dead had", found(report.page_numbers_freed)),
-            ("blocks freed that the dead had", found(report.blocks_freed)),
-            ("records removed that had expired", thousands(swept as f64)),
+            ("unreachable pages freed", thousands(report.pages_freed as f64)),
+            ("page numbers of killed processes freed", found(report.page_numbers_freed)),
+            ("blocks of killed processes freed", found(report.blocks_freed)),
+            ("expired records removed", thousands(swept as f64)),
         ])?;
     }
     Ok(Outcome::Done)

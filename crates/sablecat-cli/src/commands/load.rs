@@ -63,7 +63,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     } else {
         output::line(&format!("{} records set", loaded.records))?;
         if loaded.kept > 0 {
-            output::line(&format!("{} were there already, and left alone", loaded.kept))?;
+            output::line(&format!("{} existed already, and were left as they are", loaded.kept))?;
         }
     }
     Ok(if loaded.kept == 0 { Outcome::Done } else { Outcome::No })
@@ -80,14 +80,14 @@ impl Arguments {
             (None, line) if line.starts_with(b"VERSION=") => Format::Db,
             (None, line) if line.starts_with(b"{") => Format::Json,
             (None, line) if line.windows(7).any(|word| word == b"EXTRACT") => Format::Zwr,
-            _ => return Err(lines.wrong("no format that is known begins like this; say it with --format")),
+            _ => return Err(lines.wrong("the beginning of the text is that of no known format; name the format with --format")),
         };
         lines.back();
         match format {
             Format::Db | Format::DbPrint => self.set_all(txn, &mut berkeley::Reader::new(lines)),
             Format::Json => self.set_all(txn, &mut json::Reader::new(lines)),
             Format::Zwr if self.no_overwrite => {
-                Err("nodes of globals are always set anew: without --no-overwrite".into())
+                Err("nodes of globals are always overwritten: leave out --no-overwrite".into())
             }
             Format::Zwr => {
                 let globals = Globals::of(txn.database_holding(&self.db, Holds::Globals)?)?;
@@ -128,14 +128,14 @@ impl Arguments {
     ) -> Result<(), Failure> {
         if self.no_overwrite && made.holds == Holds::Values(Duplicates::Inserted) {
             return Err(
-                "values that are as they were inserted are always added: without --no-overwrite".into()
+                "values in the order of insertion are always added: leave out --no-overwrite".into()
             );
         }
         if let Some((_, before)) = databases.get(&name) {
             return if *before == made {
                 Ok(())
             } else {
-                Err(format!("the database {name:?} is said to be something else than before").into())
+                Err(format!("the database {name:?} is described in another way than before").into())
             };
         }
         let held = Held::open(txn, &name, made)?;

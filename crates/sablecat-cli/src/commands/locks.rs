@@ -48,7 +48,7 @@ pub(crate) fn run(Arguments { place, key }: &Arguments) -> Result<Outcome, Failu
         return Ok(Outcome::Done);
     }
     if locks.is_empty() && roles.is_empty() {
-        output::line("nobody has a record locked, and nobody has a role")?;
+        output::line("no record is locked, and no process has a role")?;
         return Ok(Outcome::Done);
     }
     let mut grid = Grid::new("", ["record or role", "pid", "slot", "mode", "waits for slots", "name"], 6);
@@ -85,8 +85,8 @@ fn mode(lock: &RecordLock) -> &'static str {
     match (lock.exclusive, lock.waits_for.is_some()) {
         (true, false) => "exclusive",
         (false, false) => "shared",
-        (true, true) => "waits to have it exclusively",
-        (false, true) => "waits to share it",
+        (true, true) => "waits for it exclusively",
+        (false, true) => "waits for it shared",
     }
 }
 

@@ -87,7 +87,7 @@ fn put(database: Database, (key, value): (&[u8], &[u8]), ttl: Option<Duration>) 
     if database.holds() != Holds::Expiring {
         if ttl.is_some() {
             return Err(format!(
-                "the database {} holds {}, and --ttl is for one of records that expire: a new one, or one that was made with it",
+                "the database {} holds {}; --ttl is only for databases whose records expire: a new one, or one that was created with --ttl",
                 database.name(),
                 database.holds()
             )

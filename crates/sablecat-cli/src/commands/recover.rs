@@ -76,15 +76,15 @@ fn recover(place: &Existing) -> Result<Outcome, Failure> {
     }
     if report.doubt {
         output::line(
-            "A later checkpoint may have been lost; what it had was made up from the log. Look at the disk.",
+            "A later checkpoint may have been lost; its contents were recovered from the log. Check the disk.",
         )?;
     }
     if !report.recovered {
         output::line(match report {
-            RecoveryReport { joined: true, .. } => "Others have it open: there was nothing to recover.",
+            RecoveryReport { joined: true, .. } => "Other processes have it open: there was nothing to recover.",
             RecoveryReport { closed: true, .. } => "It had been closed: there was nothing to recover.",
             _ => {
-                "It had not been closed, and its last checkpoint has everything: there was nothing to recover."
+                "It had not been closed, and its last checkpoint has all commits: there was nothing to recover."
             }
         })?;
         return Ok(Outcome::Done);
@@ -96,7 +96,7 @@ fn recover(place: &Existing) -> Result<Outcome, Failure> {
         ("to LSN", thousands(report.end.0 as f64)),
     ])?;
     if report.torn {
-        output::line("After that came remains of commits that had not been made durable; they are gone.")?;
+        output::line("After that came parts of commits that had not become durable; they are gone.")?;
     }
     Ok(Outcome::Done)
 }
@@ -124,9 +124,9 @@ fn go_back(place: &Existing, target: Target, apply: bool) -> Result<Outcome, Fai
         ("last commit lost, about", time(plan.lost_to)),
     ])?;
     if let Some(damage) = &plan.damage {
-        output::line(&format!("More may be lost than was counted: {damage}"))?;
+        output::line(&format!("More may be lost than could be counted: {damage}"))?;
     }
-    output::line(if apply { "Done." } else { "Nothing was changed. With --apply it is done." })?;
+    output::line(if apply { "Done." } else { "Nothing was changed. With --apply the plan is carried out." })?;
     Ok(Outcome::Done)
 }
 

@@ -35,7 +35,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         // If it is the key that is wrong, opening it in that way says so.
         arguments.backup.builder()?.read_only(true).open(arguments.backup.path())?;
         let shown = arguments.backup.shown();
-        return Err(format!("{shown} is not a closed environment; finish the backup, or make one").into());
+        return Err(format!("{shown} is not a closed environment; finish the backup, or make a new one").into());
     };
     let keys = (&arguments.copying, &arguments.backup.keying);
     let aside = Aside::new(&arguments.to)?;
@@ -59,7 +59,7 @@ fn tell(json: bool, copied: Copied, problems: &[String]) -> Result<Outcome, Fail
     } else if problems.is_empty() {
         output::line(&format!("restored {} records of {} databases", copied.records, copied.databases))?;
     } else {
-        output::line("not restored: what was written is not what is read")?;
+        output::line("not restored: the new environment was read back and has problems")?;
         problems.iter().try_for_each(|problem| output::line(problem))?;
     }
     Ok(if problems.is_empty() { Outcome::Done } else { Outcome::No })

@@ -42,7 +42,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let (env, database) = arguments.place.open_to_read(&arguments.reading)?;
     arguments.print(database).map_err(|failure| match failure.downcast_ref::<Error>() {
         Some(error) if error.kind() == ErrorKind::SnapshotTooOld => {
-            format!("{error}; others write to the environment: without --read-only the command joins them")
+            format!("{error}; other processes write to the environment: without --read-only the command joins them")
                 .into()
         }
         _ => failure,

@@ -140,14 +140,14 @@ fn show(Arguments { place, reading, databases, .. }: &Arguments) -> Result<Outco
         let path = volume.path.display().to_string();
         let compression = match volume.compression {
             how if volume.makes_holes => how.to_string(),
-            how => format!("{how}, but the file system makes no holes"),
+            how => format!("{how}, but the file system does not support holes in files, so nothing is saved"),
         };
         let [blocks, bytes, occupied] = [volume.blocks, volume.bytes, volume.occupied].map(number);
         volumes.rows.push(vec![volume.name.clone(), blocks, bytes, occupied, compression, path]);
     }
     output::table(&volumes)?;
     if let Some(counters) = counters {
-        let mut grid = Grid::new(format!("\nSince {}, by all who had it open", counters.since), ["", ""], 1);
+        let mut grid = Grid::new(format!("\nSince {}, by all processes that had it open", counters.since), ["", ""], 1);
         grid.rows = GROWING
             .into_iter()
             .map(|(_, name, _, of)| vec![name.to_owned(), number(of(&counters))])
@@ -175,7 +175,7 @@ fn unswept(env: &Env, name: &str) -> Option<u64> {
     let counted = env
         .existing_database(name)
         .and_then(|found| found.map(|database| Expiring::of(env, &database)?.unswept(env)).transpose());
-    counted.inspect_err(|error| eprintln!("sablecat: what has expired in {name:?}: {error}")).ok().flatten()
+    counted.inspect_err(|error| eprintln!("sablecat: counting the expired records of {name:?}: {error}")).ok().flatten()
 }
 
 /// How large a database is; none if that cannot be told: it needs a comparator, is arranged in a way that is
@@ -183,7 +183,7 @@ fn unswept(env: &Env, name: &str) -> Option<u64> {
 fn size_of(env: &Env, name: &str) -> Option<DatabaseStats> {
     let size =
         env.existing_database(name).and_then(|found| found.map(|database| database.stats()).transpose());
-    size.inspect_err(|error| eprintln!("sablecat: the size of the database {name:?}: {error}")).ok().flatten()
+    size.inspect_err(|error| eprintln!("sablecat: estimating the size of the database {name:?}: {error}")).ok().flatten()
 }
 
 /// The table of databases, each with its size, if that could be told.

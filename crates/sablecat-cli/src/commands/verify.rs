@@ -42,7 +42,7 @@ pub(crate) fn run(Arguments { place, reading }: &Arguments) -> Result<Outcome, F
     bar.finish();
     let report = report.map_err(|error| match error.kind() {
         ErrorKind::SnapshotTooOld => format!(
-            "{error}; {TRIES} times checkpoints were made faster than they can be checked: leave out --read-only, to join who makes them"
+            "{error}; {TRIES} times a new checkpoint was written before the last one was checked: leave out --read-only, so that the command joins the processes that have the environment open"
         )
         .into(),
         _ => Failure::from(error),
@@ -66,17 +66,17 @@ pub(crate) fn run(Arguments { place, reading }: &Arguments) -> Result<Outcome, F
         }
         for name in &report.order_not_checked {
             output::line(&format!(
-                "database {name:?}: order not checked, since it is by a comparator that only its program has"
+                "database {name:?}: order not checked, since only its own program has the comparator"
             ))?;
         }
         for name in &report.indices_not_compared {
             output::line(&format!(
-                "index {name:?}: its entries lead to records; not checked whether each record has its entries, since the extractor is one that only its program has"
+                "index {name:?}: its entries lead to records; whether each record has its entries was not checked, since only its own program has the extractor"
             ))?;
         }
         for name in &report.not_known {
             output::line(&format!(
-                "database {name:?}: not looked at, since it is arranged in a way that this version does not know"
+                "database {name:?}: not checked, since this version does not know its access method"
             ))?;
         }
         let number = |number: u64| thousands(number as f64);
@@ -85,7 +85,7 @@ pub(crate) fn run(Arguments { place, reading }: &Arguments) -> Result<Outcome, F
             ("databases", number(report.databases)),
             ("records", number(report.records)),
             ("pages", number(report.pages)),
-            ("pages that nothing leads to", number(report.pages_unreachable)),
+            ("unreachable pages", number(report.pages_unreachable)),
             ("retained epochs", number(report.epochs)),
         ])?;
     }

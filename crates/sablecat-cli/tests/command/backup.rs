@@ -51,7 +51,7 @@ fn a_backup_is_made_beside_writers_brought_up_to_date_and_restored() {
     assert_eq!(scratch.dump("new"), scratch.dump("env"));
     // Neither into what there is, nor from what another has open.
     let answer = scratch.run("restore copy new");
-    assert!(answer.code == 2 && answer.err.contains("new is there, and not empty"), "{}", answer.err);
+    assert!(answer.code == 2 && answer.err.contains("new exists and is not empty"), "{}", answer.err);
     let answer = scratch.run("restore env another");
     assert!(answer.code == 2 && answer.err.contains("not a closed environment"), "{}", answer.err);
 }

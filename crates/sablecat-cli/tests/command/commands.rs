@@ -314,7 +314,7 @@ fn an_environment_with_a_journal_can_be_taken_back() {
         scratch
             .run(&format!("recover env --to-epoch {epoch}"))
             .out
-            .ends_with("Nothing was changed. With --apply it is done.\n")
+            .ends_with("Nothing was changed. With --apply the plan is carried out.\n")
     );
     assert_eq!(scratch.json(&format!("recover env --to-lsn {lsn} --apply --json"))["applied"], json!(true));
     assert_eq!(scratch.run("get env k").out, "first");

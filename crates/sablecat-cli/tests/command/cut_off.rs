@@ -166,7 +166,7 @@ fn two_do_not_restore_to_one_place() {
         first.run_to_failing_call().expect("traced").expect("a call");
     }
     let second = scratch.run("restore other new");
-    assert!(second.code == 2 && second.err.contains("another process is at work"), "{}", second.err);
+    assert!(second.code == 2 && second.err.contains("another process works in"), "{}", second.err);
     assert_eq!(first.run().expect("traced"), Did::End(0));
     assert_eq!(scratch.dump("new"), scratch.dump("copy"));
 }

@@ -27,7 +27,7 @@ fn an_environment_is_made_with_a_key_used_with_it_and_copied() {
     };
     done("keygen key");
     done("keygen other");
-    refused("keygen key", "is there already");
+    refused("keygen key", "exists already");
     done("put env a plain-as-day --key-file key");
     assert_eq!(done("get env a --key-file key"), "plain-as-day");
     refused("get env a", "no key was given");

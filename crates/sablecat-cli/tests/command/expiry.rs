@@ -41,7 +41,7 @@ fn what_has_expired_is_not_shown_and_is_removed_by_compacting() {
     let refused = scratch.run("put env k v --db plain --ttl 5");
     assert_eq!(refused.code, 2);
     assert!(
-        refused.err.contains("the database plain holds plain records, and --ttl is for"),
+        refused.err.contains("the database plain holds plain records; --ttl is only for"),
         "{}",
         refused.err
     );

@@ -16,7 +16,7 @@ fn who_has_a_record_and_who_waits_for_it_is_shown() {
     env.checkpoint().unwrap();
     assert_eq!(
         scratch.run("locks env"),
-        answer(0, "nobody has a record locked, and nobody has a role\n", "")
+        answer(0, "no record is locked, and no process has a role\n", "")
     );
 
     let mut holder = env.begin().unwrap();
@@ -36,7 +36,7 @@ fn who_has_a_record_and_who_waits_for_it_is_shown() {
         assert_eq!((&has["mode"], &has["waits_for"]), (&json!("exclusive"), &Value::Null));
         assert_eq!(
             (&waits["mode"], &waits["waits_for"]),
-            (&json!("waits to have it exclusively"), &json!([has["slot"]]))
+            (&json!("waits for it exclusively"), &json!([has["slot"]]))
         );
         assert_eq!([&has["pid"], &waits["pid"]], [&json!(std::process::id()); 2]);
         assert_eq!([&has["name"], &waits["name"]], [&json!("invoices\u{1b}[2J"), &Value::Null]);

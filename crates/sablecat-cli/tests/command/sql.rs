@@ -107,7 +107,7 @@ fn commands_of_the_shell_are_part_of_a_script() {
     assert_eq!(once, "1 & 2\n1 & 2\n");
     let refused = [
         (".mode tree", "the modes are list, csv, json, table, line"),
-        (".d", "there is no command .d, or more than one"),
+        (".d", "no command begins with .d, or several do"),
         (".headers maybe", "neither on nor off"),
         (".read no-such-file", "reading no-such-file: No such file"),
         ("SELECT 1;\n\nSELECT *\nFROM nowhere;", "line 3: no such table: nowhere"),

@@ -59,7 +59,7 @@ impl ReadTxn {
             return Err(Error::new(
                 ErrorKind::Exists,
                 format!(
-                    "copying a whole environment into one that has databases, {name:?} for one: copy into a new one"
+                    "copying a whole environment into one that has databases ({name:?}, for example): copy into a new one"
                 ),
             ));
         }
@@ -69,7 +69,7 @@ impl ReadTxn {
         for name in self.databases()?.into_iter().filter(|name| *name != POSITIONS) {
             let database = self
                 .existing_database(&name)?
-                .ok_or_else(|| Error::corruption(format!("the database {name:?} is listed and not there")))?;
+                .ok_or_else(|| Error::corruption(format!("the catalog lists the database {name:?}, which is not there")))?;
             all.push(database);
         }
         // What an index is of is there before it.
@@ -89,7 +89,7 @@ impl ReadTxn {
             None => Ok(()),
             Some(_) => Err(Error::new(
                 ErrorKind::NotAllowed,
-                "copying an environment that is itself a copy that was cut short, and has a part of what there was: finish that first",
+                "copying an environment that is itself an unfinished copy: finish that copy first",
             )),
         }
     }
@@ -168,7 +168,7 @@ impl Follower {
             return Err(Error::new(
                 ErrorKind::Exists,
                 format!(
-                    "copying an origin that was followed here up to LSN {position}: go on with its changes from there, or copy into a new environment"
+                    "copying an origin that this environment has followed up to LSN {position}: go on with its changes from there, or copy into a new environment"
                 ),
             ));
         }
@@ -200,7 +200,7 @@ impl Follower {
                 return Err(Error::new(
                     ErrorKind::Exists,
                     format!(
-                        "copying {:?} where a copy of {other:?} was begun and cut short: finish that, or copy into a new environment",
+                        "copying {:?} into an environment with an unfinished copy of {other:?}: finish that one, or copy into a new environment",
                         self.origin()
                     ),
                 ));

@@ -298,7 +298,7 @@ impl<K: Kind> Cursor<K> {
     pub fn put(&mut self, state: &mut (impl Write<Of = K> + ?Sized), value: impl AsRef<[u8]>) -> Result<()> {
         let key = self.key().ok_or_else(|| {
             Error::invalid(
-                "setting the value of a record with a cursor that stands at none; move it to one first",
+                "setting the value of a record with a cursor that is at no record; move it to one first",
             )
         })?;
         state.insert(&self.database, key, value)
@@ -352,7 +352,7 @@ impl<K: Kind> Cursor<K> {
     pub fn compare(&self, other: &Cursor<K>) -> Result<Option<Ordering>> {
         if !self.database.is_same(&other.database) {
             return Err(Error::invalid(format!(
-                "comparing the places of two cursors, one in the database {:?}, the other in {:?}",
+                "comparing the positions of two cursors, one in the database {:?}, the other in {:?}",
                 self.database.name(),
                 other.database.name()
             )));

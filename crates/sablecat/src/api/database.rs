@@ -187,7 +187,7 @@ impl<K: Kind> Database<K> {
             None => return Ok(()),
         };
         Err(Error::invalid(format!(
-            "{doing} in the database {:?}: it is {order}, in which keys that begin alike need not stand together",
+            "{doing} in the database {:?}: it is {order}, and keys with the same prefix need not be next to each other there",
             self.name()
         )))
     }

@@ -175,7 +175,7 @@ fn hashes<N: AsRef<[u8]>>(path: impl IntoIterator<Item = N>) -> Result<Vec<u64>>
         })
         .collect();
     match hashes.is_empty() {
-        true => Err(crate::error::Error::invalid("locking a path of no names; it has at least one")),
+        true => Err(crate::error::Error::invalid("locking a path without names; it must have at least one")),
         false => Ok(hashes),
     }
 }

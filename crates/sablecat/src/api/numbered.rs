@@ -221,7 +221,7 @@ impl<O: Kind> Numbered<O> {
         let name = self.database.name();
         if !self.renumbers {
             return Err(Error::invalid(format!(
-                "inserting before record {number} of the database {name:?}, where numbers stay what they are"
+                "inserting before record {number} of the database {name:?}, whose records keep their numbers"
             )));
         }
         let before = match number {
@@ -246,7 +246,7 @@ impl<O: Kind> Numbered<O> {
     #[cold]
     fn no_place(&self, number: u64) -> Error {
         Error::invalid(format!(
-            "record {number} of the database {:?}: there is no place for it, since something else was written to the database",
+            "record {number} of the database {:?}: there is no place for it, since something other than numbered records was written to the database",
             self.database.name()
         ))
     }
@@ -385,7 +385,7 @@ impl<O: Kind> Numbered<O> {
 
 #[cold]
 fn no_bytes() -> Error {
-    Error::invalid("numbered records of no bytes each; they have at least one, or any length")
+    Error::invalid("numbered records of 0 bytes; give a length of at least 1, or none for records of any length")
 }
 
 /// Appends records one after the other: see [`Numbered::appender`].

@@ -358,7 +358,7 @@ fn check_bytes(record_bytes: u32) -> Result<()> {
     if record_bytes > 0 {
         return Ok(());
     }
-    Err(Error::invalid("a queue with records of no bytes; they have at least one"))
+    Err(Error::invalid("a queue with records of 0 bytes; they must have at least 1"))
 }
 
 /// The records of a queue: see [`Queue::iter`].

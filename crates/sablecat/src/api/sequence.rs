@@ -111,13 +111,13 @@ impl Course {
         let (&least, &greatest) = (options.bounds.start(), options.bounds.end());
         if least > greatest {
             return Err(Error::invalid(format!(
-                "a sequence from {least} to {greatest}, between which there are no numbers"
+                "a sequence from {least} to {greatest}: there are no numbers in that range"
             )));
         }
         let start = options.start.unwrap_or(if options.descending { greatest } else { least });
         if !options.bounds.contains(&start) {
             return Err(Error::invalid(format!(
-                "a sequence that starts with {start}, which is not between {least} and {greatest}"
+                "a sequence that starts with {start}, which is not in the range from {least} to {greatest}"
             )));
         }
         Ok(Course {
@@ -341,7 +341,7 @@ impl Sequence {
     fn course_of(&self, record: Option<&[u8]>) -> Result<Option<Course>> {
         let wrong = || {
             Error::invalid(format!(
-                "the record {:?} of the database {:?} is no sequence",
+                "the record {:?} of the database {:?} is not a sequence",
                 self.shown_key(),
                 self.database.name()
             ))

@@ -158,7 +158,7 @@ impl TextFile {
             if !file.try_lock().map_err(io("locking"))? {
                 return Err(Error::new(
                     ErrorKind::InUse,
-                    format!("writing the text {}: somebody else is at it", self.path.display()),
+                    format!("writing the text {}: another writer is writing it now; try again when it has ended", self.path.display()),
                 ));
             }
             // Who had it locked when it was opened may have made it the text meanwhile.

@@ -179,13 +179,13 @@ pub trait Write: Read {
         let before = self.get_with(db, key.as_ref(), |value| value.map_or(Some(0), number))?;
         let Some(before) = before else {
             return Err(Error::invalid(format!(
-                "a value to be incremented in the database {:?} has not the eight bytes of a number",
+                "incrementing a value in the database {:?} that is not the eight bytes of a number",
                 db.name()
             )));
         };
         let Some(after) = before.checked_add(by) else {
             return Err(Error::invalid(format!(
-                "{before} and {by}, in the database {:?}, are more than 64 bits can have",
+                "incrementing {before} by {by}, in the database {:?}, exceeds 64 bits",
                 db.name()
             )));
         };

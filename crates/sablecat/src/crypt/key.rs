@@ -118,7 +118,7 @@ impl EncryptionKey {
         let io = |e: std::io::Error| match e.kind() {
             std::io::ErrorKind::AlreadyExists => Error::new(
                 ErrorKind::Exists,
-                format!("{} is there already, and may be a key that is needed", path.display()),
+                format!("writing the key to {}: it exists already, and may be a key that is needed; name another file", path.display()),
             ),
             _ => Error::io("writing the key to", path, e),
         };

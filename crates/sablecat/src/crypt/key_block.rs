@@ -226,7 +226,7 @@ impl KeyBlock {
         }
         newest.map(|newest| (newest, complaints.clone())).ok_or_else(|| {
             Error::corruption(format!(
-                "{}: it is encrypted, and no copy of its keys can be read: restore a backup ({})",
+                "{}: it is encrypted, and no copy of its data keys can be read: restore a backup ({})",
                 path.display(),
                 if complaints.is_empty() { "all are zero".to_owned() } else { complaints.join("; ") }
             ))

@@ -165,7 +165,7 @@ impl Keyring {
             return Err(refuse(
                 path,
                 cipher,
-                "no key was given; give the one that it was made with, or that was changed to since (Builder::encryption_key, --key-file, --key-variable)",
+                "no key was given; give the key it was created with, or the key it was changed to since (Builder::encryption_key, --key-file, --key-variable)",
             ));
         };
         let (block, complaints) = KeyBlock::read(&*file, path, uuid, cipher)?;
@@ -173,7 +173,7 @@ impl Keyring {
             refuse(
                 path,
                 cipher,
-                "the key that was given is not its key; give the one that it was made with, or that was changed to since",
+                "the key that was given is not its key; give the key it was created with, or the key it was changed to since",
             )
         })?;
         let keyring = Keyring {
@@ -319,7 +319,7 @@ impl Keyring {
             return Ok(());
         }
         Err(Refused::Damaged(
-            "its content is not what was enciphered for this place: it was changed, or comes from elsewhere"
+            "its content is not what was encrypted for this place: it was changed, or comes from another place"
                 .into(),
         ))
     }
@@ -356,7 +356,7 @@ impl Keyring {
         body: &[u8],
         text: &mut Vec<u8>,
     ) -> std::result::Result<(), Refused> {
-        let changed = || Refused::Damaged("its body is not what was enciphered".into());
+        let changed = || Refused::Damaged("its body is not what was encrypted".into());
         let (head, rest) = body.split_first_chunk::<HEAD_BYTES>().ok_or_else(changed)?;
         let (body, tag) = rest.split_last_chunk::<TAG_BYTES>().ok_or_else(changed)?;
         let key = self.key(Self::key_of(head))?;

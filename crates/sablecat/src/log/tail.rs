@@ -134,8 +134,8 @@ impl Log {
                     return Err(Error::new(
                         ErrorKind::LogGone,
                         format!(
-                            "the log does not lead from LSN {from} to the present: it goes on from LSN {continues}, since a crash took back what was not durable, or \
-                             the environment was taken back to an earlier time; begin anew with a copy of its present state"
+                            "the log does not lead from LSN {from} to the present: it goes on from LSN {continues}, because a crash undid commits that were not durable, or \
+                             the environment was taken back to an earlier time; begin again with a copy of its present state"
                         ),
                     ));
                 }
@@ -155,8 +155,8 @@ impl Log {
         Error::new(
             ErrorKind::LogGone,
             format!(
-                "the log at LSN {at} is not kept any more; the oldest place to go on from is {kept}: begin anew with a copy of the present state, and keep a journal \
-                 (Builder::journal), or allow who follows to lag more (Builder::changes_lag_max)"
+                "the log at LSN {at} is not kept any more; the oldest LSN to go on from is {kept}. Begin again with a copy of the present state; to have older log kept, keep a journal \
+                 (Builder::journal, or `sablecat journal DIR --on`), or, in the program that reads the changes, allow more lag (Builder::changes_lag_max)"
             ),
         )
     }

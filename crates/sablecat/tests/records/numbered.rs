@@ -167,7 +167,7 @@ fn renumbered_records_have_no_gaps_and_say_so() {
     }
     let plain = Numbered::open(&env, "plain").unwrap();
     let error = env.write(|txn| plain.insert(txn, 1, "a")).unwrap_err();
-    assert!(error.to_string().contains("where numbers stay what they are"), "{error}");
+    assert!(error.to_string().contains("whose records keep their numbers"), "{error}");
     assert!(Numbered::open(&env, "d").is_err() && Numbered::open_renumbered(&env, "plain").is_err());
     assert!(Numbered::open_renumbered_fixed(&env, "none", 0, 0).is_err());
     assert_eq!(records.database().method(), Method::Counted);

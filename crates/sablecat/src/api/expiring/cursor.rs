@@ -161,7 +161,7 @@ impl ExpiringCursor {
         lifetime: impl Into<Lifetime>,
     ) -> Result<()> {
         let key = self.key().ok_or_else(|| {
-            Error::invalid("setting a record with a cursor that stands at none; move it to one first")
+            Error::invalid("setting a record with a cursor that is at no record; move it to one first")
         })?;
         self.of.insert(state, key, value, lifetime)
     }

@@ -118,7 +118,7 @@ impl Expiring {
     #[cold]
     fn not_ours(&self) -> Error {
         Error::invalid(format!(
-            "a record of the database {:?} says no time: something else was written to it than records that expire",
+            "a record of the database {:?} has no expiry time: something other than expiring records was written to it",
             self.database.name()
         ))
     }

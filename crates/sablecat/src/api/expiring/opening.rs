@@ -90,7 +90,7 @@ impl Expiring {
     pub fn of(from: &impl Read<Of = Env>, database: &Database) -> Result<Expiring> {
         Expiring::existing(from, database, None)?.ok_or_else(|| {
             Error::invalid(format!(
-                "the database {:?} has no index by time, which opening it to be written to makes (Expiring::open)",
+                "the database {:?} has no index by time; opening it for writing makes one (Expiring::open)",
                 database.name()
             ))
         })

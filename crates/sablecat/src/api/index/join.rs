@@ -74,7 +74,7 @@ impl<O: Kind> Index<O> {
         wanted: &[(&Index<O>, &[u8])],
     ) -> Result<Join<S::Lasting<'s>>> {
         let Some((first, _)) = wanted.first() else {
-            return Err(Error::invalid("a join of no indices; name one at least"));
+            return Err(Error::invalid("a join of no indices; name at least one"));
         };
         if let Some((other, _)) = wanted.iter().find(|(one, _)| !one.primary.is_same(&first.primary)) {
             return Err(Error::invalid(format!(

@@ -19,13 +19,13 @@ impl<O: Kind> Index<O> {
         for _ in 0..LOOKS {
             let Some(entries) = from.existing_database(name)? else { return Ok(None) };
             let Some(info) = entries.named.index().map(Arc::clone) else {
-                return Err(Error::invalid(format!("the database {name:?} is no index")));
+                return Err(Error::invalid(format!("the database {name:?} is not an index")));
             };
             if let Some(primary) = from.existing_database(&info.primary)? {
                 return Ok(Some(Index { entries, primary, info }));
             }
         }
-        Err(Error::corruption(format!("the index {name:?} is of a database that is not there")))
+        Err(Error::corruption(format!("the primary database of the index {name:?} is not there")))
     }
 
     /// The same as what was asked for.
@@ -97,7 +97,7 @@ impl Txn<'_> {
         match self.existing_database(of.name())? {
             Some(found) if found.is_same(of) => Ok(()),
             _ => Err(Error::invalid(format!(
-                "an index of the database {:?}, which has another name by now, or is gone; open it anew",
+                "an index of the database {:?}, which has been renamed or removed since; open the index again",
                 of.name()
             ))),
         }

@@ -405,7 +405,7 @@ impl<O: Kind> MultiCursor<O> {
 
 #[cold]
 fn stands_at_none(doing: &str) -> Error {
-    Error::invalid(format!("{doing} with a cursor that stands at none; move it to one first"))
+    Error::invalid(format!("{doing} with a cursor that is at no record; move it to one first"))
 }
 
 impl<O: Kind> MultiMap<O> {

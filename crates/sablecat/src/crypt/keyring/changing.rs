@@ -33,7 +33,7 @@ impl Keyring {
         let number = block.keys.last().map_or(1, |last| last.number.saturating_add(1));
         if block.keys.len() == KEYS_MAX {
             return Err(Error::exhausted(format!(
-                "{}: there are {KEYS_MAX} data keys, as many as an environment can have; copy it into a new one",
+                "{}: adding a data key: there are {KEYS_MAX}, as many as an environment can have; copy it into a new environment",
                 self.path.display()
             )));
         }

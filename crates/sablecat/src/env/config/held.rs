@@ -94,7 +94,7 @@ impl Held {
         let memory = self.memory.to_str().filter(|path| !path.contains('\n') && path.len() < BYTES_MAX / 2);
         let memory = memory.ok_or_else(|| {
             Error::invalid(format!(
-                "{:?} cannot be written down as text on a line; choose another directory in memory",
+                "{:?} is not one line of UTF-8 text, or is too long; choose another directory in memory",
                 self.memory
             ))
         })?;

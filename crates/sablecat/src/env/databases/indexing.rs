@@ -335,7 +335,7 @@ impl EnvTxn<'_> {
             return Err(Error::new(
                 ErrorKind::Reference,
                 format!(
-                    "the removal of the database {name:?}, to whose records others refer by the index {:?}; remove that first",
+                    "removing the database {name:?}, whose records other records refer to by the index {:?}; remove that index first",
                     referrer.name
                 ),
             ));

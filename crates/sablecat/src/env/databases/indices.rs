@@ -177,7 +177,7 @@ impl Index {
             return Err(Error::new(
                 ErrorKind::Duplicate,
                 format!(
-                    "a record {} of {:?} with the key {} in the unique index {:?}, which the record {} has",
+                    "setting the record {} of {:?}: its key {} in the unique index {:?} is that of the record {} already",
                     key.escape_ascii(),
                     self.info.primary,
                     index_key.escape_ascii(),
@@ -196,7 +196,7 @@ impl Index {
             return Err(Error::new(
                 ErrorKind::Reference,
                 format!(
-                    "a record {} of {:?} that refers, by the index {:?}, to a record {} of {name:?}, which is not there",
+                    "setting the record {} of {:?}, which refers, by the index {:?}, to the record {} of {name:?}: there is no such record",
                     key.escape_ascii(),
                     self.info.primary,
                     self.name,
@@ -294,7 +294,7 @@ impl Indexed {
                 return Err(Error::new(
                     ErrorKind::Reference,
                     format!(
-                        "the removal of a record {} of {:?}, to which the record {} of {primary:?} refers by the index {:?}",
+                        "removing the record {} of {:?}, to which the record {} of {primary:?} refers by the index {:?}",
                         removed.escape_ascii(),
                         self.name,
                         key.escape_ascii(),
@@ -372,7 +372,7 @@ pub(crate) fn leads_nowhere(index: &str, primary: &str, key: &[u8]) -> Error {
 #[cold]
 fn came_back() -> Error {
     conflict(
-        "another transaction removed a record, and set it again, while this one looked at who refers to it; run it again",
+        "another transaction removed a record, and set it again, while this one looked for the records that refer to it; run this transaction again",
     )
 }
 

@@ -58,7 +58,7 @@ impl Entrance {
         let lock = Membership::outside(open_lock(path, file_mode)?);
         let (mut looks, mut since) = (0u32, None);
         while !lock.try_attach_lock(own_note).map_err(|e| Error::io("locking", path, e))? {
-            if lock.whole_file_is_taken().map_err(|e| Error::io("asking after the locks of", path, e))? {
+            if lock.whole_file_is_taken().map_err(|e| Error::io("testing the locks of", path, e))? {
                 return Err(taken_alone(path, &lock.attach_note()));
             }
             let now = clock::monotonic();
@@ -88,12 +88,12 @@ impl Entrance {
 
     /// Whether any process has the environment open. While this is held, nobody comes.
     pub(in crate::env) fn anybody_lives(&self) -> Result<bool> {
-        self.lock.anybody_lives().map_err(|e| Error::io("asking after the locks of", &self.path, e))
+        self.lock.anybody_lives().map_err(|e| Error::io("testing the locks of", &self.path, e))
     }
 
     /// Whether a member lives.
     pub(in crate::env) fn is_alive(&self, member: u16) -> Result<bool> {
-        self.lock.ask_after(member).map_err(|e| Error::io("asking after the locks of", &self.path, e))
+        self.lock.ask_after(member).map_err(|e| Error::io("testing the locks of", &self.path, e))
     }
 
     /// The membership of a number, unless another process has it.
@@ -109,7 +109,7 @@ impl Entrance {
             Error::new(
                 ErrorKind::InUse,
                 format!(
-                    "{}: processes have the environment open, but not its shared memory",
+                    "{}: processes have the environment open, but its shared memory is not there; close it in all of them and open it again",
                     self.path.display()
                 ),
             )
@@ -124,7 +124,7 @@ impl Entrance {
             }
         }
         Err(Error::too_many_at_once(format!(
-            "{} processes have the environment open already",
+            "{} processes have the environment open, as many as can; close it in one of them first",
             region.geometry().members
         )))
     }
@@ -170,9 +170,9 @@ fn held_up(path: &Path, note: &str, is_stopped: bool, waited: Duration) -> Error
         _ => "another process".to_owned(),
     };
     let what = if is_stopped {
-        "is stopped while it enters or leaves the environment: let it go on, or end it"
+        "is stopped while it opens or closes the environment: let it continue, or kill it"
     } else {
-        "has been entering or leaving the environment all the time: see what it does; nothing is lost if it is ended"
+        "has been opening or closing the environment all that time: find out what it does; nothing is lost if it is killed"
     };
     Error::new(ErrorKind::InUse, format!("{}: waited for {waited:?}, and {who} {what}", path.display()))
 }
@@ -186,7 +186,7 @@ pub(in crate::env) fn taken_alone(path: &Path, note: &str) -> Error {
     Error::new(
         ErrorKind::InUse,
         format!(
-            "{}: {who} has the environment open for itself alone; close it there, open it shared in both, or open it read-only",
+            "{}: {who} has the environment open exclusively; close it there, open it shared in both processes, or open it read-only",
             path.display()
         ),
     )

@@ -271,8 +271,8 @@ pub(in crate::env) fn make_ready(directory: &Path, config: &Config, nobody_lives
         .or_else(|error| if error.is_corruption() { Ok(None) } else { Err(error) })?;
     if let Some(image) = image.filter(|image| nobody_lives && image.generation > there.generation) {
         return Err(Error::invalid(format!(
-            "the image {} is newer (checkpoint {}) than what is in {} (checkpoint {}): somebody has put other files into one of them; \
-             remove those in memory, and the image is loaded",
+            "the image {} is newer (checkpoint {}) than the files in {} (checkpoint {}): the files in one of the two were replaced; \
+             to load the image, remove the files in memory",
             held.image().display(),
             image.generation,
             directory.display(),

@@ -181,13 +181,13 @@ fn join(
     if config.journaling.over(journal.clone()) != journal {
         return Err(Error::new(
             ErrorKind::InUse,
-            "others have the environment open, with another journal or none; change that when nobody else has it open",
+            "changing the journal while other processes have the environment open, with another journal or none; close it in all of them first",
         ));
     }
     if volume.is_news(&config.declared)? {
         return Err(Error::new(
             ErrorKind::InUse,
-            "others have the environment open, and know of other volumes, rules or compression; declare that when nobody has it open",
+            "declaring volumes, rules or compression while other processes have the environment open, with other ones; close it in all of them first",
         ));
     }
     let kernel = build_kernel(Some(directory), Some(volume), &region, &config, (mode, journal.as_ref()))?;

@@ -64,7 +64,7 @@ pub struct Participant {
     /// Whether it waits for a record lock.
     pub waits_for_lock: bool,
     /// Work that one participant does at a time, and this one does: `commit`, `checkpoint`, `housekeeping`,
-    /// `reaping`, `serial`, `unreachable` (looking for pages that nothing leads to), `log flush`,
+    /// `reaping`, `serial`, `unreachable` (looking for unreachable pages), `log flush`,
     /// `log supply`; and `structure` (of trees) and `lock table`, once for each latch held.
     pub roles: Vec<&'static str>,
 }
@@ -143,7 +143,7 @@ pub(super) fn region_from_outside(directory: &Path, config: &Config) -> Result<O
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let taken = lock
                 .whole_file_is_taken()
-                .map_err(|e| Error::io("asking after the locks of", &lock_path, e))?;
+                .map_err(|e| Error::io("testing the locks of", &lock_path, e))?;
             return if taken { Err(taken_alone(&lock_path, &lock.attach_note())) } else { Ok(None) };
         }
         Err(error) => return Err(Error::io("opening the shared memory", &region_path, error)),

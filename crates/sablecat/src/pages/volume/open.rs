@@ -164,7 +164,7 @@ impl Volume {
         let placement = volume.declared(declared)?;
         if placement.volumes.len() != known.volumes.len() || placement.rules != known.rules {
             return Err(Error::invalid(
-                "who only reads an environment cannot add volumes or rules; open it to be written to",
+                "adding volumes or rules to an environment that is opened read-only; open it for writing",
             ));
         }
         Ok(volume)

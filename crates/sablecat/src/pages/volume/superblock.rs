@@ -479,7 +479,7 @@ fn decode(bytes: &[u8]) -> Copy {
             }
             Some(cipher) if !crypt::IS_BUILT_IN => {
                 return Copy::Unknown(format!(
-                    "the volume is encrypted ({}), and this build has no encryption; use one with the feature `encryption`",
+                    "the volume is encrypted ({}), and this build has no encryption; use a build with the feature `encryption`",
                     cipher.name()
                 ));
             }
