@@ -39,21 +39,22 @@ impl Builder {
     /// machine's memory, or of what its container or the limit of its address space (`ulimit -v`) leaves the
     /// process, at least 64 MiB.
     ///
-    /// In memory alone the cache is all there is: all records, and the old versions of pages that snapshots
-    /// keep. More than it has room for is an error ([`ErrorKind::CacheFull`](crate::ErrorKind::CacheFull)).
-    /// Every change makes new versions before the old ones go, removals too: for these an eighth of a small
-    /// cache is kept, 80 pages at most, so single records, databases, and some records in one transaction can
-    /// be removed when nothing can be added any more. Default there: as much as the machine has.
+    /// In an environment in memory alone, the cache holds everything: all records, and the old versions of
+    /// pages that snapshots keep. What does not fit is an error
+    /// ([`ErrorKind::CacheFull`](crate::ErrorKind::CacheFull)). Every change, a removal too, makes new
+    /// versions of pages before the old ones are freed. For removals an eighth of a small cache is reserved,
+    /// 80 pages at most: so single records, databases, and some records in one transaction can still be
+    /// removed when nothing more can be added. Default in memory alone: as much as the machine has.
     pub fn cache_size(mut self, bytes: u64) -> Self {
         self.config.cache_bytes = Some(bytes);
         self
     }
 
-    /// Bytes of a page in a new environment: a power of two from 512 to 65536. An existing one keeps its own.
-    /// Default: 4096, and with [`compression`](Builder::compression) 32768.
+    /// Bytes of a page in a new environment: a power of two from 512 to 65536. An existing environment keeps
+    /// its page size. Default: 4096, and with [`compression`](Builder::compression) 32768.
     ///
-    /// Keys of an eighth of a page, less 16 bytes, and longer ones take more pages and time: see
-    /// [`Database`](super::Database). With a comparator that is the longest key.
+    /// Keys with at least an eighth of a page less 16 bytes take more pages and time: see
+    /// [`Database`](super::Database). In a database with a comparator, that is the length of the longest key.
     pub fn page_size(mut self, bytes: usize) -> Self {
         self.config.page_size = Some(bytes);
         self
@@ -94,28 +95,29 @@ impl Builder {
         self
     }
 
-    /// Whether the volume is read and written around the operating system's page cache. Default: no.
+    /// Whether the volume is read and written with direct I/O, around the operating system's page cache.
+    /// Default: no.
     ///
-    /// Either way checkpoints write whole pages at multiples of the page size, and so whole blocks of the
-    /// file system, if pages are as large as these; smaller pages share them, and are always written through
-    /// the page cache, which writes whole blocks of its own.
+    /// Either way checkpoints write whole pages at multiples of the page size: whole blocks of the file
+    /// system, if pages are at least as large. Smaller pages share blocks of the file system. They are always
+    /// written through the page cache, which writes whole blocks.
     pub fn direct_io(mut self, direct: bool) -> Self {
         self.config.direct_io = direct;
         self
     }
 
     /// Whether the log is flushed by writes that are durable when they return (`O_DIRECT | O_DSYNC`) instead
-    /// of by a write and a flush: one system call instead of two. Disks that write through, or have a cache
-    /// that outlives the power, may be faster that way, others not: measure. It is a matter of each process.
-    /// Commits at [`Durability::WriteNoSync`] go through the page cache in any case, and the flush after them
-    /// is an ordinary one. Default: no.
+    /// of by a write and a flush: one system call instead of two. Disks that write through, or whose cache
+    /// survives a power failure, may be faster that way, others not: measure. Each process has its own
+    /// setting. Commits at [`Durability::WriteNoSync`] go through the page cache in any case, and the flush
+    /// after them is an ordinary one. Default: no.
     pub fn sync_io(mut self, sync: bool) -> Self {
         self.config.sync_io = sync;
         self
     }
 
-    /// How often the log is flushed in the background: what the rungs below [`Durability::Sync`] may lose in
-    /// a crash of the machine. Default: 50 ms.
+    /// How often the log is flushed in the background. This is how much the rungs (durability levels) below
+    /// [`Durability::Sync`] may lose in a crash of the machine. Default: 50 ms.
     pub fn flush_interval(mut self, interval: Duration) -> Self {
         self.config.flush_interval = interval;
         self
@@ -128,17 +130,18 @@ impl Builder {
         self
     }
 
-    /// How often housekeeping looks for records that have expired ([`Expiring`](super::Expiring)), to remove
-    /// them; [`Duration::MAX`]: never, and [`Env::sweep`](super::Env::sweep) does when it is called. Default:
-    /// 1 s.
+    /// How often housekeeping looks for expired records ([`Expiring`](super::Expiring)) and removes them.
+    /// With [`Duration::MAX`] it never does; then only [`Env::sweep`](super::Env::sweep) removes them.
+    /// Default: 1 s.
     pub fn sweep_interval(mut self, interval: Duration) -> Self {
         self.config.sweep_interval = interval;
         self
     }
 
-    /// What tells the time by which records expire ([`Expiring`](super::Expiring)), in place of the system's
-    /// time of day: for tests, which set it. It is asked once in each transaction that looks at such records,
-    /// by the thread that does, and by housekeeping. All who use an environment should have the same.
+    /// The clock by which records expire ([`Expiring`](super::Expiring)), in place of the system's time of
+    /// day: for tests that set the time. It is called once in each transaction that reads such records, on
+    /// the thread that reads them, and by housekeeping. All processes that use an environment should have the
+    /// same clock.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -164,18 +167,18 @@ impl Builder {
         self
     }
 
-    /// How many bytes of log bring on a checkpoint before its time: what recovery has to replay at most,
-    /// about. Default: 128 MiB.
+    /// After how many bytes of log a checkpoint is written, although its interval has not passed: about as
+    /// much as recovery has to replay at most. Default: 128 MiB.
     pub fn checkpoint_log_size(mut self, bytes: u64) -> Self {
         self.config.checkpoint_log_bytes = bytes;
         self
     }
 
-    /// How many bytes the log's changes that this process reads ([`Env::changes`](super::Env::changes)) may
-    /// lie behind its end: as long as they do not lie further behind, the log is kept for them, on top of
-    /// what recovery needs, and takes room on the disk: so much and no more. A reader that lags more is given
-    /// up, and gets [`ErrorKind::LogGone`](crate::ErrorKind::LogGone) once the log is used again. Where a
-    /// journal is kept, old log is there in any case, as far as the journal reaches. Default: 1 GiB.
+    /// How many bytes a reader of the changes in this process ([`Env::changes`](super::Env::changes)) may lag
+    /// behind the end of the log. Up to this lag the log is kept for the reader, in addition to the log that
+    /// recovery needs, and takes that much room on the disk and no more. A reader that lags more is given up:
+    /// it gets [`ErrorKind::LogGone`](crate::ErrorKind::LogGone) once that part of the log is used again.
+    /// With a journal, old log is kept in any case, as far back as the journal reaches. Default: 1 GiB.
     pub fn changes_lag_max(mut self, bytes: u64) -> Self {
         self.config.changes_lag_max = bytes;
         self
@@ -188,8 +191,8 @@ impl Builder {
         self
     }
 
-    /// Which transaction gives way when some wait for each other's record locks in a circle. Default: the
-    /// youngest.
+    /// Which transaction is the victim of a deadlock, in which transactions wait for each other's record
+    /// locks. Default: the youngest.
     pub fn deadlock_policy(mut self, policy: DeadlockPolicy) -> Self {
         self.config.deadlock_policy = policy;
         self
@@ -201,16 +204,17 @@ impl Builder {
         self
     }
 
-    /// Whether to read the last checkpoint and nothing else: for a process that may read the environment's
-    /// files but not write them, or that must write nothing. Nothing is written anywhere, no lock is taken
-    /// and nobody waits; others may have the environment open and go on, or nobody may have had it open since
-    /// it crashed. What was committed after the last checkpoint is not seen: the log is not read.
+    /// Opens the environment read-only, at its last checkpoint: for a process that may read the environment's
+    /// files but not write them, or that must write nothing. Nothing is written anywhere, no lock is taken,
+    /// and no process waits. Other processes may have the environment open and go on; or it may not have been
+    /// opened since a crash. Commits after the last checkpoint are not seen: the log is not read.
     ///
-    /// Each transaction and each single operation begins at the newest checkpoint there is by then. Once the
-    /// next one has been written, blocks of the one before may be used again; so a transaction that goes on
-    /// reading it gets [`SnapshotTooOld`](crate::ErrorKind::SnapshotTooOld), and a new transaction reads the
-    /// newer one. Whatever would change the environment is [`ReadOnly`](crate::ErrorKind::ReadOnly). Of the
-    /// other settings only the cache's size and comparators matter. Default: no.
+    /// Each transaction and each single operation reads the newest checkpoint that there is when it begins.
+    /// Once the next checkpoint has been written, blocks of the one before may be used again: a transaction
+    /// that goes on reading the older one gets [`SnapshotTooOld`](crate::ErrorKind::SnapshotTooOld), and a
+    /// new transaction reads the newer one. Every operation that would change the environment fails with
+    /// [`ReadOnly`](crate::ErrorKind::ReadOnly). Of the other settings only the cache's size and the
+    /// comparators matter. Default: no.
     ///
     /// ```
     /// # fn main() -> sablecat::Result<()> {
@@ -241,82 +245,83 @@ impl Builder {
         self
     }
 
-    /// The permissions of a new environment: the bits, as of `chmod`, of its files, whatever the process's
-    /// mask is. Default: what the mask leaves of 0666. What is made later on, the memory of a shared
-    /// environment as well, has the bits of the environment's volume (`sablecat.db`), whichever process makes
-    /// it. To share an environment in a group, let the group be that of the directory, with its set-group-ID
-    /// bit.
+    /// The permission bits, as of `chmod`, of the files of a new environment, whatever the process's mask
+    /// (`umask`) is. Default: 0666 less the mask. Files that are made later, by any process, get the
+    /// permission bits of the environment's volume (`sablecat.db`); so does the memory of a shared
+    /// environment. To share an environment within a group, give the directory that group and the
+    /// set-group-ID bit.
     pub fn file_mode(mut self, mode: u32) -> Self {
         self.config.file_mode = Some(mode);
         self
     }
 
     /// Whether other processes may have the environment open at the same time. Every process that opens it
-    /// has to say so, and each does its part of the work: there is no server. All must have the same build of
-    /// this library; a process with another build cannot join. What they share lies in a file in memory
-    /// ([`Builder::region_directory`]), which the last one to close the environment removes. Any of them may
-    /// be killed at any moment; the others carry on. The first to open it decides the size of the cache and
-    /// of the log's buffer. Default: no.
+    /// must set this, and each does its part of the work: there is no server. All must have the same build of
+    /// this library; a process with another build cannot join. The shared memory is a file in memory
+    /// ([`Builder::region_directory`]), which the last process to close the environment removes. Any process
+    /// may be killed at any moment; the others carry on. The first process to open the environment sets the
+    /// cache size and the log buffer size for all. Default: no.
     pub fn shared(mut self, shared: bool) -> Self {
         self.config.shared = shared;
         self
     }
 
-    /// Where the memory of a shared environment lies: a directory on a file system in memory, the same for
-    /// every process that opens the environment. Default: `/dev/shm`.
+    /// Where the shared memory of a shared environment is: a directory on a file system in memory, the same
+    /// for every process that opens the environment. Default: `/dev/shm`.
     pub fn region_directory(mut self, directory: impl Into<PathBuf>) -> Self {
         self.config.region_directory = Some(directory.into());
         self
     }
 
-    /// Whether threads keep house in the background. One flushes, writes checkpoints and finishes what dead
-    /// processes left undone; another writes changed pages ahead of need while the cache is too small.
-    /// Without them call [`Env::keep_house`] now and then, or [`Env::sync`] and [`Env::checkpoint`] when you
-    /// choose. Default: yes.
+    /// Whether threads do the housekeeping (background maintenance). One flushes the log, writes checkpoints
+    /// and finishes the work of processes that died; another writes changed pages ahead of need while the
+    /// cache is too small. Without them, call [`Env::keep_house`] about every flush interval, or
+    /// [`Env::sync`] and [`Env::checkpoint`] when you choose. Default: yes.
     pub fn background(mut self, background: bool) -> Self {
         self.config.background = background;
         self
     }
 
-    /// Whether the environment is to keep a journal, and how: old log segments are put into a directory
-    /// instead of being used again, checkpoints are retained as *epochs*, and the log says when commits were
-    /// made. So the environment can be taken back to any of its commits since the oldest epoch:
-    /// [`Builder::recovery`]. The setting is the environment's and stays until it is changed; when nothing is
-    /// said here it is left as it is. It can only be changed by the first process to open the environment.
-    /// [`Builder::no_journal`] ends it. Default: none is kept.
+    /// Keeps a journal (a log archive), with these settings: old log segments are moved into a directory
+    /// instead of being used again, checkpoints are retained as *epochs* (restore points), and the log
+    /// records when commits were made. The environment can then be taken back to any of its commits since the
+    /// oldest epoch (point-in-time recovery): [`Builder::recovery`]. The setting is stored in the
+    /// environment. If this is not called, the stored setting stays as it is. Only the first process to open
+    /// the environment can change it. [`Builder::no_journal`] ends the journal. Default for a new
+    /// environment: no journal.
     ///
-    /// What it costs: the disk for all of it; 32 bytes of log every 10 milliseconds in which something is
-    /// committed; log segments that are written twice, since none is used again. While epochs are retained,
-    /// the file keeps its size but for what is free at its end: free space within it is used again and not
-    /// given back.
+    /// It costs: disk space for all that is kept; 32 bytes of log for every 10 milliseconds in which
+    /// something is committed; and log segments that are written twice, since none is used again. While
+    /// epochs are retained, the volume's file gives back only the free space at its end: free space within it
+    /// is used again and not given back.
     pub fn journal(mut self, journal: Journal) -> Self {
         self.config.journaling = Journaling::On(journal);
         self
     }
 
-    /// Ends the journal and lets go of all epochs. The files that it has stay where they are, to be removed
-    /// by hand; where they are no other journal can be begun
+    /// Ends the journal and releases all epochs. The journal's files stay where they are; remove them by
+    /// hand. While they are there, no other journal can be begun in that directory
     /// ([`ErrorKind::Exists`](crate::ErrorKind::Exists)).
     pub fn no_journal(mut self) -> Self {
         self.config.journaling = Journaling::Off;
         self
     }
 
-    /// Declares a volume: a file, beside the main one in the environment's directory, in which databases, or
-    /// records of some, can be placed ([`Builder::place`]); on another file system, say. It is made with the
-    /// environment, or added to one that is there. The path is that of the file, absolute or relative to the
-    /// environment's directory; the directory that it is to be in must be there. Names have 1 to 48 bytes;
-    /// `main` is the main volume's. Up to 15 volumes, and as many rules as the superblock has room for: with
-    /// short names and paths some tens.
+    /// Declares a volume: a data file in addition to the main one in the environment's directory, for example
+    /// on another file system. Databases, or some records of a database, can be placed in it
+    /// ([`Builder::place`]). It is created with the environment, or added to an existing one. The path is
+    /// that of the file, absolute or relative to the environment's directory; its directory must exist. Names
+    /// have 1 to 48 bytes; `main` is the main volume's. There can be up to 15 volumes besides the main one,
+    /// and as many placement rules as the superblock has room for: with short names and paths some tens.
     ///
     /// The environment remembers its volumes: they need not be declared again. All of them are opened with
-    /// it, and belong to every transaction, checkpoint and recovery. One that is declared with another path
-    /// has been moved there: close the environment, move the file, open it with the new path. Volumes are
+    /// it, and belong to every transaction, checkpoint and recovery. To move a volume, close the environment,
+    /// move the file, and declare the volume with its new path when you open the environment. Volumes are
     /// never removed.
     ///
-    /// A file that is not there, or is of another environment, another volume, or an older state of this one,
-    /// is an error that says what is wanted where ([`Builder::open`]); nothing is changed then. New volumes
-    /// and rules can be declared only by the first process to open the environment.
+    /// If the file is missing, or belongs to another environment or another volume, or is an older state of
+    /// this volume, opening fails with an error that says which file is wanted where ([`Builder::open`]), and
+    /// nothing is changed. Only the first process to open the environment can declare new volumes and rules.
     ///
     /// ```no_run
     /// # fn main() -> sablecat::Result<()> {
@@ -336,21 +341,22 @@ impl Builder {
         self
     }
 
-    /// How pages in the main volume are compressed that are written from now on. The environment remembers
-    /// it, so that all who open it do the same; what was written before stays as it is and readable. It can
-    /// be changed by who opens the environment while nobody else has it open. Default: as before, and not
-    /// in a new environment. For other volumes: [`Builder::volume_compression`].
+    /// How pages that are written to the main volume from now on are compressed. The environment remembers
+    /// the setting for all processes that open it; pages that were written before stay as they are and
+    /// readable. Only the first process to open the environment can change it. Default: the stored setting,
+    /// and no compression in a new environment. For other volumes: [`Builder::volume_compression`].
     ///
-    /// Pages are compressed as they are written to the file and whole in the cache, so what is in the cache
-    /// is read as fast as without. A page keeps its place in the file; what it does not need of that is given
-    /// back to the file system, as a hole in the file. So [`VolumeStats::occupied`](crate::VolumeStats) gets
-    /// smaller and not the file's length; copy such a file with a program that keeps holes.
+    /// Pages are compressed when they are written to the file, and are uncompressed in the cache: reading
+    /// from the cache is as fast as without compression. A page keeps its place in the file; the part of the
+    /// place that it does not need is given back to the file system, as a hole in the file. So compression
+    /// reduces [`VolumeStats::occupied`](crate::VolumeStats) and not the file's length; copy such a file with
+    /// a program that keeps holes.
     ///
-    /// File systems give space by 4 KiB, so it takes larger pages ([`Builder::page_size`]): of 16 KiB two
-    /// thirds or a half of text are left, of 32 and 64 KiB down to a third. Smaller pages than 8 KiB are
-    /// refused, since nothing would be saved, and so are file systems that make no holes, when compression is
-    /// chosen; one that such an environment was moved to later is written to without compression, which
-    /// [`Env::stats`] says.
+    /// File systems allocate space in units of 4 KiB, so compression needs larger pages
+    /// ([`Builder::page_size`]): with pages of 16 KiB, text takes two thirds to a half of its size; with 32
+    /// and 64 KiB, down to a third. Choosing compression is refused for pages smaller than 8 KiB, since
+    /// nothing would be saved, and on file systems without support for holes. If the environment is moved to
+    /// such a file system later, pages are written there without compression, and [`Env::stats`] says so.
     ///
     /// ```
     /// use sablecat::{Compression, Env};
@@ -359,37 +365,39 @@ impl Builder {
     /// # let _ = builder;
     /// ```
     ///
-    /// On a full disk pages that take more space than before need some: the write fails with
-    /// [`DiskFull`](crate::ErrorKind::DiskFull) then, unless the file's reserve can be given up for it. The
-    /// log is not compressed.
+    /// On a full disk, a page that takes more space than before may not fit: the write fails with
+    /// [`DiskFull`](crate::ErrorKind::DiskFull), unless the file's reserve can be used for it. The log is not
+    /// compressed.
     ///
-    /// Opening fails with `Invalid` if the build has not the feature `lz4` or `zstd` that is asked for, or
-    /// that blocks of the environment may need.
+    /// Opening fails with `Invalid` if the build lacks the feature `lz4` or `zstd` that this setting needs,
+    /// or that blocks of the environment may need.
     pub fn compression(self, compression: crate::Compression) -> Self {
         self.volume_compression(MAIN_NAME, compression)
     }
 
-    /// The same for a volume that was [declared](Builder::volume), now or before.
+    /// As [`Builder::compression`], for a volume that was [declared](Builder::volume), now or before.
     pub fn volume_compression(mut self, volume: impl Into<String>, compression: crate::Compression) -> Self {
         self.config.declared.compressions.push((volume.into(), compression));
         self
     }
 
-    /// Has the environment be held in memory from now on: its files, data and log, are in this directory,
-    /// which is to be on a file system in memory and is made if it is not there; the directory by which it is
-    /// opened keeps an *image* of them on a disk. The environment remembers it, so this need not be said
-    /// again, and whoever opens it by that directory is led to its files. Where these are gone, since the
-    /// machine was started anew, the first who opens it has the image loaded.
+    /// Holds the environment in memory from now on. Its files, data and log, are then in the directory
+    /// `memory`, which must be on a file system in memory, and is created if it does not exist. The directory
+    /// by which the environment is opened keeps an *image* of the files on a disk. The environment remembers
+    /// this setting: it need not be given again, and a process that opens the environment by that directory
+    /// finds its files in memory. If these are gone, because the machine was restarted, the first process to
+    /// open the environment loads the image.
     ///
-    /// Killed processes lose nothing, at whatever durability: files in memory outlive them, and so does the
-    /// memory of a [shared](Builder::shared) environment. What is lost with the memory is what was committed
-    /// after the last [`Env::flush_image`]. Images are written by that, and by `sablecat volume flush` and
-    /// `sablecat volume guard`; not by closing the environment. A library takes no signals: a program that is
-    /// told that power fails calls it.
+    /// When processes are killed, nothing is lost, at any durability: files in memory outlive processes, and
+    /// so does the memory of a [shared](Builder::shared) environment. When the memory is lost, so is
+    /// everything that was committed after the last image. [`Env::flush_image`], `sablecat volume flush` and
+    /// `sablecat volume guard` write images; closing the environment does not. The library does not handle
+    /// signals: a program that is told of a power failure must call [`Env::flush_image`] itself.
     ///
-    /// An environment that is there already must be closed, and becomes the first image. One in memory has no
-    /// other volumes and no journal, and is no Data Store. To have it on the disk again, flush it, close it,
-    /// and remove the directory in memory and the file `sablecat.memory` beside the image.
+    /// An existing environment must be closed, and becomes the first image. An environment held in memory has
+    /// no other volumes and no journal, and cannot be opened as a Data Store. To move it back to the disk,
+    /// flush an image, close the environment, and remove the directory in memory and the file
+    /// `sablecat.memory` beside the image.
     ///
     /// ```
     /// # fn main() -> sablecat::Result<()> {
@@ -417,16 +425,16 @@ impl Builder {
         self
     }
 
-    /// Says in which volume, `main` included, something is placed. The environment remembers it; the same
-    /// place may be given another volume later on.
+    /// Adds a placement rule: which volume, `main` included, databases or records are placed in. The
+    /// environment remembers the rule; a later rule for the same place can name another volume.
     ///
-    /// Rules count for what is placed from then on. *Databases* go where the rule for the whole name says, or
-    /// else that for the longest beginning of it, when they are created, and stay there. *Records* are placed
-    /// by the longest prefix of 1 to 48 bytes that their keys begin with: leaf pages that can hold no other
-    /// keys are in that volume, from the next time on that they are split or merged, and long values from the
-    /// next time on that they are written. Inner pages, and the leaves at the edges of a prefix, which hold
-    /// other keys as well, are where the database is. In a database with a comparator, and in a hash table,
-    /// rules for keys mean nothing. The rules for keys go by the name that a database has when it is opened.
+    /// Rules apply to what is placed from then on. A new *database* goes to the volume of the rule with its
+    /// exact name, or else of the rule with the longest matching beginning of the name, and stays there.
+    /// *Records* are placed by the rule with the longest matching prefix of their keys, of 1 to 48 bytes. A
+    /// leaf page that can hold no other keys moves to that volume when it is next split or merged; a long
+    /// value, when it is next written. Inner pages, and the leaves at the edges of a prefix, which hold other
+    /// keys as well, stay in the database's volume. In a database with a comparator, and in a hash table,
+    /// rules for keys have no effect. Rules for keys use the name that the database has when it is opened.
     pub fn place(mut self, place: Place, volume: impl Into<String>) -> Self {
         self.config.declared.places.push((place, volume.into()));
         self
@@ -439,8 +447,8 @@ impl Builder {
         self
     }
 
-    /// How databases are arranged that are made from now on and are not asked for as something else: see
-    /// [`Env::database_as`]. Those with a comparator are B+trees in any case. Default: as B+trees.
+    /// The access method of new databases for which no other one is asked for: see [`Env::database_as`].
+    /// Databases with a comparator are always B+trees. Default: B+trees.
     pub fn method(mut self, method: crate::Method) -> Self {
         self.config.method = method;
         self
@@ -454,9 +462,9 @@ impl Builder {
         self
     }
 
-    /// Registers an order of keys under a name, for [`Env::database_ordered_by`]. The name is kept with each
-    /// database so ordered; the function must be given again, and be the same, whenever the environment is
-    /// opened.
+    /// Registers a comparator, which orders keys, under a name, for [`Env::database_ordered_by`]. The name is
+    /// stored with each database that is ordered by it. The function must be given again, and be the same,
+    /// whenever the environment is opened.
     pub fn comparator(
         mut self,
         name: &str,
@@ -467,13 +475,13 @@ impl Builder {
         self
     }
 
-    /// Registers, under a name, what says which keys a record has in an [`Index`](super::Index): none, one or
-    /// many. It is given the record's key and value. The name is kept with each index that is made with it;
-    /// the function must be given again, and say the same of the same record, whenever the environment is
-    /// opened. A process that does not give it can read everything and not write to the index's primary
-    /// database.
+    /// Registers an extractor under a name: a function that returns the keys of a record in an
+    /// [`Index`](super::Index), none, one or many. Its arguments are the record's key and value. The name is
+    /// stored with each index that is made with it. The function must be given again whenever the environment
+    /// is opened, and must return the same keys for the same record. A process that does not give it can read
+    /// everything, but cannot write to the index's primary database.
     ///
-    /// It is called with no lock held, and may panic: then the record was not changed.
+    /// The function is called with no lock held. If it panics, the record is not changed.
     pub fn extractor(
         mut self,
         name: &str,
@@ -484,9 +492,10 @@ impl Builder {
         self
     }
 
-    /// Registers, under a name, what says which value a record has from the removal of another on, to which
-    /// it referred: see [`OnRemove::Nullify`](crate::OnRemove::Nullify). It is given the record's key, its
-    /// value, and the key of the record that is removed. It must be given again as an extractor is.
+    /// Registers a nullifier under a name: a function that returns the new value of a record when another
+    /// record, to which it refers, is removed: see [`OnRemove::Nullify`](crate::OnRemove::Nullify). Its
+    /// arguments are the record's key, its value, and the key of the removed record. Like an extractor, it
+    /// must be given again whenever the environment is opened.
     pub fn nullifier(
         mut self,
         name: &str,
@@ -500,18 +509,18 @@ impl Builder {
     /// Opens the environment in a directory, creating it if need be, recovering it if it was not closed.
     ///
     /// # Errors
-    /// `InUse` if it is open already, or open in a way that this process cannot join; `Poisoned` if it is
-    /// open and must be closed everywhere first; `NotFound` if there is none and [`Builder::create`] is off;
-    /// `Corruption` if what is on disk is damaged; `Invalid` for settings that make no sense; `NotFound` and
-    /// `Invalid` if a volume is not where it should be, or not itself; `Exists` if another file is where a
-    /// new volume is to be made; `ReadOnly` if its files cannot be written and can be read; `Io` and
+    /// `InUse` if it is open already, or is open in a way that this process cannot join; `Poisoned` if it is
+    /// open and must be closed in all processes first; `NotFound` if there is none and [`Builder::create`] is
+    /// off; `Corruption` if what is on disk is damaged; `Invalid` for settings that make no sense; `NotFound`
+    /// and `Invalid` if a volume is not where it should be, or not itself; `Exists` if another file is where
+    /// a new volume is to be made; `ReadOnly` if its files cannot be written and can be read; `Io` and
     /// `DiskFull` from the operating system.
     pub fn open(self, directory: impl AsRef<Path>) -> Result<Env> {
         env::open(directory.as_ref(), self.config, Mode::Transactional).map(Env::new)
     }
 
-    /// What the environment in a directory has kept to go back to. Reads superblocks and names of files, and
-    /// changes nothing; others may have the environment open.
+    /// The epochs and log files of the environment in a directory: what it can be taken back to. Reads
+    /// superblocks and names of files, and changes nothing; other processes may have the environment open.
     ///
     /// # Errors
     /// `NotFound` if there is no environment; `Corruption` if its superblocks or the header of a log segment
@@ -520,10 +529,10 @@ impl Builder {
         env::history(directory.as_ref(), &self.config)
     }
 
-    /// Looks at the processes that share the environment in a directory, and at what they hold, from outside:
-    /// as [`Env::processes`] and [`Env::locks`] do, but without joining them. It never waits, not even for a
-    /// process that was stopped while it was joining, and changes nothing; the environment's files and its
-    /// shared memory need only be readable.
+    /// The processes that share the environment in a directory, and what they hold: as [`Env::processes`] and
+    /// [`Env::locks`], but from outside, without joining the environment. Never waits, not even for a process
+    /// that was stopped while it was joining, and changes nothing. The environment's files and its shared
+    /// memory need only be readable.
     ///
     /// ```
     /// # fn main() -> sablecat::Result<()> {
@@ -539,27 +548,28 @@ impl Builder {
     /// ```
     ///
     /// # Errors
-    /// `NotFound` if there is no environment; `InUse` if a process has it for itself alone; `Invalid` if its
+    /// `NotFound` if there is no environment; `InUse` if a process has it open exclusively; `Invalid` if its
     /// shared memory is of another build; `Io`.
     pub fn activity(self, directory: impl AsRef<Path>) -> Result<Activity> {
         env::activity(directory.as_ref(), &self.config)
     }
 
-    /// Looks at what those who share the environment in a directory have done, from outside:
-    /// [`Env::counters`], without becoming one of them. None if nobody has it open. Waits for nobody and
-    /// changes nothing, as [`Builder::activity`] does.
+    /// What the processes that share the environment in a directory have done: as [`Env::counters`], but from
+    /// outside, without joining the environment. None if no process has it open. Like [`Builder::activity`],
+    /// never waits and changes nothing.
     ///
     /// # Errors
-    /// As of [`Builder::activity`].
+    /// As [`Builder::activity`].
     pub fn counters(self, directory: impl AsRef<Path>) -> Result<Option<Counters>> {
         env::counters(directory.as_ref(), &self.config)
     }
 
-    /// Prepares to take the environment in a directory back to an earlier state: to the newest epoch at or
-    /// before the target, and from there forwards over the log. Keeps everybody else out until the answer is
-    /// dropped, and changes no record: [`Recovery::plan`] says what would be replayed and what lost,
-    /// [`Recovery::apply`] does it. Commits that only the memory of killed processes holds are brought to the
-    /// log's files first.
+    /// Prepares to take the environment in a directory back to an earlier state (point-in-time recovery): to
+    /// the newest epoch (restore point) at or before the target, and from there forwards by replaying the
+    /// log. Until the returned value is dropped, no other process can open the environment. No record is
+    /// changed: [`Recovery::plan`] says what would be replayed and what would be lost, and
+    /// [`Recovery::apply`] carries it out. Commits that are only in the memory of killed processes are
+    /// written to the log's files first.
     ///
     /// ```no_run
     /// # fn main() -> sablecat::Result<()> {
@@ -573,28 +583,28 @@ impl Builder {
     /// ```
     ///
     /// # Errors
-    /// `InUse` if somebody has it open; `NotFound` if there is no environment, no such epoch, none before the
-    /// target, or nothing as late as the target; `Invalid` if it keeps no journal; `Corruption` if the log up
-    /// to the target is damaged or a file of it is missing, naming it.
+    /// `InUse` if any process has it open; `NotFound` if there is no environment, no such epoch, none before
+    /// the target, or nothing as late as the target; `Invalid` if it keeps no journal; `Corruption` if the
+    /// log up to the target is damaged or a file of it is missing, naming it.
     pub fn recovery(self, directory: impl AsRef<Path>, target: Target) -> Result<Recovery> {
         env::prepare_recovery(directory.as_ref(), self.config, target)
     }
 
-    /// An environment in memory alone. It ends with its last handle. Commits have the durability of
-    /// [`Durability::Memory`], whatever is asked for.
+    /// An environment in memory alone. It ends when its last handle is dropped. Commits have the durability
+    /// of [`Durability::Memory`], whatever is asked for.
     ///
     /// # Errors
-    /// `Invalid` for settings that make no sense; `MemoryFull` if the address space cannot be had.
+    /// `Invalid` for settings that make no sense; `MemoryFull` if the address space cannot be reserved.
     pub fn in_memory(self) -> Result<Env> {
         env::in_memory(self.config, Mode::Transactional).map(Env::new)
     }
 
-    /// Opens an environment as a Data Store: no log, no transactions, one handle. Closed, it may be opened
-    /// with transactions the next time.
+    /// Opens an environment as a Data Store: no log, no transactions, one handle. After it was closed, it can
+    /// be opened with transactions the next time.
     ///
     /// # Errors
     /// As [`Builder::open`]; also `Invalid` if the environment was last used with transactions and not
-    /// closed: then open it once that way.
+    /// closed: then open it once with transactions.
     pub fn open_data_store(self, directory: impl AsRef<Path>) -> Result<DataStore> {
         env::open(directory.as_ref(), self.config, Mode::DataStore).map(DataStore::new)
     }

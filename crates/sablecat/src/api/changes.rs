@@ -23,15 +23,15 @@ pub struct ChangesOptions {
 }
 
 impl ChangesOptions {
-    /// Durable commits only: nothing that a crash takes back is ever given.
+    /// Durable commits only: no commit is given that a crash could undo.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Also what is with the operating system and not on the disk yet. A crash of the machine may take such
-    /// commits back after they were given; a reader that resumes from one of those gets
-    /// [`ErrorKind::LogGone`](crate::ErrorKind::LogGone) and begins anew. Nothing is given that a crash of
-    /// processes takes back.
+    /// Also gives commits that are written to the operating system and not durable on the disk yet. A crash
+    /// of the machine may undo such commits after they were given; a reader that resumes from one of those
+    /// gets [`ErrorKind::LogGone`](crate::ErrorKind::LogGone) and must begin again. No commit is given that a
+    /// crash of processes could undo.
     pub fn written(mut self, written: bool) -> Self {
         self.written = written;
         self
@@ -42,11 +42,11 @@ impl ChangesOptions {
     }
 }
 
-/// The commits of an environment, in order, from somewhere on and then as they come: of this process and of
-/// all that share it. From [`Env::changes`].
+/// The commits of an environment, in order: first those after an LSN, then new ones as they come, of this
+/// process and of all that share the environment (a change stream). From [`Env::changes`].
 ///
-/// A handle, which keeps the environment open. It holds nobody up: commits do not wait for it, however slow
-/// it is, and a reader whose process dies keeps nothing. The log is kept for it as far as
+/// A handle, which keeps the environment open. It delays no other work: commits do not wait for it, however
+/// slow it is, and a reader whose process dies keeps nothing. The log is kept for it as far as
 /// [`Builder::changes_lag_max`](super::Builder::changes_lag_max) says; a reader that lags more gets
 /// `LogGone`.
 ///
@@ -87,18 +87,17 @@ impl ChangesOptions {
 /// *To begin with a copy*, call [`Env::changes_from_now`] first, then [`Env::snapshot`]; copy that, and of
 /// the changes skip the commits at or below [`ReadTxn::lsn`](super::ReadTxn::lsn), which the copy has.
 ///
-/// *To resume* after whatever ended it, give the LSN of the last commit that was dealt with to
-/// [`Env::changes`]: each commit after that is given, once. A reader that stores this LSN in one transaction
-/// with what it makes of the changes misses nothing and does nothing twice. A [`Follower`](super::Follower)
-/// does so.
+/// *To resume* after any interruption, give [`Env::changes`] the LSN of the last commit that was processed:
+/// each commit after that is given, once. A reader that stores this LSN in one transaction with what it makes
+/// of the changes misses nothing and does nothing twice. A [`Follower`](super::Follower) does so.
 ///
-/// *What is given.* All that was committed, by whomever and in whatever way, that there is a name for:
-/// records, and databases created, renamed, removed. A database's name is the one that it had after the
-/// commit. What a transaction set several times comes once, as it became. Nothing is said of commits of the
-/// engine's own.
+/// *What is given.* All changes that were committed, by any process and in any way, to records of databases,
+/// and the databases that were created, renamed or removed. A database has the name that it had after the
+/// commit. A record that a transaction set several times is given once, with its last value. Commits of the
+/// engine itself are not given.
 ///
-/// After an error other than those of the changes of one commit it does not go on; begin again at
-/// [`Changes::position`].
+/// After an error, except an error of reading the changes of one commit, it gives nothing more; begin again
+/// at [`Changes::position`].
 pub struct Changes {
     stream: Kept<'static, Stream<'static>>,
     stop: Arc<AtomicBool>,
@@ -110,8 +109,8 @@ impl fmt::Debug for Changes {
     }
 }
 
-/// Ends the waiting of [`Changes`] from elsewhere: from another thread, or from the thread that handles
-/// signals. Does not keep the environment open.
+/// Stops [`Changes`] from waiting: used in another thread, or in the thread that handles signals. Does not
+/// keep the environment open.
 #[derive(Clone, Debug)]
 pub struct Stopper {
     stop: Arc<AtomicBool>,
@@ -119,8 +118,7 @@ pub struct Stopper {
 }
 
 impl Stopper {
-    /// From now on nothing is waited for, and a wait in progress ends: [`Changes::next`] says that there is
-    /// none.
+    /// Ends a wait in progress, and all waiting from now on: [`Changes::next`] returns none.
     pub fn stop(&self) {
         // SeqCst: before the look for who sleeps.
         self.stop.store(true, Ordering::SeqCst);
@@ -136,30 +134,30 @@ impl Changes {
         Ok(Changes { stream, stop: Arc::default() })
     }
 
-    /// The environment that it follows.
+    /// The environment whose commits it gives.
     pub fn env(&self) -> &Env {
         self.stream.env()
     }
 
-    /// The LSN after which to resume: that of the last commit given, or one above it with nothing to be seen
-    /// in between. [`Env::changes`] can begin there.
+    /// The LSN after which to resume: that of the last commit given, or a higher one, if no commit to be
+    /// given lies between. [`Env::changes`] can begin there.
     pub fn position(&self) -> Lsn {
         self.stream.position()
     }
 
-    /// What ends its waiting from elsewhere.
+    /// A handle with which another thread can end its waiting.
     pub fn stopper(&self) -> Stopper {
         Stopper { stop: Arc::clone(&self.stop), core: self.env().weak() }
     }
 
-    /// The next commit, however long it takes to come; none once it was [stopped](Stopper::stop). Sleeps
-    /// meanwhile, and is woken by whoever makes the commit durable, in whatever process. A commit at a rung
-    /// below [`Durability::Sync`](crate::Durability::Sync) becomes durable when somebody flushes the log,
-    /// every flush interval as a rule.
+    /// The next commit. Waits for it without limit; returns none once it was [stopped](Stopper::stop). While
+    /// it waits it sleeps: the process that makes the commit durable wakes it. A commit at a rung below
+    /// [`Durability::Sync`](crate::Durability::Sync) becomes durable with the next flush of the log, normally
+    /// within a flush interval.
     ///
     /// # Errors
     /// `LogGone` if it has lagged too far behind; `Poisoned` once nothing more can become durable, and all
-    /// that did was given; `Io`, `Corruption`.
+    /// durable commits were given; `Io`, `Corruption`.
     #[expect(clippy::should_implement_trait, reason = "what it gives borrows from it")]
     pub fn next(&mut self) -> Result<Option<Commit<'_>>> {
         self.next_until(None)
@@ -173,7 +171,7 @@ impl Changes {
         self.next_until(Some(clock::monotonic().saturating_add(time)))
     }
 
-    /// The next commit if it is there already.
+    /// The next commit, if there is one already; does not wait.
     ///
     /// # Errors
     /// As [`Changes::next`].
@@ -193,7 +191,7 @@ impl Changes {
     }
 }
 
-/// One commit, as [`Changes`] give it.
+/// One commit, from [`Changes`].
 #[derive(Clone, Copy, Debug)]
 pub struct Commit<'a> {
     changed: Changed<'a>,
@@ -206,15 +204,15 @@ impl<'a> Commit<'a> {
         self.changed.lsn()
     }
 
-    /// When it was made: at this time or up to 10 milliseconds later. Known where a journal is kept, from the
-    /// first time on that stands in the log after where the changes began.
+    /// When it was made: at this time or up to 10 milliseconds later. Known only if a journal is kept, and
+    /// only after the first time stamp in the log behind the position from which the changes were read.
     pub fn time(&self) -> Option<Moment> {
         self.changed.time()
     }
 
-    /// What it changes, one after the other: databases first, in an order in which it can be done, then
-    /// records by database and key. However often it is asked for, it begins anew. Of a large commit a part
-    /// is in memory at a time: a few megabytes, and the longest value.
+    /// Its changes, one after the other: first those of databases, in an order in which they can be applied,
+    /// then those of records, by database and key. Each call begins at the first change again. A large commit
+    /// is read in parts: a few megabytes, and the longest value, are in memory at a time.
     pub fn changes(&self) -> ChangesIn<'a> {
         ChangesIn { records: self.changed.changes() }
     }
@@ -231,7 +229,7 @@ impl ChangesIn<'_> {
     ///
     /// # Errors
     /// `LogGone` if the parts of a large commit are not kept any more; `Io`, `Corruption`. The changes can be
-    /// asked for again.
+    /// read again.
     #[expect(clippy::should_implement_trait, reason = "what it gives borrows from it")]
     pub fn next(&mut self) -> Result<Option<Change<'_>>> {
         self.records.next()

@@ -20,21 +20,22 @@ pub struct Copied {
 }
 
 impl Env {
-    /// What tells the environment from all others: made by chance at its creation, and kept by copies of its
-    /// files. None in memory alone.
+    /// The identifier of the environment: a random number, made at its creation. Copies of its files have the
+    /// same one. None in memory alone.
     pub fn id(&self) -> Option<[u8; 16]> {
         self.core().kernel.pages.volume().map(|volume| volume.superblock().uuid)
     }
 }
 
 impl ReadTxn {
-    /// Copies all databases, as they are in this state, into another environment, which has none: with the
-    /// same names, orders, access methods and indices, loaded in bulk, as durable as that environment's
-    /// [`Durability`](crate::Durability) says. Others go on writing to this one meanwhile; the old versions
-    /// of what they change stay in the cache. `progress` is told now and then how much has been copied.
+    /// Copies all databases, as they are in this snapshot, into another environment, which must have none:
+    /// with the same names, orders, access methods and indices. They are loaded in bulk, as durably as that
+    /// environment's [`Durability`](crate::Durability) says. Other transactions go on writing to this
+    /// environment meanwhile; the old versions of the pages that they change stay in the cache. `progress` is
+    /// called now and then with how much has been copied.
     ///
-    /// What [`Follower`]s have noted is not copied: nobody has followed anything in the copy. Nor are the
-    /// records of [temporary](super::DatabaseOptions::temporary) databases: the copy has these, empty.
+    /// The positions of [`Follower`]s are not copied: the copy has followed no origin. Nor are the records of
+    /// [temporary](super::DatabaseOptions::temporary) databases: the copy has these databases, empty.
     ///
     /// ```
     /// # fn main() -> sablecat::Result<()> {
@@ -49,11 +50,10 @@ impl ReadTxn {
     /// ```
     ///
     /// # Errors
-    /// `Exists` if the other environment has databases; `NotAllowed` if this one is a copy, made by
-    /// [`Follower::copy`], that was cut short; `Invalid` for a database with a comparator that was
-    /// not registered in both; `SnapshotTooOld` if the old versions have filled the cache; as
-    /// [`ReadTxn::get`] and [`Database::bulk_load`](crate::Database::bulk_load). A part may have been copied
-    /// then.
+    /// `Exists` if the other environment has databases; `NotAllowed` if this environment is itself an
+    /// unfinished copy, made by [`Follower::copy`]; `Invalid` for a database with a comparator that was not
+    /// registered in both; `SnapshotTooOld` if the old versions have filled the cache; as [`ReadTxn::get`]
+    /// and [`Database::bulk_load`](crate::Database::bulk_load). After an error, a part may have been copied.
     pub fn copy_into(&self, to: &Env, progress: &mut dyn FnMut(Copied)) -> Result<Copied> {
         if let Some(name) = to.databases()?.iter().find(|name| *name != POSITIONS) {
             return Err(Error::new(
@@ -131,11 +131,11 @@ impl ReadTxn {
 }
 
 impl Follower {
-    /// Copies the origin, as it is now, into this environment, and says where to follow it from there: the
-    /// changes that come after the copy. What is copied is durable at the origin before it counts as copied
+    /// Copies the origin, as it is now, into this environment, and returns the changes that come after the
+    /// copy, from which to follow it. What is copied is durable at the origin before it counts as copied
     /// here. See [`ReadTxn::copy_into`].
     ///
-    /// A copy that was cut short, by an error or a crash, is removed when it is begun again.
+    /// A copy that was interrupted, by an error or a crash, is removed when the copy is begun again.
     ///
     /// ```
     /// # fn main() -> sablecat::Result<()> {
@@ -161,8 +161,8 @@ impl Follower {
     /// ```
     ///
     /// # Errors
-    /// `Exists` if the origin was copied, or followed, here before, if a copy of another was begun here and
-    /// cut short, or if there are other databases; as [`ReadTxn::copy_into`] and [`Env::changes_from_now`].
+    /// `Exists` if the origin was copied or followed here before, if there is an unfinished copy of another
+    /// origin here, or if there are other databases; as [`ReadTxn::copy_into`] and [`Env::changes_from_now`].
     pub fn copy(&self, origin: &Env, progress: &mut dyn FnMut(Copied)) -> Result<Changes> {
         if let Some(position) = self.position()? {
             return Err(Error::new(

@@ -20,13 +20,13 @@ use crate::access::{Found, Scan};
 use crate::error::{Error, Result};
 use crate::txn::Stamp;
 
-/// A place in a database: at a record, where one was, or before the first or after the last.
+/// A position in a database: at a record, where a record was, before the first one, or after the last one.
 ///
-/// A cursor is moved in a transaction that is given to each of its methods: a [`Txn`](crate::Txn), a
-/// [`ReadTxn`](crate::ReadTxn), a [`DataStore`](crate::DataStore), or an [`Env`] for the newest state each
-/// time; the same one as a rule, but it need not be. It borrows from nothing, and there may be any number of
-/// them. A record may be changed or removed under it, by itself or by others: it stays where that is or was,
-/// and goes on from there.
+/// Each method of a cursor is given what to read from: a [`Txn`](crate::Txn), a [`ReadTxn`](crate::ReadTxn),
+/// a [`DataStore`](crate::DataStore), or an [`Env`], for the newest state each time. It is usually the same
+/// one each time, but need not be. A cursor borrows from nothing, and there may be any number of them. The
+/// record at which it stands may be changed or removed, through the cursor or otherwise: the cursor keeps its
+/// position, and goes on from there.
 ///
 /// A new cursor stands nowhere: [`Cursor::next`] goes to the first record, [`Cursor::prev`] to the last.
 ///
@@ -94,7 +94,7 @@ impl<K: Kind> fmt::Debug for Cursor<K> {
 }
 
 impl<K: Kind> Clone for Cursor<K> {
-    /// Another cursor in the same place.
+    /// Another cursor at the same position.
     fn clone(&self) -> Self {
         Cursor {
             place: self.place,
@@ -245,7 +245,7 @@ impl<K: Kind> Cursor<K> {
         self.key().map_or(Ok(None), |key| state.rank(&self.database, key).map(Some))
     }
 
-    /// The value of the record at which it stands, as it is now; none if that is not there any more, or it
+    /// The value of the record at which it stands, as it is now; none if the record is gone, or the cursor
     /// stands at none.
     ///
     /// # Errors
@@ -269,8 +269,7 @@ impl<K: Kind> Cursor<K> {
         })
     }
 
-    /// How many bytes the value of the record at which it stands has, as [`Cursor::value`] says whether there
-    /// is one.
+    /// How many bytes the value of the record at which it stands has; none where [`Cursor::value`] is none.
     ///
     /// # Errors
     /// As [`Read::get`].
@@ -328,8 +327,8 @@ impl<K: Kind> Cursor<K> {
         self.key().map_or(Ok(false), |key| state.remove(&self.database, key))
     }
 
-    /// Sets the value of a key, if there is no record with it, and goes there; whether there was none.
-    /// Berkeley DB's users know it as a put with `DB_NOOVERWRITE`.
+    /// Sets the value of a key, if there is no record with it, and goes there. True if there was none. In
+    /// Berkeley DB it is a put with `DB_NOOVERWRITE`.
     ///
     /// # Errors
     /// As [`Write::insert_new`]; then it stays where it was.
@@ -344,8 +343,8 @@ impl<K: Kind> Cursor<K> {
         Ok(is_new)
     }
 
-    /// How the place of this cursor compares with that of another, in the database's order: the same is
-    /// equal. A cursor that stands nowhere compares with none.
+    /// How the position of this cursor compares with that of another, in the database's order; the same
+    /// position is equal. None if one of them stands nowhere.
     ///
     /// # Errors
     /// `Invalid` if the other one is in another database.

@@ -23,9 +23,10 @@ use crate::types::{Lsn, TreeId};
 
 /// An environment without transactions and without a log.
 ///
-/// There is one handle: whoever holds it exclusively writes, in place; through shared references any number
-/// of threads read. What was written since the last [`DataStore::checkpoint`] is lost in a crash; what was
-/// there at that checkpoint is whole. Closing writes one, and so does dropping the handle.
+/// There is one handle. Writing needs an exclusive reference to it, and is done in place; any number of
+/// threads can read through shared references. A crash loses everything that was written since the last
+/// [`DataStore::checkpoint`], and leaves the state of that checkpoint. Closing the store writes a checkpoint,
+/// and so does dropping the handle.
 ///
 /// ```
 /// # fn main() -> sablecat::Result<()> {
@@ -289,8 +290,8 @@ impl DataStore {
 
     writing!(DataStore);
 
-    /// Loads records that come in ascending order of their keys into an empty database, building pages
-    /// directly. Returns how many there were. After an error there are none.
+    /// Loads records, which must come in ascending order of their keys, into an empty database, and builds
+    /// its pages directly. Returns how many there were. After an error the database is empty.
     ///
     /// # Errors
     /// `Invalid` if the database is not empty or the records are not in order; as [`DataStore::insert`].
@@ -398,7 +399,7 @@ impl DataStore {
         direct.change_sought(&view, (sought, value))
     }
 
-    /// Writes a checkpoint: what is there now survives any crash. Durable when it returns.
+    /// Writes a checkpoint: the present state survives any crash. Durable when it returns.
     ///
     /// # Errors
     /// As [`Env::checkpoint`](super::Env::checkpoint).
@@ -426,7 +427,7 @@ impl DataStore {
         Ok(report)
     }
 
-    /// Numbers about the environment.
+    /// Statistics of the environment.
     ///
     /// # Errors
     /// Those of reading the catalog.

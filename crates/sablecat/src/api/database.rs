@@ -16,23 +16,23 @@ use crate::txn::{Holds, Isolation, RecordChange, TreeRef, locks};
 
 /// A named, ordered map from byte keys to byte values. A handle; clones name the same database.
 ///
-/// `K` says what it is in: an [`Env`], if nothing is said, or a [`DataStore`]. It can be used with what is of
-/// that kind alone, and with its own environment alone: with another it is `Invalid`.
+/// `K` is what it belongs to: an [`Env`], which is the default, or a [`DataStore`]. It can only be used with
+/// the environment or store that it belongs to: with another one, operations fail with `Invalid`.
 ///
-/// An environment's database has operations of its own, which are transactions of their own: what returned is
-/// committed, and as durable as the environment's [`Durability`](crate::Durability) says. Reads see the
-/// newest committed state. To do several things as one, use [`Env::write`]. Those of a Data Store are read
-/// and written by the [store](DataStore).
+/// The database of an environment has operations of its own. Each is a transaction of its own: when it
+/// returns, it is committed, and as durable as the environment's [`Durability`](crate::Durability) says.
+/// Reads see the newest committed state. To do several things in one transaction, use [`Env::write`]. The
+/// database of a Data Store is read and written through the [store](DataStore).
 ///
 /// Keys can have up to 64 KiB (65,536 bytes), values up to 4 GiB; both may be empty. Values need not fit the
 /// cache; while one is being set, there is one copy of it in memory beside the caller's.
 ///
-/// Keys of an eighth of a page less 16 bytes (496 with pages of 4096) and longer ones cost more. All that
-/// share their first so many bytes are kept together, in at least one page of their own, without these bytes;
-/// what is left of a key is kept in the same way. So each such part of a key is one more search, and a page
-/// if no other key begins like it. Writers of long keys in one database wait for each other. In a database
-/// with a comparator, which compares whole keys, the longest key is that of an eighth of a page less 16
-/// bytes.
+/// Long keys cost more: those with at least an eighth of a page less 16 bytes (496 bytes with pages of 4096).
+/// They are split into slices of that length. All keys with the same first slice are kept together in a tree
+/// of their own, in at least one page, without that slice; what is left of each key is split in the same way.
+/// So each slice costs one more search, and a page of its own if no other key begins with it. Transactions
+/// that write long keys in one database wait for each other. In a database with a comparator, which compares
+/// whole keys, the longest key has an eighth of a page less 16 bytes.
 pub struct Database<K: Kind = Env> {
     pub(super) of: K::Handle,
     pub(super) named: Arc<Named>,
@@ -219,11 +219,12 @@ impl Database {
         &self.of
     }
 
-    /// How large it is, about, in its newest committed state; exactly, if it has some dozens of pages. Looks
-    /// at 64 ways from its root to its records, whatever its size: so it reads 64 pages for each level at
-    /// most, those in the cache for nothing. Where its pages are alike, as they are when keys came in any
-    /// order, it is right to some five percent; the more unequal parts of it are, in the lengths of keys and
-    /// values, the rougher. It says the same for the same state.
+    /// The size of the database in its newest committed state: an estimate, or exact if it has up to some
+    /// dozens of pages. It is estimated from 64 paths from the root to a leaf, whatever the size: so at most
+    /// 64 pages of each level are read, and those in the cache cost no reading. Where pages are alike, as
+    /// they are when keys came in random order, the error is about five percent; the more the lengths of keys
+    /// and values differ between parts of the database, the larger it is. For the same state the result is
+    /// the same.
     ///
     /// ```
     /// # fn main() -> sablecat::Result<()> {
@@ -259,7 +260,7 @@ impl Database {
         self.unless_removed(self.of.core().kernel.get_one(self.tree()?, key.as_ref()))
     }
 
-    /// Shows the value of a key to `look`, in place: nothing is copied. `look` should be brief; while it
+    /// Calls `look` with the value of a key, in place: nothing is copied. `look` should be brief; while it
     /// runs, evicted memory is not reused.
     ///
     /// # Errors
@@ -287,7 +288,7 @@ impl Database {
 
     /// Reads part of a value, from `offset` on, as much as `into` has room for. None if there is no such
     /// record, else how many bytes were read; 0 at the value's end. Of a long value only the pages concerned
-    /// are read, and large parts leave the cache to others.
+    /// are read, and large parts do not take cache from other pages.
     ///
     /// Each call sees the newest committed value. To read all parts of one state, read them in a
     /// [`ReadTxn`](crate::ReadTxn):
@@ -385,7 +386,7 @@ impl Database {
         self.of.at_or_before(self, key)
     }
 
-    /// The place of one key, to fill it or to change what is there: see [`Entry`].
+    /// The entry of one key, to insert or to change its value: see [`Entry`].
     pub fn entry(&self, key: impl AsRef<[u8]>) -> Entry<'_> {
         Entry::new(self, key.as_ref())
     }
@@ -395,7 +396,7 @@ impl Database {
         self.of.write_with(TxnOptions::new().isolation(Isolation::Snapshot), work)
     }
 
-    /// Removes a record; its value, if there was one.
+    /// Removes a record; returns its value, if there was one.
     ///
     /// # Errors
     /// As [`Env::write`].
@@ -403,8 +404,8 @@ impl Database {
         self.change(|txn| txn.take(self, key.as_ref()))
     }
 
-    /// Sets the value of a key; the one that it had, if there was one. [`Database::insert`], which does not
-    /// read that, is faster.
+    /// Sets the value of a key; returns the old value, if there was one. [`Database::insert`], which does not
+    /// read the old value, is faster.
     ///
     /// # Errors
     /// As [`Env::write`].
@@ -412,7 +413,7 @@ impl Database {
         self.change(|txn| txn.replace(self, key.as_ref(), value.as_ref()))
     }
 
-    /// Sets the value of a key if there is no record with it; whether there was none.
+    /// Sets the value of a key if there is no record with it. True if there was none.
     ///
     /// ```
     /// # fn main() -> sablecat::Result<()> {
@@ -430,9 +431,9 @@ impl Database {
         self.change(|txn| txn.insert_new(self, key.as_ref(), value.as_ref()))
     }
 
-    /// Sets the value of a key to what `change` makes of the one that it has; none means that there is no
-    /// record, before as after. What it is then. Locks the record; `change` may run more than once all the
-    /// same.
+    /// Sets the value of a key to what `change` returns for its present value; none means that there is no
+    /// record, before as well as after. Returns the new value. Locks the record; `change` may run more than
+    /// once all the same.
     ///
     /// # Errors
     /// As [`Env::write`].
@@ -447,8 +448,8 @@ impl Database {
         })
     }
 
-    /// Sets the value of a key to `new` if it is `expected`, or removes the record; none means that there is
-    /// no record, before and after. Whether it was.
+    /// Sets the value of a key to `new`, or removes the record if `new` is none, if its value is `expected`;
+    /// an `expected` of none means that there is no record. True if it was.
     ///
     /// ```
     /// # fn main() -> sablecat::Result<()> {
@@ -471,8 +472,8 @@ impl Database {
         self.change(|txn| txn.compare_and_swap(self, key.as_ref(), expected, new))
     }
 
-    /// Adds to the number that a value is: see [`Write::increment`](crate::Write::increment). Locks the
-    /// record, so that those who count wait for each other instead of running again.
+    /// Adds to a value that is a number: see [`Write::increment`](crate::Write::increment). Locks the record,
+    /// so that transactions that increment the same value wait for each other instead of running again.
     ///
     /// # Errors
     /// As [`Write::increment`](crate::Write::increment), and [`Env::write`].
@@ -483,7 +484,7 @@ impl Database {
         })
     }
 
-    /// Puts bytes in the place of others of a value: see [`Write::splice`](crate::Write::splice).
+    /// Replaces some bytes of a value by others: see [`Write::splice`](crate::Write::splice).
     ///
     /// # Errors
     /// As [`Write::splice`](crate::Write::splice), and [`Env::write`].
@@ -514,7 +515,7 @@ impl Database {
         self.change(|txn| txn.pop_last(self))
     }
 
-    /// How many records there are. Counts them, unless the database does
+    /// The number of records. Counts them, unless the database keeps count
     /// ([`Method::Counted`](crate::Method::Counted)).
     ///
     /// # Errors

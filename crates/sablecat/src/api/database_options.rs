@@ -6,7 +6,8 @@ use crate::env::{Asked, arranged};
 use crate::error::Result;
 use crate::txn::Holds;
 
-/// What a database is to be if it is made, and must be if it is there: for [`Env::database_with`].
+/// The properties that a database gets if it is created, and must have if it exists: for
+/// [`Env::database_with`].
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[must_use]
 pub struct DatabaseOptions {
@@ -40,22 +41,23 @@ impl DatabaseOptions {
         self
     }
 
-    /// Whether its records are *temporary*: all processes of the environment have them, in any transaction
-    /// with records of other databases, committed and isolated as these; and they are gone when the
-    /// environment is opened after nobody had it open, because all had closed it, were killed, or the machine
-    /// was. The database itself, its name, kind and indices, is as durable as any, and empty then. Default:
-    /// they are durable.
+    /// Whether its records are *temporary*. All processes of the environment see temporary records; they can
+    /// be in one transaction with records of other databases, and are committed and isolated as these. They
+    /// are gone when the environment is opened after no process had it open: because all had closed it, all
+    /// were killed, or the machine failed. The database itself, its name, kind and indices, is as durable as
+    /// any other, and empty then. Default: records are durable.
     ///
-    /// Nothing is logged of such records. A commit that changes no others waits for no disk, whatever its
-    /// [`Durability`](crate::Durability). Who follows the environment's changes is told of the database and
-    /// not of its records; copies and backups have it, empty. Its pages are in the cache as all are, so there
-    /// may be more than the cache has room for: what is evicted, and what a checkpoint finds changed, is
-    /// written to the volume, enciphered or compressed if that is, and freed when the environment is next
-    /// opened to be written to. Until then who [reads only](crate::Builder::read_only) sees what the last
-    /// checkpoint has of it.
+    /// Temporary records are not logged. A commit that changes no other records does not wait for the disk,
+    /// whatever its [`Durability`](crate::Durability). A follower of the environment's changes gets the
+    /// database and not its records; copies and backups have the database, empty. Its pages are in the cache
+    /// like all pages, and there may be more of them than the cache has room for: evicted pages, and those
+    /// that a checkpoint finds changed, are written to the volume, encrypted or compressed if the volume is,
+    /// and freed when the environment is next opened for writing. Until then a
+    /// [read-only](crate::Builder::read_only) process sees the records that the last checkpoint has.
     ///
-    /// Indices of it are temporary as well. Its records may refer to those of durable databases, not the
-    /// other way round. All kinds and methods may be: what is made by this is then opened as what it holds.
+    /// Indices of a temporary database are temporary as well. Its records may refer to records of durable
+    /// databases, not the other way round. It may be of any kind and access method: create it with these
+    /// options, then open it as the kind that it holds.
     ///
     /// ```
     /// # fn main() -> sablecat::Result<()> {
@@ -112,12 +114,12 @@ impl DatabaseOptions {
 }
 
 impl Env {
-    /// Opens a database, creating it as these options say if there is none of that name.
+    /// Opens a database, creating it with these options if there is none of that name.
     ///
     /// # Errors
     /// As [`Env::database`]; `Invalid` if the database exists and has another order, is arranged in another
-    /// way, holds something else, or is durable where a temporary one was asked for. One that is temporary is
-    /// opened whether or not that was asked for.
+    /// way, holds something else, or is durable where a temporary one was asked for. A temporary database is
+    /// opened whether or not a temporary one was asked for.
     pub fn database_with(&self, name: &str, options: DatabaseOptions) -> Result<Database> {
         let named = self.core().database_or_new(name, options.as_asked())?;
         options.arranged(Database::new(self.clone(), named))

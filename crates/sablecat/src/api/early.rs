@@ -10,12 +10,13 @@ impl Txn<'_> {
         self.records().sees_newest()
     }
 
-    /// Asks before the commit for the conflict that it would come to: an error if another transaction has
-    /// changed what this one has read of a key, and committed. If the key was read as one of a range, what
-    /// was read beside it may count with it. What was not read is no conflict, here as in the commit.
+    /// Checks before the commit for a conflict: an error if another transaction has changed what this one has
+    /// read of a key, and has committed. If the key was read as part of a range, a change of what was read
+    /// beside it may count too. A key that was not read is no conflict, here as in the commit.
     ///
     /// Takes no lock, and costs next to nothing unless something was committed to the same part of the
-    /// database. Without an error the commit may fail all the same, by what others commit until then.
+    /// database. Even without an error here the commit may fail, because of what other transactions commit
+    /// until then.
     ///
     /// ```
     /// # use sablecat::ErrorKind;
@@ -44,8 +45,8 @@ impl Txn<'_> {
         within(self, db, |txn, tree| txn.records.check_unchanged(tree, key.as_ref()))
     }
 
-    /// As [`Txn::check_unchanged`], of all that the transaction has read in a database, not what it has only
-    /// counted. It takes a look at each part of the database that was read.
+    /// As [`Txn::check_unchanged`], for everything that the transaction has read in a database, except what
+    /// it has only counted. It checks each part of the database that was read.
     ///
     /// # Errors
     /// As [`Txn::check_unchanged`]; at [`Isolation::Snapshot`](crate::Isolation::Snapshot) only if the
@@ -54,8 +55,8 @@ impl Txn<'_> {
         within(self, db, |txn, tree| txn.records.check_all_unchanged(tree))
     }
 
-    /// Whether another transaction has the record of a key [locked](Txn::get_for_update). It may have that
-    /// no more when this returns, or again.
+    /// Whether another transaction has [locked](Txn::get_for_update) the record of a key. That may have
+    /// changed when this returns.
     ///
     /// ```
     /// # fn main() -> sablecat::Result<()> {

@@ -5,8 +5,8 @@ use std::fmt;
 use super::{Database, Write};
 use crate::error::Result;
 
-/// The place of one key in a database, to be filled or changed, as a `BTreeMap`'s: nothing happens before one
-/// of its last methods is called, and then all of it as one transaction.
+/// The entry of one key in a database, like that of a `BTreeMap`. Nothing happens until `or_insert`,
+/// `or_insert_with` or `apply` is called; then everything is done in one transaction.
 ///
 /// ```
 /// # fn main() -> sablecat::Result<()> {
@@ -81,14 +81,14 @@ impl<'d> Entry<'d> {
         Entry { key: key.to_vec(), update: Box::new(update), changes: Vec::new() }
     }
 
-    /// Has `change` change the value, if there is one. Where it is a transaction of its own it may run more
-    /// than once, each time on what others have committed by then.
+    /// Lets `change` change the value, if there is one. If the entry is a transaction of its own, `change` may
+    /// run more than once, each time on the newest committed value.
     pub fn and_modify(mut self, change: impl FnMut(&mut Vec<u8>) + 'd) -> Self {
         self.changes.push(Box::new(change));
         self
     }
 
-    /// The value, changed; if there is none, it is `value` from now on, as it is.
+    /// Returns the changed value. If there is none, sets `value`, unchanged, and returns it.
     ///
     /// # Errors
     /// As [`Env::write`](crate::Env::write), or, in a transaction or Data Store, as
@@ -97,7 +97,7 @@ impl<'d> Entry<'d> {
         self.or_insert_with(|| value.as_ref().to_vec())
     }
 
-    /// As [`Entry::or_insert`], with a value that is made if it is wanted; perhaps more than once.
+    /// As [`Entry::or_insert`], with a value that is made only if it is needed; perhaps more than once.
     ///
     /// # Errors
     /// As [`Entry::or_insert`].
@@ -106,7 +106,7 @@ impl<'d> Entry<'d> {
         Ok(value.expect("it is there, or was made"))
     }
 
-    /// The value, changed; none if there is none.
+    /// Returns the changed value; none if there is none.
     ///
     /// # Errors
     /// As [`Entry::or_insert`].

@@ -28,10 +28,10 @@ const TIME_BEFORE_GATE: u32 = 4;
 /// time, up to a point.
 const PAUSE_AFTER_DEADLOCK: Duration = Duration::from_micros(50);
 
-/// An environment: a set of databases that transactions span. A handle; clones name the same environment.
+/// An environment: a set of databases, which transactions span. A handle; clones name the same environment.
 ///
-/// The last handle to go (databases hold one each) closes the environment with a checkpoint. [`Env::close`]
-/// does so too and tells of errors.
+/// Dropping the last handle (each database holds one) closes the environment with a checkpoint.
+/// [`Env::close`] does so too, and returns errors.
 #[derive(Clone, Debug)]
 pub struct Env {
     owner: Arc<Owner>,
@@ -186,7 +186,7 @@ impl Env {
         &self.owner.core
     }
 
-    /// Settings first, then [`Builder::open`] or [`Builder::in_memory`].
+    /// A builder: call its settings first, then [`Builder::open`] or [`Builder::in_memory`].
     pub fn builder() -> Builder {
         Builder::default()
     }
@@ -209,8 +209,8 @@ impl Env {
     }
 
     /// Opens a database, creating it if there is none of that name. Names have 1 to 48 bytes, and do not
-    /// begin with a zero byte. Creation is a transaction of its own; to create one together with its records,
-    /// use [`Txn::database`].
+    /// begin with a zero byte. Creation is a transaction of its own; to create a database together with its
+    /// records, use [`Txn::database`].
     ///
     /// # Errors
     /// `Invalid` for a name that cannot be, or for a database with a comparator that was not registered, or
@@ -231,11 +231,11 @@ impl Env {
             .map(|named| Database::new(self.clone(), named))
     }
 
-    /// Opens a database, creating it if there is none of that name, with its records arranged in this way:
-    /// see [`Method`] and [the guide](crate::guide::keys#hash-tables).
+    /// Opens a database, creating it with this access method if there is none of that name: see [`Method`]
+    /// and [the guide](crate::guide::keys#hash-tables).
     ///
     /// # Errors
-    /// As [`Env::database`]; `Invalid` if the database exists and is arranged in another way.
+    /// As [`Env::database`]; `Invalid` if the database exists with another access method.
     pub fn database_as(&self, name: &str, method: Method) -> Result<Database> {
         self.core()
             .database_or_new(name, Asked::arranged_as(method))
@@ -251,16 +251,15 @@ impl Env {
         Read::existing_database(self, name)
     }
 
-    /// The processes that have the environment open, and what each holds, as seen at a glance while all go
-    /// on. Of a private environment: this process.
+    /// The processes that have the environment open, and what each holds, read while all of them go on. For a
+    /// private environment: this process.
     #[must_use]
     pub fn processes(&self) -> Vec<Process> {
         self.core().processes()
     }
 
-    /// All record locks that anybody has or waits for, in all processes, as seen at a glance while all go on;
-    /// those of one record stand together, the holder before those that wait. The engine takes them where a
-    /// transaction reads for update.
+    /// All record locks that transactions of all processes hold or wait for, read while all of them go on.
+    /// Sorted by record, holders before waiters. A transaction takes a lock when it reads for update.
     #[must_use]
     pub fn locks(&self) -> Vec<RecordLock> {
         self.core().record_locks()
@@ -285,8 +284,8 @@ impl Env {
     }
 
     /// Removes a database with all its records, in a transaction of its own; for more, see
-    /// [`Txn::remove_database`]. False if there was none. Handles to it get `NotFound` from then on, but in
-    /// transactions with an older snapshot. Its pages are free for others when none needs them.
+    /// [`Txn::remove_database`]. False if there was none. Handles to it then get `NotFound`, except in
+    /// transactions whose snapshot is older. Its pages can be used again once no snapshot needs them.
     ///
     /// # Errors
     /// Those of commits.
@@ -311,8 +310,8 @@ impl Env {
         Txn::begin(self, options)
     }
 
-    /// As [`Env::begin_with`], for a transaction that keeps the environment open by itself, and borrows from
-    /// nothing: to be kept in a structure, or taken to another thread.
+    /// As [`Env::begin_with`], for a transaction that keeps the environment open itself, and borrows from
+    /// nothing: it can be kept in a structure, or moved to another thread.
     ///
     /// ```
     /// # fn main() -> sablecat::Result<()> {
@@ -333,8 +332,8 @@ impl Env {
         Txn::begin_owned(self.clone(), options)
     }
 
-    /// Begins a read-only transaction: one unchanging state, for as long as it is kept. Keeping it costs the
-    /// old versions of pages that others change; when these fill the cache, the oldest snapshot gets
+    /// Begins a read-only transaction: one unchanging state, for as long as it is kept. It keeps the old
+    /// versions of pages that others change; when these fill the cache, the oldest snapshot gets
     /// `SnapshotTooOld`.
     ///
     /// # Errors
@@ -343,26 +342,26 @@ impl Env {
         ReadTxn::begin(self)
     }
 
-    /// Runs `work` in a transaction and commits it. When another transaction got in the way, everything is
-    /// undone and `work` runs again, on a new snapshot; one that keeps losing gets the environment to itself,
-    /// so that everyone gets through. It goes on for as long as [`TxnOptions::give_up_after`] says: a minute.
+    /// Runs `work` in a transaction and commits it. After a conflict with another transaction everything is
+    /// undone and `work` runs again, on a new snapshot. A transaction that keeps losing gets the environment
+    /// to itself for a run, so each one gets through. It is retried for as long as
+    /// [`TxnOptions::give_up_after`] says: a minute.
     ///
-    /// Records are changed in `work` through the transaction that it is given. Whatever else would commit
+    /// `work` must change records through the transaction that it is given. Anything else that would commit
     /// records to the environment, begin a transaction on it or lock a record is refused in `work`
     /// ([`ErrorKind::NotAllowed`]), since the two would wait for each other; so is another `write`. Reading
-    /// stays allowed: a [`Database::get`] in `work` sees the newest committed state, neither what the
-    /// transaction has changed nor its snapshot, and is not part of what is checked when it commits; read
-    /// through the transaction unless that is wanted. The environment's own methods for databases
-    /// ([`Env::database`] and its kin) stay allowed too: they wait for no transaction. What they do is not
-    /// undone with it.
+    /// is allowed: but a [`Database::get`] in `work` sees the newest committed state, not the transaction's
+    /// snapshot or its changes, and is not checked for conflicts at the commit; read through the transaction
+    /// unless you want that. The environment's own methods for databases ([`Env::database`] and the like) are
+    /// allowed too: they wait for no transaction. What they do is not undone with the transaction.
     ///
-    /// `work` runs again if an operation of its transaction, or the commit, failed in a way that another run
-    /// may be spared ([`Error::is_retryable`]), whatever `work` then returned. It does not for the errors of
-    /// other transactions, nor when it waited in vain for a record lock ([`ErrorKind::Timeout`]) with the
+    /// `work` runs again if an operation of its transaction, or the commit, failed with a retryable error
+    /// ([`Error::is_retryable`]), whatever `work` then returned. It does not run again for errors of other
+    /// transactions, nor if it timed out waiting for a record lock ([`ErrorKind::Timeout`]) while it had the
     /// environment to itself.
     ///
     /// # Errors
-    /// What `work` returns, unless it runs again; those of commits; `NotAllowed` within the work of another
+    /// What `work` returns, unless it runs again; those of commits; `NotAllowed` within the `work` of another
     /// `write`.
     pub fn write<T>(&self, work: impl FnMut(&mut Txn<'_>) -> Result<T>) -> Result<T> {
         self.try_write(work)
@@ -380,8 +379,8 @@ impl Env {
         self.try_write_with(options, work)
     }
 
-    /// As [`Env::write`], for work with errors of its own: any type that can be made from an [`Error`].
-    /// Whatever it returns as an error, nothing of what it did is kept.
+    /// As [`Env::write`], for work with its own error type: any type that can be made from an [`Error`]. If
+    /// it returns an error, nothing of what it did is kept.
     ///
     /// ```
     /// #[derive(Debug)]
@@ -472,19 +471,19 @@ impl Env {
         }
     }
 
-    /// The durable commits after an LSN, as they come, from all processes: see [`Changes`]. `after` is that
-    /// of the last commit that has been dealt with, which [`Commit::lsn`](super::Commit::lsn) or
-    /// [`Changes::position`] said, in whatever life of the environment.
+    /// The durable commits after an LSN, as they come, from all processes: see [`Changes`]. `after` is the
+    /// LSN of the last commit that was processed, from [`Commit::lsn`](super::Commit::lsn) or
+    /// [`Changes::position`]; it stays valid when the environment is closed and opened again.
     ///
-    /// The log is kept from there on for as long as the `Changes` are there, unless they lag too far behind
-    /// ([`Builder::changes_lag_max`]). Across a close or a crash of all processes, and while nobody follows,
-    /// it is kept if the environment keeps a journal ([`Builder::journal`]), as far as that reaches.
+    /// The log from there on is kept for as long as the `Changes` exist, unless they lag too far behind
+    /// ([`Builder::changes_lag_max`]). Across a close or a crash of all processes, and while no reader
+    /// follows, it is kept only by a journal ([`Builder::journal`]), as far back as that reaches.
     ///
     /// # Errors
-    /// `LogGone` if the log is not kept from there on; or does not lead from there to the present, since what
-    /// was committed there was not durable and was lost in a crash, or the environment was taken back to an
-    /// earlier time. `Invalid` if no commit ends there; in memory alone, and read only. `Poisoned`, `Io`,
-    /// `Corruption`; those of reading.
+    /// `LogGone` if the log is not kept from there on; or does not lead from there to the present, because a
+    /// crash lost those commits, which were not durable, or the environment was taken back to an earlier
+    /// time. `Invalid` if no commit ends there, and for an environment in memory alone or read-only.
+    /// `Poisoned`, `Io`, `Corruption`; those of reading.
     pub fn changes(&self, after: Lsn) -> Result<Changes> {
         self.changes_with(after, ChangesOptions::default())
     }
@@ -497,8 +496,7 @@ impl Env {
         Changes::begin(self, Some(after), options)
     }
 
-    /// The commits after what has been committed by now: see [`Changes`], which says how to begin with a
-    /// copy.
+    /// The commits from now on: see [`Changes`], which says how to begin with a copy.
     ///
     /// # Errors
     /// As [`Env::changes`].
@@ -506,7 +504,7 @@ impl Env {
         Changes::begin(self, None, options)
     }
 
-    /// The least LSN that [`Env::changes`] can be given at present: the oldest place in the log that is kept.
+    /// The least LSN that [`Env::changes`] accepts at present: the beginning of the log that is kept.
     ///
     /// # Errors
     /// As [`Env::changes`].
@@ -514,35 +512,35 @@ impl Env {
         self.core().oldest_change()
     }
 
-    /// Makes everything committed so far durable, whatever its rung.
+    /// Makes everything committed so far durable, at whatever rung (durability level) it was committed.
     ///
     /// # Errors
-    /// `NotDurable` when there is no room for that, or no file descriptor: it may be tried again. `Poisoned`
-    /// when a write or flush of the log failed, now or before.
+    /// `NotDurable` if there is no room or no file descriptor for that: call it again later. `Poisoned` if a
+    /// write or flush of the log failed, now or before.
     pub fn sync(&self) -> Result<()> {
         self.core().sync()
     }
 
-    /// The LSN of the newest commit that everybody sees. Those of commits rise.
+    /// The LSN of the newest commit that is visible to all. LSNs of commits rise.
     #[must_use]
     pub fn lsn(&self) -> Lsn {
         let pages = &self.core().kernel.pages;
         pages.lsn_of(pages.newest())
     }
 
-    /// Makes everything committed at or below an LSN durable, whatever its rung; what is durable already
-    /// costs nothing. Flushes the log, or waits for another flush that does it.
+    /// Makes everything committed at or below an LSN durable, at whatever rung; costs nothing if it is
+    /// durable already. Flushes the log, or waits for another flush that does it.
     ///
     /// # Errors
-    /// As [`Env::sync`]; `Invalid` for an LSN above [`Env::lsn`]: what is not seen yet can be [waited
-    /// for](Env::wait_visible).
+    /// As [`Env::sync`]; `Invalid` for an LSN above [`Env::lsn`], which is not visible yet: see
+    /// [`Env::wait_visible`].
     pub fn make_durable(&self, lsn: Lsn) -> Result<()> {
         self.core().make_durable(lsn)
     }
 
-    /// Waits until transactions that begin here see what was committed at an LSN. What was committed in a
-    /// process that shares the environment is seen as soon as its commit has returned; a
-    /// [read-only](Builder::read_only) environment shows it once it is in a checkpoint.
+    /// Waits until new transactions in this process see what was committed at an LSN. A commit of a process
+    /// that shares the environment is visible as soon as it has returned; in a
+    /// [read-only](Builder::read_only) environment, once it is in a checkpoint.
     ///
     /// # Errors
     /// `Timeout` if `time` has passed; those of reading superblocks.
@@ -550,11 +548,11 @@ impl Env {
         self.core().wait_visible(lsn, time)
     }
 
-    /// Writes a checkpoint: recovery begins there. Others go on reading and writing. Durable when it returns.
+    /// Writes a checkpoint, from which recovery begins. Others go on reading and writing. Durable when it
+    /// returns.
     ///
     /// When more than a quarter of the volume is free, it also moves some pages towards the beginning of the
-    /// file and cuts off what is free at the end, so that after deletions the file shrinks with every
-    /// checkpoint.
+    /// file and cuts off free space at the end: so after deletions the file shrinks with every checkpoint.
     ///
     /// # Errors
     /// `DiskFull` (nothing is lost; it may be tried again); `Poisoned` when a write or flush failed.
@@ -562,29 +560,28 @@ impl Env {
         self.core().to_write()?.checkpoint(false)
     }
 
-    /// Does what the housekeeping thread does at one of its turns: for a program that opened the environment
-    /// with [`Builder::background`] off, because it may not have threads, to call now and then, at best every
-    /// flush interval. It looks for processes that died and finishes what they left undone, hands the log to
-    /// the system, flushes it and writes a checkpoint, each when it is due. If another process is at it, it
-    /// does nothing.
+    /// Runs one round of housekeeping (background maintenance): finishes the work of processes that died,
+    /// writes the log to the operating system, flushes it, writes a checkpoint, and removes expired records,
+    /// each if it is due. For a program that opened the environment with [`Builder::background`] off, because
+    /// it may not have threads: call it about every flush interval. Does nothing while another process does
+    /// the housekeeping.
     ///
     /// # Errors
-    /// Those of [`Env::sync`] and [`Env::checkpoint`]. What can be tried again is tried again by the next
-    /// call.
+    /// Those of [`Env::sync`] and [`Env::checkpoint`]. The next call tries again what can be tried again.
     pub fn keep_house(&self) -> Result<()> {
         self.core().to_write()?.keep_house()
     }
 
-    /// Makes the volume as small as it can be without changing trees: frees what nothing leads to, because a
-    /// bulk load was killed, or a process in the middle of a large commit or of removing a database; moves
-    /// all pages to the beginning of the file and cuts it off behind them, by a series of checkpoints. Others
-    /// go on reading and writing; what they free meanwhile may stay for the next time, and during somebody's
-    /// bulk load nothing is looked for but what killed processes have left notes of. Waits for large commits
-    /// in progress to databases in which something is to be freed. Reads everything once.
+    /// Makes the volume as small as it can be without changing trees. Frees unreachable pages, which are left
+    /// when a process is killed in a bulk load, in a large commit or while it removes a database; then moves
+    /// all pages to the beginning of the file and cuts the file off behind them, by a series of checkpoints.
+    /// Others go on reading and writing; what they free meanwhile may stay until the next time. During a bulk
+    /// load, only the pages that killed processes have left notes of are freed. Waits for large commits in
+    /// progress to databases in which something is to be freed. Reads everything once.
     ///
-    /// Gives back as well what processes had taken and not used yet when they were killed, page numbers and
-    /// blocks, unless others are busy with such all the time: they are waited for for some seconds, and
-    /// [`CompactReport::undecided`] says if it could not be told.
+    /// Also frees the page numbers and blocks that killed processes had taken and not used yet. For that it
+    /// waits some seconds for other processes that are busy with such; if they stay busy, none are freed: see
+    /// [`CompactReport::undecided`].
     ///
     /// # Errors
     /// As [`Env::checkpoint`].
@@ -592,7 +589,7 @@ impl Env {
         self.core().to_write()?.compact()
     }
 
-    /// Numbers about the environment.
+    /// Statistics of the environment.
     ///
     /// # Errors
     /// Those of reading the catalog.
@@ -601,8 +598,8 @@ impl Env {
     }
 
     /// What all processes that have the environment open have done since the first of them opened it. Takes
-    /// microseconds, and waits for nobody. Of one that is [read only](Builder::read_only), what this process
-    /// has.
+    /// microseconds, and never waits. For a [read-only](Builder::read_only) environment: what this process
+    /// has done.
     ///
     /// ```
     /// # fn main() -> sablecat::Result<()> {
@@ -619,12 +616,12 @@ impl Env {
         self.core().counters()
     }
 
-    /// Checks every invariant of pages, trees, map and catalog, at one snapshot, while others work; then, if
-    /// nothing is wrong with these, whether indices agree with what they are of, at another, as
-    /// [`Index::verify`](super::Index::verify) does if their extractors are there. Reads everything.
+    /// Checks every invariant of pages, trees, map and catalog, at one snapshot, while others work. If these
+    /// are sound, then checks at another snapshot that indices agree with their primaries, as
+    /// [`Index::verify`](super::Index::verify) does, if their extractors are registered. Reads everything.
     ///
     /// # Errors
-    /// Those that prevent checking; what is found wrong is in the report.
+    /// Those that prevent checking; the problems that are found are in the report.
     pub fn verify(&self, progress: &mut dyn FnMut(Progress)) -> Result<VerifyReport> {
         let mut report = self.core().verify(progress)?;
         if report.problems.is_empty() {
@@ -638,12 +635,12 @@ impl Env {
         self.core().recovery
     }
 
-    /// Closes the environment with a last checkpoint. This must be its last handle: clones and databases are
-    /// handles of it, each.
+    /// Closes the environment with a last checkpoint. This must be its last handle: each clone and each
+    /// database is a handle of it.
     ///
     /// # Errors
-    /// `InUse` if other handles are left: the environment stays open until the last of them is dropped, which
-    /// closes it. A checkpoint has been written nevertheless. Those of [`Env::checkpoint`].
+    /// `InUse` if other handles are left: a checkpoint has been written, and the environment stays open until
+    /// the last of them is dropped, which closes it. Those of [`Env::checkpoint`].
     pub fn close(self) -> Result<()> {
         let shared = match Arc::try_unwrap(self.owner) {
             Ok(mut owner) => return owner.close(),

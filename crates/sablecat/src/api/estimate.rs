@@ -5,14 +5,14 @@ use crate::env::Core;
 use crate::error::Result;
 use crate::txn::{TreeRef, ranges};
 
-/// How many records a range has, about: see [`Database::estimate`].
+/// An estimate of how many records a range has: see [`Database::estimate`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RangeEstimate {
     /// Records in the range.
     pub records: u64,
-    /// Whether all pages with records of the range were looked at, so that it is exact. If not, it is
-    /// estimated from 64 ways from the root to a leaf.
+    /// Whether all pages with records of the range were read, so that it is exact. If not, it is estimated
+    /// from 64 paths from the root to a leaf.
     pub is_exact: bool,
 }
 
@@ -24,14 +24,15 @@ impl RangeEstimate {
 }
 
 impl Database {
-    /// How many records a range has, about, in the newest committed state; exactly, if they are in some
-    /// dozens of pages. Looks at 64 ways to records of the range, whatever its size, as [`Database::stats`]
-    /// does for all of them, and is as rough. It says the same for the same state: for who chooses between
-    /// two ways to an answer, and wants to know which has less to read.
+    /// How many records a range has in the newest committed state: an estimate, or exact if they are in up to
+    /// some dozens of pages. It is estimated from 64 paths to records of the range, whatever its size, as
+    /// [`Database::stats`] does for all records, and is as rough. For the same state the result is the same.
+    /// It is meant for a program that chooses between two ways to an answer, and needs to know which of them
+    /// has less to read.
     ///
-    /// In a hash table a range is one of hashes, as [`Method::Hash`](crate::Method::Hash) says, and taken to
-    /// be as dense as all of it. Of long keys that begin alike, of which a bound is one, all or none may be
-    /// counted.
+    /// In a hash table a range is one of hashes, as [`Method::Hash`](crate::Method::Hash) says, and is
+    /// assumed to be as dense as the whole table. If a bound is a long key, all or none of the long keys with
+    /// the same beginning may be counted.
     ///
     /// ```
     /// # fn main() -> sablecat::Result<()> {

@@ -12,19 +12,19 @@ use crate::types::Lsn;
 /// The database in which followers keep how far they have come.
 pub(super) const POSITIONS: &str = "sablecat.followed";
 
-/// Applies the commits of another environment to this one, each in a transaction of its own, beside whoever
-/// reads: see [`Changes`](super::Changes).
+/// Applies the commits of another environment, the *origin*, to this one (replication), each in a transaction
+/// of its own, while others read: see [`Changes`](super::Changes).
 ///
-/// How far it has come, the *position*, is a record of a database of its own, `sablecat.followed`, under the
-/// name that the origin goes by here, and is committed with the changes. So each commit is applied once,
-/// whatever is killed in between: to resume, begin the changes at [`Follower::position`]; what was applied
-/// already is skipped. With a durability below [`Durability::Sync`](crate::Durability::Sync) a crash takes
-/// back both together.
+/// How far it has come, its *position*, is a record of a database of its own, `sablecat.followed`, under the
+/// name that the origin has here, and is committed together with the changes. So each commit is applied
+/// exactly once, even if processes are killed: to resume, begin the changes at [`Follower::position`];
+/// commits that were applied already are skipped. With a durability below
+/// [`Durability::Sync`](crate::Durability::Sync) a crash undoes both together.
 ///
-/// The environment is the origin's copy: it is for the follower to write to, and for others to read. What
-/// others write to the same records and databases gets in the way. Databases ordered by comparators need
-/// these registered here too; indices need no extractors, since the log has what is in them. The origin's own
-/// `sablecat.followed` is skipped, so a follower can be followed.
+/// The environment is a copy of the origin: only the follower should write to it; others may read it. Other
+/// writes to the same records and databases conflict with the follower's. For databases with a comparator,
+/// the comparator must be registered here too. Indices need no extractors here, since the log has their
+/// contents. The origin's own `sablecat.followed` is skipped, so a follower can itself be followed.
 ///
 /// ```
 /// # fn main() -> sablecat::Result<()> {
@@ -53,7 +53,7 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// A follower, in `env`, of an origin that is known here by a name.
+    /// A follower, in `env`, of the origin that has this name here.
     ///
     /// # Errors
     /// As [`Env::database`]; `Invalid` for an empty name.
@@ -74,13 +74,13 @@ impl Follower {
         &self.origin
     }
 
-    /// The environment that the origin is followed in.
+    /// The environment that the commits are applied to.
     pub fn env(&self) -> &Env {
         self.positions.env()
     }
 
-    /// The LSN, of the origin, up to which its commits have been applied; none if there is none yet, applied
-    /// or [set](Follower::set_position).
+    /// The LSN, in the origin's log, up to which its commits have been applied; none if none has been
+    /// applied, and no position was [set](Follower::set_position).
     ///
     /// # Errors
     /// Those of reading; `Corruption` if the record is not an LSN.
@@ -88,8 +88,8 @@ impl Follower {
         self.read_position(self.env())
     }
 
-    /// Says, as part of a transaction, that the origin's commits up to an LSN are in this environment: with
-    /// the last records of a copy of a snapshot at that LSN.
+    /// Notes, as part of a transaction, that the origin's commits up to an LSN are in this environment: for
+    /// the transaction that sets the last records of a copy of a snapshot at that LSN.
     ///
     /// # Errors
     /// As [`Txn::insert`].

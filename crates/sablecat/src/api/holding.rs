@@ -7,8 +7,8 @@ use crate::error::Result;
 use crate::txn::Holds;
 
 impl Env {
-    /// Opens a database that holds this kind of records, creating it if there is none of that name: what
-    /// [`MultiMap::open`](super::MultiMap::open), [`Queue::open`](super::Queue::open) and their like do.
+    /// Opens a database that holds this kind of records, creating it if there is none of that name: as
+    /// [`MultiMap::open`](super::MultiMap::open), [`Queue::open`](super::Queue::open) and the like do.
     ///
     /// # Errors
     /// As [`Env::database`]; `Invalid` if the database holds something else.

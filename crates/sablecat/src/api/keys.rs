@@ -8,11 +8,11 @@ use crate::error::Result;
 /// The bounds of a range, as owned keys.
 pub(super) type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
-/// Keys that stand together: a range, or all that begin alike.
+/// A range of keys, or all keys with a prefix.
 ///
-/// Ranges are written as for a [`BTreeMap`](std::collections::BTreeMap), over whatever is bytes: `..`,
-/// `"a".."b"`, `&key[..]..`, a pair of [`Bound`]s. Those with one beginning are a [`Prefix`]. A range whose
-/// end comes before its beginning is empty.
+/// Ranges are written as for a [`BTreeMap`](std::collections::BTreeMap), over anything that is bytes: `..`,
+/// `"a".."b"`, `&key[..]..`, a pair of [`Bound`]s. All keys with the same beginning are a [`Prefix`]. A range
+/// whose end comes before its beginning is empty.
 ///
 /// ```
 /// # use std::ops::Bound;
@@ -34,8 +34,8 @@ pub(super) type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 /// Implemented here, and by no other crate.
 pub trait KeyRange: sealed::Bounded {}
 
-/// All keys that begin with something, in a database in the order of bytes: in another, keys that begin alike
-/// need not stand together, and asking for them is an error
+/// All keys that begin with these bytes, in a database in the order of bytes. In another order, keys with the
+/// same prefix need not be next to each other, and asking for them is an error
 /// ([`ErrorKind::Invalid`](crate::ErrorKind::Invalid)).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct Prefix<K>(pub K);

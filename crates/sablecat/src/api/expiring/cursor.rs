@@ -6,8 +6,8 @@ use super::{Expiring, Lifetime};
 use crate::api::{Cursor, Env, Read, Write};
 use crate::error::{Error, Result};
 
-/// A place in a database whose records expire, moved in both directions over those that have not: a
-/// [`Cursor`] that passes over the others.
+/// A position in a database whose records expire, which moves in both directions: a [`Cursor`] that skips
+/// expired records.
 ///
 /// ```
 /// use std::time::Duration;
@@ -142,7 +142,7 @@ impl ExpiringCursor {
         self.key().map_or(Ok(None), |key| self.of.get(state, key))
     }
 
-    /// Until when that record is there: see [`Expiring::lifetime`].
+    /// When that record expires: see [`Expiring::lifetime`].
     ///
     /// # Errors
     /// As [`Expiring::get`].

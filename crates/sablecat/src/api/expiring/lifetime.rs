@@ -19,9 +19,9 @@ use sablecat_os::calendar::Moment;
 pub enum Lifetime {
     /// Until it is removed.
     Unlimited,
-    /// So long from the transaction's time on, to the millisecond, rounded up.
+    /// For this long from the transaction's time on, rounded up to the millisecond.
     For(Duration),
-    /// Until a moment, from which on it is gone.
+    /// Until this moment; from then on it is gone.
     Until(Moment),
 }
 

@@ -30,7 +30,8 @@ use super::{Database, Env, Read};
 use crate::error::{Error, Result};
 use crate::txn::lapse::{HEAD_BYTES, expires, is_gone};
 
-/// A database each record of which may have a time from which on it is gone: for sessions, caches, leases.
+/// A database whose records can expire: each may have a time from which on it is gone (a time to live). For
+/// sessions, caches, leases.
 ///
 /// ```
 /// use std::time::Duration;
@@ -51,29 +52,30 @@ use crate::txn::lapse::{HEAD_BYTES, expires, is_gone};
 /// # }
 /// ```
 ///
-/// A record that has expired is hidden from every read at once. Housekeeping removes it some seconds later,
-/// as [`Env::sweep`] does when it is called: in small transactions, at a cost in proportion to what has
-/// expired. (In memory alone nobody keeps house unasked.) Any process that has the environment open does
-/// that for all.
+/// An expired record is hidden from every read at once. Housekeeping removes it some seconds later; so does
+/// [`Env::sweep`] when it is called: in small transactions, at a cost in proportion to what has expired. (An
+/// environment in memory alone has no housekeeping of its own.) Any process that has the environment open
+/// does that for all.
 ///
-/// **Time** is the system's time of day, in milliseconds ([`Builder::clock`](super::Builder::clock) has
-/// another for tests). A transaction has one time for all that it reads: that of when it first asks; a
-/// [`ReadTxn`](super::ReadTxn) that of its beginning, however long it lasts. What is read through the
-/// environment alone has a time for each call. If somebody sets the clock back, what had expired and is not
-/// yet swept can be read again until the clock has caught up, and what is set meanwhile expires as much
-/// earlier than what was set before. Processes on one machine have one clock.
+/// **Time** is the system's time of day, in milliseconds ([`Builder::clock`](super::Builder::clock) sets
+/// another clock, for tests). A transaction uses one time for all that it reads: the time when it first needs
+/// it; a [`ReadTxn`](super::ReadTxn) uses that of its beginning, however long it lasts. Reads through the
+/// environment alone use the time of each call. If the clock is set back, expired records that are not yet
+/// swept can be read again until the clock has caught up, and records that are set meanwhile expire that much
+/// earlier than those that were set before. Processes on one machine have one clock.
 ///
-/// **Isolation** is that of all records, with one exception: that a record has been swept is no change to
-/// a transaction for which it had expired, so no transaction conflicts with sweeping for having found
-/// nothing, or for setting such a record anew. A transaction that read a record before it expired, lasts
-/// until it is swept and depends on it gets a conflict, as if another had removed it. Expiring by itself
-/// changes nothing and wakes nobody: [`Env::write_when`](super::Env::write_when) sleeps on.
+/// **Isolation** is that of all records, with one exception: for a transaction for which a record had
+/// expired, sweeping that record is no change. So no transaction conflicts with sweeping because it found no
+/// record, or because it sets such a record again. A transaction that read a record before it expired, lasts
+/// until it is swept and depends on it gets a conflict, as if another transaction had removed the record.
+/// Expiry itself changes nothing and wakes no waiting transaction:
+/// [`Env::write_when`](super::Env::write_when) sleeps on.
 ///
-/// It is a handle to a [`Database`], arranged as a B+tree or a hash table, and an index of its own by time,
-/// which goes with it whatever becomes of it, and is listed among the databases as "NAME by expiry". Read as
-/// what it is ([`Expiring::database`]), a value has eight bytes before the user's: the time in milliseconds
-/// since 1970, lowest byte first, or 0. It cannot have other indices. To touch a record writes it anew, its
-/// value with it.
+/// It is a handle to a [`Database`], which is a B+tree or a hash table, and has an index of its own by time.
+/// The index is renamed and removed with the database, and is listed among the databases as "NAME by expiry".
+/// Read as a plain database ([`Expiring::database`]), a value has eight bytes before the user's: the time in
+/// milliseconds since 1970, lowest byte first, or 0. The database cannot have other indices. Touching a
+/// record writes the whole record again, with its value.
 #[derive(Clone, Debug)]
 pub struct Expiring {
     database: Database,
@@ -86,7 +88,7 @@ impl Expiring {
         &self.database
     }
 
-    /// Whether the database is the index by time of another, which is made and goes with that.
+    /// Whether the database is the index by time of another one, which is created and removed with that one.
     ///
     /// # Errors
     /// As [`Read::get`].
@@ -95,7 +97,7 @@ impl Expiring {
         Ok(database.is_some_and(|database| opening::is_by_expiry(&database)))
     }
 
-    /// The time of a state, by which it is judged what has expired in it.
+    /// The time that decides what has expired in a state.
     ///
     /// # Errors
     /// As [`Read::get`].

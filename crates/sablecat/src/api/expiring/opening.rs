@@ -28,10 +28,10 @@ impl Expiring {
         Expiring::open_or_make(env, name, None)
     }
 
-    /// The same, arranged in this way: see [`Env::database_as`].
+    /// As [`Expiring::open`], with this access method: see [`Env::database_as`].
     ///
     /// # Errors
-    /// As [`Expiring::open`]; `Invalid` for one that is arranged otherwise.
+    /// As [`Expiring::open`]; `Invalid` for one with another access method.
     pub fn open_as(env: &Env, name: &str, method: Method) -> Result<Expiring> {
         Expiring::open_or_make(env, name, Some(method))
     }
@@ -83,7 +83,7 @@ impl Expiring {
         Ok(by_expiry.map(|by_expiry| Expiring { database: database.clone(), by_expiry }))
     }
 
-    /// A database whose records expire, and that is there, of a state.
+    /// An existing database whose records expire, as a state has it.
     ///
     /// # Errors
     /// As [`Read::existing_database`]; `Invalid` for one that holds something else.

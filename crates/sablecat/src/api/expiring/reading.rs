@@ -44,7 +44,7 @@ impl Expiring {
         self.head(from, key.as_ref()).map(|head| head.is_some())
     }
 
-    /// Until when a record is there, or [`Lifetime::Unlimited`]; none if there is no such record.
+    /// When a record expires, or [`Lifetime::Unlimited`]; none if there is no such record.
     ///
     /// # Errors
     /// As [`Expiring::get`].
@@ -52,7 +52,7 @@ impl Expiring {
         Ok(self.head(from, key.as_ref())?.map(|(gone_from, _)| Lifetime::until(gone_from)))
     }
 
-    /// How long a record will still be there, from the time of the state on, or [`Lifetime::Unlimited`]; none
+    /// The time that a record has left, counted from the time of the state, or [`Lifetime::Unlimited`]; none
     /// if there is no such record.
     ///
     /// # Errors
@@ -180,12 +180,12 @@ impl Expiring {
         self.range(from, ..)?.next_back().transpose()
     }
 
-    /// A place among the records, which stands at none yet.
+    /// A cursor, which stands at no record yet.
     pub fn cursor(&self) -> ExpiringCursor {
         ExpiringCursor::new(self.clone())
     }
 
-    /// How many records have expired and are not swept yet. Counts them, and looks at none else.
+    /// How many records have expired and are not swept yet. Counts them, and reads no others.
     ///
     /// # Errors
     /// As [`Read::get`].

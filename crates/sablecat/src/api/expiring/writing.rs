@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::txn::lapse::{HEAD_BYTES, expires};
 
 impl Expiring {
-    /// Sets the value of a key, and until when it is there, whether or not there was one.
+    /// Sets the value of a key, and when it expires, whether or not there was a record.
     ///
     /// # Errors
     /// As [`Write::insert`]; eight bytes of the longest value are taken.
@@ -21,7 +21,7 @@ impl Expiring {
         to.insert(&self.database, key, stored(gone_from, value.as_ref()))
     }
 
-    /// Sets a record if there is none with this key, or one that has expired; whether there was none.
+    /// Sets a record if there is none with this key, or an expired one. True if so.
     ///
     /// # Errors
     /// As [`Expiring::insert`] and [`Expiring::get`].
@@ -39,8 +39,8 @@ impl Expiring {
         Ok(is_new)
     }
 
-    /// Gives a record that is there another lifetime, and leaves its value; false if there is none, or it has
-    /// expired. Writes the record anew, unless it has that lifetime already.
+    /// Gives an existing record another lifetime, and leaves its value as it is; false if there is none, or
+    /// it has expired. Writes the whole record again, unless it has that lifetime already.
     ///
     /// # Errors
     /// As [`Expiring::insert`] and [`Expiring::get`].
@@ -72,7 +72,7 @@ impl Expiring {
         if self.contains_key(to, key)? { to.remove(&self.database, key) } else { Ok(false) }
     }
 
-    /// Removes a record; its value, if there was one that has not expired.
+    /// Removes a record; returns its value, if there was one that has not expired.
     ///
     /// # Errors
     /// As [`Expiring::remove`].
@@ -84,7 +84,7 @@ impl Expiring {
         Ok(taken)
     }
 
-    /// Removes what has expired in this database, now: see [`Env::sweep`].
+    /// Removes the expired records of this database now: see [`Env::sweep`].
     ///
     /// # Errors
     /// As [`Env::sweep`].
@@ -99,10 +99,10 @@ fn stored(gone_from: u64, value: &[u8]) -> Vec<u8> {
 }
 
 impl Env {
-    /// Removes the records that have expired ([`Expiring`]) when it is called, of all databases; how many
-    /// those were. Housekeeping does it unasked, of those that expired some seconds ago. It takes
-    /// transactions of its own, some records each, which give way to those of others, and is not durable by
-    /// itself: what a crash undoes of it is swept again. Records that somebody has locked stay.
+    /// Removes the records of all databases that have expired ([`Expiring`]) when it is called, and returns
+    /// how many there were. Housekeeping does the same for records that expired some seconds ago. It uses
+    /// transactions of its own, some records each, which give way to other transactions. It does not wait for
+    /// durability: what a crash undoes of it is swept again. Records that a transaction has locked stay.
     ///
     /// ```
     /// use std::time::Duration;
@@ -118,8 +118,8 @@ impl Env {
     /// ```
     ///
     /// # Errors
-    /// `ReadOnly`; a conflict, if it has lost to others again and again; as [`Write::remove`]. What was
-    /// removed before is removed.
+    /// `ReadOnly`; a conflict, if it has lost to other transactions again and again; as [`Write::remove`].
+    /// Records that were removed before the error stay removed.
     pub fn sweep(&self) -> Result<u64> {
         self.core().to_write()?.sweep(None)
     }

@@ -9,13 +9,13 @@ use crate::api::{Env, Kind, Read, Write};
 use crate::env::key_of;
 use crate::error::Result;
 
-/// A place in an [`Index`]: at an index key of a record, where one was, or before the first or after the
-/// last.
+/// A position in an [`Index`]: at an index key of a record, where one was, before the first one, or after the
+/// last one.
 ///
-/// As a [`Cursor`](crate::Cursor) it is given with each call what it reads from, borrows from nothing, and
-/// stays where it is whatever becomes of the records. What moves it gives the index key at which it then
-/// stands; [`IndexCursor::primary_key`] is the key of the record that has it, and [`IndexCursor::value`] that
-/// record's value.
+/// Like a [`Cursor`](crate::Cursor), it is given with each call what to read from, borrows from nothing, and
+/// keeps its position whatever happens to the records. A method that moves it returns the index key at which
+/// it then stands; [`IndexCursor::primary_key`] is the key of the record with that index key, and
+/// [`IndexCursor::value`] that record's value.
 ///
 /// ```
 /// use sablecat::{Env, IndexOptions};
@@ -57,7 +57,7 @@ impl<O: Kind> fmt::Debug for IndexCursor<O> {
 }
 
 impl<O: Kind> Clone for IndexCursor<O> {
-    /// Another cursor in the same place.
+    /// Another cursor at the same position.
     fn clone(&self) -> Self {
         IndexCursor {
             index: self.index.clone(),
@@ -106,7 +106,7 @@ impl<O: Kind> IndexCursor<O> {
         Ok(self.value.as_deref())
     }
 
-    /// Goes to the first entry. None, and it stands after the last, if there is none.
+    /// Goes to the first entry; if there is none, returns none, and stands after the last.
     ///
     /// # Errors
     /// As [`Read::get`], and `Invalid` at what is no entry; then it stays where it was. So for all that move
@@ -272,8 +272,8 @@ impl<O: Kind> IndexCursor<O> {
         }
     }
 
-    /// How the place of this cursor compares with that of another: the same is equal. A cursor that stands
-    /// nowhere compares with none.
+    /// How the position of this cursor compares with that of another; the same position is equal. None if one
+    /// of them stands nowhere.
     ///
     /// # Errors
     /// `Invalid` if the other one is in another index.

@@ -43,10 +43,10 @@ impl<O: Kind> Side<O> {
 }
 
 impl<O: Kind> Index<O> {
-    /// The records of one primary database that have all of some index keys, each in one of its indices: the
-    /// equality join. In the order of their keys. Each index gives its records in that order, and those that
-    /// one of them does not have are leapt over in the others: it takes as many looks as the rarest has
-    /// records, about, times the indices, and no memory.
+    /// The records of one primary database that have all of several index keys, each in one of its indices:
+    /// an equality join. They come in the order of their own keys. Each index gives its records in that
+    /// order, and records that one index does not have are skipped in the others: the cost is about the
+    /// number of records of the rarest index key times the number of indices; it takes no memory.
     ///
     /// ```
     /// # use sablecat::{Env, Index, IndexOptions, Result};

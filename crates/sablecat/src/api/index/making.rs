@@ -9,10 +9,10 @@ use crate::error::{Error, Result};
 use crate::txn::Isolation;
 
 impl<O: Kind> Index<O> {
-    /// Opens an index if there is one of that name, whatever it is of.
+    /// Opens an index if there is one of that name, whatever its primary.
     ///
     /// # Errors
-    /// As [`Read::existing_database`]; `Invalid` if it is no index.
+    /// As [`Read::existing_database`]; `Invalid` if it is not an index.
     pub fn existing(from: &impl Read<Of = O>, name: &str) -> Result<Option<Index<O>>> {
         // Each look may be at another state: the primary may have got another name, or have gone with the
         // index and have been made again, between two of them.
@@ -48,10 +48,10 @@ impl<O: Kind> Index<O> {
 }
 
 impl Env {
-    /// Opens an index of a database, making it if there is no database of that name: see [`Index`]. If the
-    /// database has records, these are all read, and entered into the index, in the transaction that makes
-    /// it; others may write to other databases meanwhile. Writers of this one make it run again, and in the
-    /// end wait.
+    /// Opens an index of a database, creating it if there is no database of that name: see [`Index`]. If the
+    /// database has records, the transaction that creates the index reads all of them and enters them into
+    /// it. Transactions may write to other databases meanwhile. A transaction that writes to this one makes
+    /// the creation run again; in the end such transactions wait.
     ///
     /// # Errors
     /// `Invalid` if there is another database of that name, or for an extractor or nullifier that was not
@@ -73,8 +73,8 @@ impl Env {
 
 impl Txn<'_> {
     /// Opens an index of a database, making it if there is no database of that name, as part of the
-    /// transaction: see [`Env::index`]. What the transaction has changed of the records before is in it, and
-    /// what it changes of them from then on.
+    /// transaction: see [`Env::index`]. The index includes what the transaction has changed in the records
+    /// before, and what it changes in them from then on.
     ///
     /// # Errors
     /// As [`Env::index`]; then nothing was done. `NotAllowed` to make one in a read committed transaction.

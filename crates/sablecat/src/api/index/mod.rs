@@ -39,8 +39,8 @@ use crate::txn::pairs::{bounds_of, bounds_of_one};
 /// another state each time may meet with others who remove it and set it again.
 const LOOKS: u32 = 16;
 
-/// An index: a database that finds the records of another, its *primary*, by keys which an extractor finds in
-/// them. Berkeley DB's users know it as a secondary index.
+/// A secondary index: a database that finds the records of another one, its *primary*, by keys that an
+/// extractor finds in them.
 ///
 /// ```
 /// use sablecat::{Env, IndexOptions, Result};
@@ -67,20 +67,22 @@ const LOOKS: u32 = 16;
 /// # }
 /// ```
 ///
-/// Whatever changes a record of the primary, by whatever handle, in whatever process, changes the index in
-/// the same transaction: the catalog says which indices a database has, and a process that has not given the
+/// Every change of a record of the primary, through any handle and in any process, changes the index in the
+/// same transaction. The catalog says which indices a database has, and a process that has not registered the
 /// extractor ([`Builder::extractor`](super::Builder::extractor)) cannot write to the primary. Handles that
-/// were open before the index was made keep it from the commit on that made it; transactions in progress then
-/// that write to the primary get a conflict and run again. Single operations on a primary cost a transaction.
+/// were open before the index was created maintain it from that commit on; transactions that are in progress
+/// at that commit and write to the primary get a conflict and run again. Each single operation on a primary
+/// costs a transaction.
 ///
-/// Index keys are in the order of bytes, the records of one in that of their own keys. An index key with the
-/// primary key may have up to 64 KiB. Nobody writes to the index itself: that is
-/// [`NotAllowed`](crate::ErrorKind::NotAllowed). It is removed and renamed as any database, and removed with
-/// its primary. It has one state with its primary: what reads in one transaction finds both as of then. In a
-/// read committed one, each look is at another state, and a record found may have another index key by then.
+/// Index keys are in the order of their bytes; records with the same index key, in the order of their own
+/// keys. An index key and the primary key together may have up to 64 KiB. Writing to the index itself is
+/// [`NotAllowed`](crate::ErrorKind::NotAllowed). An index is removed and renamed like any database, and is
+/// removed with its primary. It is in the same state as its primary: a transaction reads both as of one
+/// moment. In a read committed transaction, each read is of another state, and a record that was found may
+/// have another index key by then.
 ///
-/// A primary may be a B+tree in the order of bytes or a hash table, and no index. A handle; clones name the
-/// same index.
+/// A primary may be a B+tree in the order of bytes or a hash table; it cannot itself be an index. This is a
+/// handle; clones name the same index.
 pub struct Index<O: Kind = Env> {
     entries: Database<O>,
     primary: Database<O>,
@@ -110,13 +112,13 @@ impl<O: Kind> Index<O> {
         &self.primary
     }
 
-    /// The index as a database, which can be read: [Duplicates](crate::MultiMap) of primary keys, or, of a
-    /// unique one, a primary key for each index key.
+    /// The index as a database, which can be read: each index key has its primary keys as [several
+    /// values](crate::MultiMap), or, in a unique index, one primary key.
     pub fn database(&self) -> &Database<O> {
         &self.entries
     }
 
-    /// What it is, as it was when it was opened.
+    /// What kind of index it is, as of when it was opened.
     pub fn info(&self) -> &IndexInfo {
         &self.info
     }
@@ -129,7 +131,7 @@ impl<O: Kind> Index<O> {
         self.get_all(from, key)?.next().transpose()
     }
 
-    /// All records with an index key: theirs, in the order of their own keys, from either end.
+    /// All records with an index key: their keys and values, in the order of their own keys, from either end.
     ///
     /// # Errors
     /// As [`Read::range`]. Each record comes as a result, with the errors of [`Index::get`].

@@ -3,7 +3,7 @@
 use super::super::{Database, Kind};
 use crate::txn::{IndexInfo, OnRemove};
 
-/// What an index is to be when it is made; what it was made as when it is opened.
+/// The properties that an index gets if it is created, and must have if it exists.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[must_use]
 pub struct IndexOptions {
@@ -19,8 +19,9 @@ impl IndexOptions {
         IndexOptions { extractor: extractor.into(), unique: false, references: None }
     }
 
-    /// Whether no two records may have the same index key. Setting the second is an error
-    /// ([`Duplicate`](crate::ErrorKind::Duplicate)), and nothing is changed. Default: they may.
+    /// Whether no two records may have the same index key. Then setting a second record with the same index
+    /// key is an error ([`Duplicate`](crate::ErrorKind::Duplicate)), and nothing is changed. Default: not
+    /// unique.
     ///
     /// ```
     /// # use sablecat::{Env, ErrorKind, IndexOptions};
@@ -39,9 +40,10 @@ impl IndexOptions {
         self
     }
 
-    /// The index keys are keys of another database, or of the primary itself: a foreign key. To set a record
-    /// with one that is not there is an error ([`Reference`](crate::ErrorKind::Reference)); what the removal
-    /// of one does is said here. All of it is one transaction. Default: they may be any.
+    /// Makes the index keys foreign keys: they must be keys of another database, or of the primary itself.
+    /// Setting a record with an index key that is not there is an error
+    /// ([`Reference`](crate::ErrorKind::Reference)); `on_remove` is what happens when a record that is
+    /// referred to is removed. All of it is one transaction. Default: no references.
     ///
     /// ```
     /// # use sablecat::{Env, ErrorKind, IndexOptions, OnRemove};

@@ -11,9 +11,9 @@ use crate::txn::pairs;
 const TOLD_MAX: usize = 100;
 
 impl<O: Kind> Index<O> {
-    /// Compares the index with its primary, in one state: what is wrong, one sentence each, the first hundred
-    /// or so. Empty: it has an entry for each index key of each record, and none besides. Reads both and runs
-    /// the extractor on every record.
+    /// Compares the index with its primary, in one state. Returns the problems, one sentence each, about a
+    /// hundred at most. If there are none, the index has an entry for each index key of each record, and no
+    /// others. Reads both and runs the extractor on every record.
     ///
     /// ```
     /// # use sablecat::{Env, IndexOptions};
