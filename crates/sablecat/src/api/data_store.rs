@@ -435,7 +435,7 @@ impl DataStore {
         Stats::of(&self.core)
     }
 
-    /// How large a database is, about: see [`Database::stats`].
+    /// The size of a database, exact or an estimate: see [`Database::stats`].
     ///
     /// # Errors
     /// As [`DataStore::get`](Read::get).

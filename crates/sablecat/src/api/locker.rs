@@ -15,14 +15,15 @@ use crate::types::TreeId;
 /// Under which the paths that programs choose are locked: no database has this number.
 const PATHS: TreeId = TreeId(u32::MAX);
 
-/// An owner of locks by name: what programs, and the processes that share an environment, agree upon among
-/// themselves. Nothing else looks at them, no transaction and no operation: they order nobody who does not
-/// ask. Berkeley DB's users know them as locks of a locker of their own, M's as `LOCK`.
+/// An owner of locks by name (advisory locks), on which programs, and the processes that share an
+/// environment, agree among themselves. No transaction and no other operation regards these locks: they only
+/// affect owners that ask for them. In Berkeley DB they are locks of a locker of one's own, in M `LOCK`.
 ///
-/// A name is a path, as of a directory: a lock on it keeps other owners off from the path, from all under it,
-/// and from all that it is under. An owner may lock a path several times, and paths under and above its own;
-/// each is locked until it was unlocked as often. All end when their owner is dropped, or its process dies,
-/// however it does. One in a process that is stopped is not given to others.
+/// A name is a path, like that of a directory: a lock on a path excludes other owners from the path, from all
+/// paths under it, and from all paths that it is under. An owner may lock a path several times, and paths
+/// under and above its own; each path stays locked until it was unlocked as often as it was locked. All locks
+/// end when their owner is dropped, or its process dies in any way. Locks of a stopped process are not given
+/// to others.
 ///
 /// ```
 /// use std::time::Duration;
@@ -43,14 +44,14 @@ const PATHS: TreeId = TreeId(u32::MAX);
 /// # }
 /// ```
 ///
-/// Each takes a slot of the environment, as a transaction in progress does, and, for each path, a word of the
-/// lock table for each name in it. Locks are known by 44 bits of a hash: it may
-/// happen that two paths count as one, and somebody waits for no reason.
+/// Each owner takes a slot of the environment, like a transaction in progress, and, for each path, a word of
+/// the lock table for each name in the path. A lock is identified by 44 bits of a hash: two paths may happen
+/// to count as one, and an owner may then wait without need.
 ///
-/// Lock first, and begin a transaction then: others may wait for one that waits for a lock by name, and
-/// neither is told before its time is over. Who waits for an owner that waits for it, by locks of these or of
-/// transactions, gets `Deadlock`. Of two owners of one thread, or an owner and a transaction, the engine
-/// cannot know that they are one: these get `Timeout`.
+/// Lock first, then begin a transaction: otherwise other transactions may wait for one that waits for a lock
+/// by name, until a timeout. An owner that would wait for an owner that waits for it, by locks by name or
+/// locks of transactions, gets `Deadlock`. The engine cannot know that two owners, or an owner and a
+/// transaction, belong to one thread: if these wait for each other, they get `Timeout`.
 pub struct Locker {
     inner: Kept<'static, crate::txn::Locker<'static>>,
     /// How often each path is locked, by its hash.
@@ -64,11 +65,11 @@ impl fmt::Debug for Locker {
 }
 
 impl Env {
-    /// An owner of locks by name, which has none yet.
+    /// An owner of locks by name, which holds none yet.
     ///
     /// # Errors
-    /// `TooMany` if all slots of the environment are taken; `Poisoned` if this
-    /// process was taken for dead.
+    /// `TooMany` if all slots of the environment are taken; `Poisoned` if other processes took this one for
+    /// dead.
     pub fn locker(&self) -> Result<Locker> {
         let inner = Kept::owned(self.clone(), |core| crate::txn::Locker::new(&core.kernel))?;
         Ok(Locker { inner, counts: HashMap::new() })
@@ -81,21 +82,21 @@ impl Locker {
         self.inner.env()
     }
 
-    /// Locks a path. Waits for others that have locked it, something under it, or what it is under, as long
-    /// as the environment's transactions wait for each other
+    /// Locks a path. Waits for other owners that have locked it, a path under it, or a path that it is under,
+    /// for as long as transactions of the environment wait for locks
     /// ([`Builder::lock_timeout`](crate::Builder::lock_timeout)).
     ///
     /// # Errors
     /// `Timeout`; `Deadlock` if waiting would never have ended; `TooMany` if the lock table is full;
-    /// `Invalid` for a path of no names. Then it has the locks that it had before.
+    /// `Invalid` for a path without names. After an error it has the locks that it had before.
     pub fn lock<N: AsRef<[u8]>>(&mut self, path: impl IntoIterator<Item = N>) -> Result<()> {
         self.lock_hashes(&hashes(path)?, self.patience())
     }
 
-    /// As [`Locker::lock`], waiting for no longer than this. False if it was not to be had.
+    /// As [`Locker::lock`], waiting for no longer than this. False if it did not get the lock.
     ///
     /// # Errors
-    /// As [`Locker::lock`], but for `Timeout`.
+    /// As [`Locker::lock`], except `Timeout`.
     pub fn lock_within<N: AsRef<[u8]>>(
         &mut self,
         path: impl IntoIterator<Item = N>,
@@ -104,7 +105,7 @@ impl Locker {
         self.lock_hashes_within(&hashes(path)?, time)
     }
 
-    /// Unlocks a path, once; false if it was not locked by itself.
+    /// Unlocks a path, once; false if this owner has not locked that path.
     pub fn unlock<N: AsRef<[u8]>>(&mut self, path: impl IntoIterator<Item = N>) -> bool {
         hashes(path).is_ok_and(|hashes| self.unlock_hashes(&hashes))
     }
@@ -115,7 +116,7 @@ impl Locker {
         self.counts.clear();
     }
 
-    /// How often a path is locked, by itself.
+    /// How often this owner has locked a path.
     pub fn count<N: AsRef<[u8]>>(&self, path: impl IntoIterator<Item = N>) -> u32 {
         hashes(path).map_or(0, |hashes| self.count_of(&hashes))
     }

@@ -9,8 +9,8 @@ use crate::txn::Committed;
 
 /// Many records at once.
 impl Database {
-    /// The records of some keys, in order, from either end. The range has a snapshot of its own, lives by
-    /// itself and may move between threads.
+    /// The records of a range of keys, in order, from either end. The range has a snapshot of its own,
+    /// borrows from nothing and may move between threads.
     ///
     /// ```
     /// # fn main() -> sablecat::Result<()> {
@@ -32,8 +32,8 @@ impl Database {
         self.of.range(self, keys)
     }
 
-    /// Shows the records of some keys to `each`, in order and in place, at one snapshot: the fastest way to
-    /// read many. `each` is shown a leaf's records at a time without pause and should be brief; it may end
+    /// Calls `each` for the records of a range of keys, in order and in place, at one snapshot: the fastest
+    /// way to read many. All records of a leaf are shown without pause, so `each` should be brief; it may end
     /// the visit.
     ///
     /// # Errors
@@ -58,9 +58,9 @@ impl Database {
         self.of.visit_back(self, keys, each)
     }
 
-    /// Folds the records of some keys into one value, in order and in place, at one snapshot, as
-    /// [`Database::visit`] shows them. `each` is given what has been made of the records before, `initial` at
-    /// first, and a record; `Break` ends it.
+    /// Folds the records of a range of keys into one value, in order and in place, at one snapshot, as
+    /// [`Database::visit`] shows them. `each` is called with the value so far, `initial` at first, and a
+    /// record; `Break` ends the fold.
     ///
     /// ```
     /// # use std::ops::ControlFlow;
@@ -108,12 +108,13 @@ impl Database {
         txn.commit().map(|_| ())
     }
 
-    /// Loads records that come in ascending order of their keys into an empty database, building pages
-    /// directly: the fastest way to fill one. All or nothing, as durable as the environment's
-    /// [`Durability`](crate::Durability) says. Returns how many records there were.
+    /// Loads records, which must come in ascending order of their keys, into an empty database, and builds
+    /// its pages directly: the fastest way to fill one. All or none are loaded, as durably as the
+    /// environment's [`Durability`](crate::Durability) says. Returns how many records there were.
     ///
-    /// Others go on while the records are drawn, and the iterator may take its time and use the environment,
-    /// other databases of it as well; but the database must stay empty until it is loaded.
+    /// Other transactions go on while records are drawn from the iterator. The iterator may take its time,
+    /// and may use the environment and its other databases; but this database must stay empty until it is
+    /// loaded.
     ///
     /// ```
     /// # fn main() -> sablecat::Result<()> {
@@ -126,9 +127,9 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// `Invalid` if the database is not empty or the records are not in order; `Conflict` if somebody
-    /// inserted meanwhile; as [`Database::insert`]. What the iterator itself inserts into the database is
-    /// `NotAllowed`.
+    /// `Invalid` if the database is not empty or the records are not in order; `Conflict` if another
+    /// transaction inserted into it meanwhile; as [`Database::insert`]. Inserts into the database by the
+    /// iterator itself are `NotAllowed`.
     pub fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &self,
         records: impl IntoIterator<Item = (K, V)>,
@@ -140,8 +141,8 @@ impl Database {
         self.unless_removed(core.kernel.bulk_load(tree, records, core.config.durability))
     }
 
-    /// Removes the records of some keys in one transaction; how many there were. Costs a look at each page
-    /// that has some of them, not at each record: see [`Write::remove_range`](crate::Write::remove_range).
+    /// Removes the records of a range of keys in one transaction, and returns how many there were. Reads each
+    /// page that has some of them, not each record: see [`Write::remove_range`](crate::Write::remove_range).
     ///
     /// ```
     /// # fn main() -> sablecat::Result<()> {
@@ -160,8 +161,8 @@ impl Database {
         self.of.write(|txn| txn.remove_range(self, &keys))
     }
 
-    /// Removes all records in one transaction; how many there were. To be rid of them at the cost of one,
-    /// [remove](super::Env::remove_database) the database.
+    /// Removes all records in one transaction, and returns how many there were. To remove them at the cost of
+    /// removing one, [remove the database](super::Env::remove_database).
     ///
     /// # Errors
     /// As [`Env::write`](super::Env::write).
@@ -169,8 +170,8 @@ impl Database {
         self.remove_range(..)
     }
 
-    /// Keeps the records that `keep` says to keep and removes the others, in one transaction. `keep` may be
-    /// asked again.
+    /// Keeps the records for which `keep` returns true and removes the others, in one transaction. `keep` may
+    /// be called again for the same record.
     ///
     /// # Errors
     /// As [`Env::write`](super::Env::write).

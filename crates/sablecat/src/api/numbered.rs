@@ -29,18 +29,18 @@ use crate::txn::queue::{key_of, number_of};
 /// # }
 /// ```
 ///
-/// A handle to a [`Database`], whose keys are the numbers: eight bytes, the most significant first. So a
-/// record's number stays what it is: one that is removed leaves a gap, and what is put beyond the last leaves
-/// one below it. The records have any length, or all one; the database remembers which.
+/// A handle to a [`Database`] whose keys are the numbers: eight bytes, the most significant first. A record
+/// keeps its number: a removed record leaves a gap, and so does a record that is put beyond the next number.
+/// The records have any length, or all the same length; the database remembers which.
 ///
-/// Of two transactions that append at once, one conflicts and runs again, at any isolation; many that append
-/// do better with a [`Queue`](super::Queue), which leaves gaps in place of conflicts. The lines of a file can
-/// be such records: [`TextFile`](super::TextFile).
+/// If two transactions append at the same time, one of them conflicts and runs again, at any isolation. If
+/// many transactions append, use a [`Queue`](super::Queue), which has gaps instead of conflicts. The lines of
+/// a file can be such records: [`TextFile`](super::TextFile).
 ///
 /// # Renumbered
 ///
-/// Records that were opened as *renumbered* have no gaps: what comes behind a record that is inserted or
-/// removed gets the next number, or the one before, and nothing is done to it.
+/// Records that were opened as *renumbered* have no gaps: when a record is inserted or removed, the numbers
+/// of all records behind it go up or down by one, without any change to these records.
 ///
 /// ```
 /// # use sablecat::Numbered;
@@ -60,11 +60,11 @@ use crate::txn::queue::{key_of, number_of};
 /// # }
 /// ```
 ///
-/// They are kept in a counted B+tree ([`Method::Counted`](crate::Method::Counted)), by keys between which
-/// there is always room, and a number is that of the place. So each operation is one of a B+tree, and a look
-/// at all that the transaction itself has changed; to add many in one, use an [`Appender`]. A number means
-/// something in one state: others may have changed it when a transaction commits. One that is serialisable
-/// conflicts then, if it went by it.
+/// They are kept in a counted B+tree ([`Method::Counted`](crate::Method::Counted)), under keys between which
+/// there is always room for more, and the number of a record is its position. So each operation costs one of
+/// a B+tree, and a look at everything that the transaction itself has changed; to add many records in one
+/// transaction, use an [`Appender`]. A number is valid in one state: when a transaction commits, other
+/// transactions may have changed it. A serialisable transaction that has used the number then conflicts.
 #[derive(Debug)]
 pub struct Numbered<O: Kind = Env> {
     database: Database<O>,
@@ -88,8 +88,8 @@ impl Numbered {
         Numbered::of(env.database_holding(name, Holds::Numbers { record_bytes: None, pad: 0 })?)
     }
 
-    /// The records of this name, each of so many bytes; shorter ones are filled up with `pad`. The database
-    /// is created if there is none.
+    /// The records of this name, each of `record_bytes` bytes; shorter ones are filled up with `pad`. The
+    /// database is created if there is none.
     ///
     /// # Errors
     /// As [`Env::database`]; `Invalid` for records of no bytes, and for a database that holds something else,
@@ -105,12 +105,12 @@ impl Numbered {
     /// The renumbered records of this name, of any length. The database is created if there is none.
     ///
     /// # Errors
-    /// As [`Numbered::open`]; `Invalid` for records whose numbers stay what they are.
+    /// As [`Numbered::open`]; `Invalid` for records that keep their numbers.
     pub fn open_renumbered(env: &Env, name: &str) -> Result<Numbered> {
         Numbered::of(env.database_holding(name, Holds::Renumbered { record_bytes: None, pad: 0 })?)
     }
 
-    /// The renumbered records of this name, each of so many bytes, as [`Numbered::open_fixed`].
+    /// The renumbered records of this name, each of `record_bytes` bytes, as [`Numbered::open_fixed`].
     ///
     /// # Errors
     /// As [`Numbered::open_fixed`] and [`Numbered::open_renumbered`].
@@ -159,7 +159,7 @@ impl<O: Kind> Numbered<O> {
         self.record_bytes
     }
 
-    /// What shorter records are filled up with, where all have one length.
+    /// The byte that shorter records are filled up with, if all have one length.
     pub fn pad(&self) -> u8 {
         self.pad
     }
@@ -185,8 +185,8 @@ impl<O: Kind> Numbered<O> {
         number.checked_sub(1).map_or(Ok(None), |before| from.nth(&self.database, before))
     }
 
-    /// Sets the record with a number, whether or not there was one. Where records are renumbered there is
-    /// one, or the number is the next.
+    /// Sets the record with a number, whether or not there was one. If records are renumbered, the number
+    /// must be that of an existing record, or the next one.
     ///
     /// # Errors
     /// `Invalid` for the number 0, for a number that would leave a gap where there are none, and for a record
@@ -207,12 +207,12 @@ impl<O: Kind> Numbered<O> {
         }
     }
 
-    /// Sets a record before the one that has this number, which gets the next one, as all behind it do; or,
-    /// if the number is the next, after the last. For renumbered records.
+    /// Inserts a record before the one that has this number; that one and all behind it get the next higher
+    /// numbers. If the number is the next one, inserts after the last record. For renumbered records.
     ///
-    /// Of two transactions that insert at one place at once, one conflicts and runs again, at any isolation.
-    /// Read committed, the place is right behind the record that had the number before when it was looked
-    /// for.
+    /// If two transactions insert at one position at the same time, one of them conflicts and runs again, at
+    /// any isolation. In a read committed transaction, the position is right behind the record that had the
+    /// number before it when it was looked up.
     ///
     /// # Errors
     /// `Invalid` if the records are not renumbered, for the number 0, for one behind the next, for a record
@@ -251,7 +251,7 @@ impl<O: Kind> Numbered<O> {
         ))
     }
 
-    /// Sets the record after the last; its number.
+    /// Sets the record after the last, and returns its number.
     ///
     /// # Errors
     /// `Invalid` for a record longer than all are; `Exhausted` if the last number is the greatest there is;
@@ -260,7 +260,7 @@ impl<O: Kind> Numbered<O> {
         self.appender(to)?.append(to, record)
     }
 
-    /// What appends many records, one after the other, looking for the last one once.
+    /// An appender, for many records one after the other: it looks up the last record once.
     ///
     /// # Errors
     /// As [`Read::get`].
@@ -388,11 +388,11 @@ fn no_bytes() -> Error {
     Error::invalid("numbered records of 0 bytes; give a length of at least 1, or none for records of any length")
 }
 
-/// Appends records one after the other: see [`Numbered::appender`].
+/// Appends records, one after the other: see [`Numbered::appender`].
 ///
-/// What others append meanwhile it does not see, nor what is appended without it: then the transaction
-/// conflicts when it commits, as those do that append at once, or, if it is the same one, the record that is
-/// there gets another value.
+/// It does not see what is appended without it meanwhile. If another transaction appends, this one conflicts
+/// when it commits, like all that append at the same time; if the same transaction appends without it, the
+/// appender overwrites that record.
 #[derive(Debug)]
 pub struct Appender<O: Kind = Env> {
     numbered: Numbered<O>,
@@ -402,7 +402,7 @@ pub struct Appender<O: Kind = Env> {
 }
 
 impl<O: Kind> Appender<O> {
-    /// Sets the record after the last; its number.
+    /// Sets the record after the last, and returns its number.
     ///
     /// # Errors
     /// As [`Numbered::append`].

@@ -20,7 +20,7 @@ impl<K: Kind> Database<K> {
 }
 
 impl Database {
-    /// How many records some keys have: see [`Read::count`](crate::Read::count).
+    /// How many records a range of keys has: see [`Read::count`](crate::Read::count).
     ///
     /// # Errors
     /// As [`Database::range`].
@@ -37,7 +37,7 @@ impl Database {
         self.env().rank(self, key)
     }
 
-    /// The record before which there are `n`, of a database that counts them: see
+    /// The record with `n` records before it, in a database that counts them: see
     /// [`Read::nth`](crate::Read::nth).
     ///
     /// # Errors

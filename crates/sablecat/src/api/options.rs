@@ -30,7 +30,7 @@ impl TxnOptions {
         self
     }
 
-    /// How safe it is when its commit returns: see [`Durability`].
+    /// How durable the transaction is when its commit returns: see [`Durability`].
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = Some(durability);
         self
@@ -42,10 +42,10 @@ impl TxnOptions {
         self
     }
 
-    /// For how long [`Env::write`] runs its work again when others got in the way: once this time has passed
-    /// since the first loss, the error is returned. Zero: it runs once. A single run may take longer, and is
-    /// not interrupted. It concerns `write` and its kin alone: a transaction begun by hand is not run again.
-    /// Default: one minute.
+    /// For how long [`Env::write`] runs its work again after conflicts: once this time has passed since the
+    /// first one, the error is returned. Zero: it runs once. A single run may take longer, and is not
+    /// interrupted. Only `write` and the like use this: a transaction that was begun by hand is not run
+    /// again. Default: one minute.
     pub fn give_up_after(mut self, time: Duration) -> Self {
         self.give_up_after = Some(time);
         self

@@ -14,8 +14,9 @@ use crate::txn::{Holds, Isolation, TreeRef};
 /// A queue of records of one length: what Berkeley DB calls DB_QUEUE.
 ///
 /// Any number of threads and processes append records and consume them, in transactions, without waiting for
-/// each other and without conflicts: who consumes passes over what others have in hand. A record that was
-/// consumed is there again if the transaction is undone, or its process is killed.
+/// each other and without conflicts: a consumer skips the records that other transactions have in hand (have
+/// locked, as appended or consumed by them). A consumed record is in the queue again if the transaction is
+/// undone, or its process is killed.
 ///
 /// ```
 /// use sablecat::Queue;
@@ -38,19 +39,21 @@ use crate::txn::{Holds, Isolation, TreeRef};
 /// # }
 /// ```
 ///
-/// Records have numbers from 1 on, which rise and never come twice; what is not used of them, as where a
-/// transaction is undone or several append at once, is a gap. What one thread appends, in transactions one
-/// after the other or in one, is in that order, and is consumed in it, as far as nobody else has some of it
-/// in hand. Of what several append at once, what is committed last need not stand last.
+/// Records have numbers from 1 on, which rise and are never used twice. Numbers that are not used, because a
+/// transaction was undone or several append at the same time, are gaps. What one thread appends, in one
+/// transaction or in several one after the other, is in that order, and is consumed in that order, except for
+/// records that other transactions have in hand. When several append at the same time, the record that is
+/// committed last is not always the last one.
 ///
-/// All of it is records of an ordinary database, which has the pages of what is in the queue and no more. The
-/// database remembers how long the records are. It can be read as any other, with
+/// A queue is kept in an ordinary database, which takes as many pages as the records in the queue need. The
+/// database remembers how long the records are. It can be read like any other database, with
 /// [`existing_database`](Read::existing_database): keys are the numbers, eight bytes with the most
-/// significant first; an empty value is the place of the last record, where that has been consumed. Nothing
-/// keeps a program from writing to it so; what is no record of a queue is an error to who meets with it.
+/// significant first; an empty value marks the place of the last record, if that has been consumed. A program
+/// is not kept from writing to it in that way; a record that does not belong in a queue is an error when it
+/// is read.
 ///
-/// A transaction may append some hundred thousand records, and consume some thousand, before it keeps others
-/// from more than that: it locks what it has in hand.
+/// A transaction locks the records that it has in hand: it may append some hundred thousand records, and
+/// consume some thousand, before it blocks other transactions from more than these records.
 #[derive(Clone, Debug)]
 pub struct Queue {
     database: Database,
@@ -61,8 +64,8 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// The queue of this name, with records of so many bytes, which is created if there is none. Shorter ones
-    /// are filled up with zeros.
+    /// The queue of this name, with records of `record_bytes` bytes; it is created if there is none. Shorter
+    /// records are filled up with zeros.
     ///
     /// # Errors
     /// As [`Env::database`]; `Invalid` for records of no bytes, and for a database that holds something else,
@@ -108,12 +111,12 @@ impl Queue {
         self.record_bytes
     }
 
-    /// What shorter records are filled up with.
+    /// The byte that shorter records are filled up with.
     pub fn pad(&self) -> u8 {
         self.pad
     }
 
-    /// Appends a record, as part of a transaction; its number. Waits for nobody.
+    /// Appends a record, as part of a transaction, and returns its number. Never waits.
     ///
     /// # Errors
     /// `Invalid` for a record that is too long; as [`Txn::insert`].
@@ -143,8 +146,8 @@ impl Queue {
         set(&whole)
     }
 
-    /// Sets the record with a number, as when a queue is filled with what another had: for who has the queue
-    /// to himself. What is appended afterwards comes after the greatest number.
+    /// Sets the record with a number, for example to fill a queue with the records of another one. Only for a
+    /// program that has the queue to itself. What is appended afterwards comes after the greatest number.
     ///
     /// # Errors
     /// As [`Queue::append`]; `Invalid` for the number 0.
@@ -154,7 +157,7 @@ impl Queue {
         self.whole(record.as_ref(), |record| txn.insert(&self.database, key, record))
     }
 
-    /// Appends a record in a transaction of its own; its number.
+    /// Appends a record in a transaction of its own, and returns its number.
     ///
     /// # Errors
     /// As [`Queue::append`] and [`Env::write`].
@@ -166,15 +169,16 @@ impl Queue {
         }
     }
 
-    /// Takes the first record that nobody else has in hand, as part of a transaction, of those that it sees:
-    /// its number and the record. None if there is none; [`Env::write_when`] waits for the next then, also
-    /// for one that somebody gives back. Waits for nobody itself.
+    /// Takes a record as part of a transaction: the first one that the transaction sees and no other
+    /// transaction has in hand. Returns its number and the record; none if there is none. To wait for the
+    /// next record, also for one that another transaction gives back, use [`Env::write_when`]. This method
+    /// itself never waits.
     ///
-    /// It does not count as read what it passed over, nor that there was nothing: others append and consume
-    /// meanwhile, at any isolation.
+    /// Skipped records do not count as read, nor does finding nothing: other transactions can append and
+    /// consume meanwhile, at any isolation.
     ///
     /// # Errors
-    /// As [`Txn::try_lock`] and [`Txn::insert`]; `Invalid` for a record that is none of this queue.
+    /// As [`Txn::try_lock`] and [`Txn::insert`]; `Invalid` for a record that does not belong in this queue.
     pub fn consume(&self, txn: &mut Txn<'_>) -> Result<Option<(u64, Vec<u8>)>> {
         let found = txn.consume(&self.database)?;
         found.map(|(number, record)| self.checked(number, record)).transpose()
@@ -279,7 +283,7 @@ impl Queue {
     /// The record with a number, if it is in the queue, in somebody's hand or not.
     ///
     /// # Errors
-    /// As [`Read::get`]; `Invalid` for a record that is none of this queue.
+    /// As [`Read::get`]; `Invalid` for a record that does not belong in this queue.
     pub fn get(&self, from: &impl Read<Of = Env>, number: u64) -> Result<Option<Vec<u8>>> {
         match from.get(&self.database, key_of(number))? {
             Some(record) if !record.is_empty() => {

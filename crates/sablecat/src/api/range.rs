@@ -9,8 +9,8 @@ use crate::error::Result;
 
 /// Records in order: an iterator from both ends over pairs of key and value, or errors.
 ///
-/// It copies a leaf at a time. `S` is what it reads in: a [`ReadTxn`](crate::ReadTxn), if it is a snapshot's
-/// or a database's, and then it lives by itself and may move between threads; a reference to a
+/// It copies a leaf at a time. `S` is what it reads from: a [`ReadTxn`](crate::ReadTxn) for a range of a
+/// snapshot or a database, which then borrows from nothing and may move between threads; or a reference to a
 /// [`Txn`](crate::Txn) or a [`DataStore`](crate::DataStore).
 ///
 /// ```

@@ -12,10 +12,10 @@ use crate::txn::TreeRef;
 /// A record: key and value.
 pub type Record = (Vec<u8>, Vec<u8>);
 
-/// What has records to be read: a [`Txn`](crate::Txn) or a [`ReadTxn`](crate::ReadTxn), which see one state;
-/// an [`Env`](crate::Env), of which each call sees the newest; a [`DataStore`](crate::DataStore). All of them
-/// have these methods as their own as well, an environment has them at its databases: the trait is for code
-/// that is to read in any of them.
+/// Anything that records can be read from: a [`Txn`](crate::Txn) or a [`ReadTxn`](crate::ReadTxn), which see
+/// one state; an [`Env`](crate::Env), of which each call sees the newest state; a
+/// [`DataStore`](crate::DataStore). The trait is for code that reads from any of them. Each of them also has
+/// these methods as its own; those of an environment are methods of its databases.
 ///
 /// ```
 /// use sablecat::{Database, Env, Read, Result};
@@ -43,7 +43,7 @@ pub trait Read: sealed::State {
     /// The kind of its databases.
     type Of: Kind;
 
-    /// What goes on reading the same state while this may go: what its ranges have.
+    /// What its ranges hold, to go on reading the same state.
     type Lasting<'a>: Read<Of = Self::Of>
     where
         Self: 'a;
@@ -75,7 +75,7 @@ pub trait Read: sealed::State {
         at_one(self, db, |txn, tree| txn.records.get_owned(tree, key.as_ref()))
     }
 
-    /// Shows the value of a key to `look`, in place: nothing is copied. `look` should be brief; while it
+    /// Calls `look` with the value of a key, in place: nothing is copied. `look` should be brief; while it
     /// runs, evicted memory is not reused.
     ///
     /// # Errors
@@ -154,9 +154,8 @@ pub trait Read: sealed::State {
         edge(self, db, (Bound::Unbounded, Bound::Included(key.as_ref().to_vec())), false)
     }
 
-    /// The records of some keys, in order, from either end. Any number of ranges may be under way at once,
-    /// and looked at in turn. To change records while walking over them, walk with a
-    /// [`Cursor`](crate::Cursor).
+    /// The records of a range of keys, in order, from either end. Any number of ranges may be in use at once,
+    /// in turn. To change records while walking over them, use a [`Cursor`](crate::Cursor).
     ///
     /// # Errors
     /// `Invalid` for a [`Prefix`](crate::Prefix) in a database that is ordered by a comparator; as
@@ -168,8 +167,8 @@ pub trait Read: sealed::State {
         Ok(Range::new(lasting, db.clone(), bounds))
     }
 
-    /// Shows the records of some keys to `each`, in order and in place: the fastest way to read many. `each`
-    /// is shown a leaf's records at a time without pause and should be brief; it may end the visit.
+    /// Calls `each` for the records of a range of keys, in order and in place: the fastest way to read many.
+    /// All records of a leaf are shown without pause, so `each` should be brief; it may end the visit.
     ///
     /// # Errors
     /// As [`Read::range`].
@@ -196,9 +195,8 @@ pub trait Read: sealed::State {
         within(self, db, |txn, tree| fold(txn, tree, bounds, false, (), |(), key, value| each(key, value)))
     }
 
-    /// Folds the records of some keys into one value, in order and in place, as [`Read::visit`] shows them.
-    /// `each` is given what has been made of the records before, `initial` at first, and a record; `Break`
-    /// ends it.
+    /// Folds the records of a range of keys into one value, in order and in place, as [`Read::visit`] shows
+    /// them. `each` is called with the value so far, `initial` at first, and a record; `Break` ends the fold.
     ///
     /// # Errors
     /// As [`Read::range`].
@@ -213,7 +211,7 @@ pub trait Read: sealed::State {
         within(self, db, |txn, tree| fold(txn, tree, bounds, true, initial, each))
     }
 
-    /// How many records there are. Counts them, unless the database does
+    /// The number of records. Counts them, unless the database keeps count
     /// ([`Method::Counted`](crate::Method::Counted)).
     ///
     /// # Errors
@@ -225,9 +223,9 @@ pub trait Read: sealed::State {
         self.fold(db, .., 0, |count, _, _| ControlFlow::Continue(count + 1))
     }
 
-    /// How many records some keys have. Looks at each page that has some of them; of a database that counts
-    /// its records ([`Method::Counted`](crate::Method::Counted)), at one page a level. In either case at all
-    /// that the transaction itself has pending there.
+    /// How many records a range of keys has. Reads each page that has some of them; in a database that counts
+    /// its records ([`Method::Counted`](crate::Method::Counted)), one page a level. In either case it also
+    /// goes through everything that the transaction itself has pending in that range.
     ///
     /// # Errors
     /// As [`Read::range`].
@@ -236,9 +234,9 @@ pub trait Read: sealed::State {
         at_one(self, db, |txn, tree| txn.records.count(tree, &bounds))
     }
 
-    /// How many records have keys below this one, whether or not it has one itself: its number, if the first
-    /// record has the number 0. Takes a look at one page a level, and at all that the transaction itself has
-    /// pending below.
+    /// How many records have keys below this one, whether or not this key has a record: its number, if the
+    /// first record has the number 0. Reads one page a level, and goes through everything that the
+    /// transaction itself has pending below the key.
     ///
     /// ```
     /// use sablecat::{Env, Method};
@@ -254,8 +252,8 @@ pub trait Read: sealed::State {
     /// # }
     /// ```
     ///
-    /// In a serialisable transaction it is part of what was read: who adds a record below the key, or removes
-    /// one, and commits first, is in its way.
+    /// In a serialisable transaction the result counts as read: a transaction that adds a record below the
+    /// key, or removes one, and commits first, conflicts with it.
     ///
     /// # Errors
     /// `Invalid` for a database that does not count its records: see
@@ -265,8 +263,8 @@ pub trait Read: sealed::State {
         self.count(db, (Bound::Unbounded, Bound::Excluded(key.as_ref())))
     }
 
-    /// The record with a number: the one before which, in the order of keys, there are `n`. None if there are
-    /// no more than that. Costs what [`Read::rank`] does.
+    /// The record with a number: the one with `n` records before it, in the order of keys. None if there are
+    /// no more than `n` records. Costs what [`Read::rank`] does.
     ///
     /// # Errors
     /// As [`Read::rank`].
@@ -416,8 +414,8 @@ macro_rules! reading {
             crate::api::Read::get(self, db, key)
         }
 
-        /// Shows the value of a key to `look`, in place: nothing is copied. `look` should be brief; while it
-        /// runs, evicted memory is not reused.
+        /// Calls `look` with the value of a key, in place: nothing is copied. `look` should be brief; while
+        /// it runs, evicted memory is not reused.
         ///
         /// # Errors
         /// As [`Read::get`](crate::Read::get).
@@ -501,7 +499,7 @@ macro_rules! reading {
             crate::api::Read::at_or_before(self, db, key)
         }
 
-        /// Shows the records of some keys to `each`, in order and in place: see
+        /// Calls `each` for the records of a range of keys, in order and in place: see
         /// [`Read::visit`](crate::Read::visit).
         ///
         /// # Errors
@@ -515,7 +513,7 @@ macro_rules! reading {
             crate::api::Read::visit(self, db, keys, each)
         }
 
-        /// Shows the records of some keys to `each`, from the last to the first and in place: see
+        /// Calls `each` for the records of a range of keys, from the last to the first and in place: see
         /// [`Read::visit_back`](crate::Read::visit_back).
         ///
         /// # Errors
@@ -529,7 +527,7 @@ macro_rules! reading {
             crate::api::Read::visit_back(self, db, keys, each)
         }
 
-        /// Folds the records of some keys into one value, in order and in place: see
+        /// Folds the records of a range of keys into one value, in order and in place: see
         /// [`Read::fold`](crate::Read::fold).
         ///
         /// # Errors
@@ -544,7 +542,7 @@ macro_rules! reading {
             crate::api::Read::fold(self, db, keys, initial, each)
         }
 
-        /// How many records some keys have: see [`Read::count`](crate::Read::count).
+        /// How many records a range of keys has: see [`Read::count`](crate::Read::count).
         ///
         /// # Errors
         /// As [`Read::range`](crate::Read::range).
@@ -560,7 +558,7 @@ macro_rules! reading {
             crate::api::Read::rank(self, db, key)
         }
 
-        /// The record before which there are `n`: see [`Read::nth`](crate::Read::nth).
+        /// The record with `n` records before it: see [`Read::nth`](crate::Read::nth).
         ///
         /// # Errors
         /// As [`Read::rank`](crate::Read::rank).

@@ -22,7 +22,7 @@ const WRAPS: u8 = 2;
 const EXHAUSTED: u8 = 4;
 const BYTES: usize = 26;
 
-/// How a sequence goes.
+/// The options of a sequence.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct SequenceOptions {
@@ -72,8 +72,8 @@ impl SequenceOptions {
         self
     }
 
-    /// Whether a new sequence begins again at the other end when it has come to its last number. Default: no;
-    /// then there are no more.
+    /// Whether a new sequence begins again at the other end after its last number. Default: no; then it ends
+    /// there.
     pub fn wraps(mut self, wraps: bool) -> Self {
         self.wraps = wraps;
         self
@@ -86,9 +86,9 @@ impl SequenceOptions {
         self
     }
 
-    /// How durable it is that numbers are taken before one of them is handed out. Default:
-    /// [`Durability::Sync`]. With less a crash of the machine may have numbers come twice, with
-    /// [`Durability::Memory`] any crash of all processes.
+    /// How durably numbers are reserved before the first of them is returned. Default: [`Durability::Sync`].
+    /// With less, numbers may be returned twice after a crash of the machine; with [`Durability::Memory`],
+    /// after any crash of all processes.
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
         self
@@ -188,8 +188,8 @@ struct Block {
     last: i64,
 }
 
-/// Numbers that nobody is given twice, by any thread or process: see [`Database::sequence`]. Any number of
-/// threads may use one handle.
+/// A sequence of unique numbers: no number is returned twice, in any thread or process. See
+/// [`Database::sequence`]. Any number of threads may use one handle.
 pub struct Sequence {
     database: Database,
     key: Vec<u8>,
@@ -209,8 +209,8 @@ impl fmt::Debug for Sequence {
 }
 
 impl Database {
-    /// Opens the sequence that a record of the database is, creating it if there is no such record. Of one
-    /// that is there already the options for new ones do not matter.
+    /// Opens the sequence that is kept in a record of the database, creating it if there is no such record.
+    /// For an existing one the options for new sequences have no effect.
     ///
     /// ```
     /// # fn main() -> sablecat::Result<()> {
@@ -230,7 +230,7 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// `Invalid` for options that fit no sequence, or if the record is something else; as
+    /// `Invalid` for options that make no sequence, or if the record is something else; as
     /// [`Database::insert`].
     pub fn sequence(&self, key: impl AsRef<[u8]>, options: SequenceOptions) -> Result<Sequence> {
         let new = Course::new(&options)?;
@@ -250,10 +250,10 @@ impl Database {
 }
 
 impl Sequence {
-    /// The next number. Most calls hand out what this handle has; now and then one takes some more, in a
-    /// transaction of its own that the caller waits for, and, unless less was asked for, for its flush. It
-    /// may be called within [`Env::write`](crate::Env::write); the number is then gone whatever becomes of
-    /// that transaction.
+    /// The next number. Most calls return a number that this handle has reserved. Now and then a call
+    /// reserves more, in a transaction of its own: the call waits for it and, unless a lower durability was
+    /// asked for, for its flush. It may be called within [`Env::write`](crate::Env::write); the number is
+    /// then used up whatever becomes of that transaction.
     ///
     /// # Errors
     /// `Exhausted` if there are none left; `NotFound` if the record was removed, `Invalid` if it is something
@@ -271,8 +271,8 @@ impl Sequence {
         Ok(block.next)
     }
 
-    /// Numbers in a row, `count` or, before the end of the sequence, fewer; those that [`Sequence::next`]
-    /// would hand out come after. The first and the last: of a descending sequence the greatest and the
+    /// Consecutive numbers: `count` of them or, before the end of the sequence, fewer; [`Sequence::next`]
+    /// goes on after them. Returns the first and the last one: for a descending sequence the greatest and the
     /// least.
     ///
     /// # Errors
@@ -284,9 +284,9 @@ impl Sequence {
         self.take(count).map(|block| (block.next, block.last))
     }
 
-    /// The next number as part of a transaction: if that is rolled back, another gets the number, and none is
-    /// missing. Transactions that take a number from the same sequence get in each other's way, so this is
-    /// for few. It passes by what handles have taken.
+    /// The next number as part of a transaction: if the transaction is rolled back, another one gets the
+    /// number, and none is missing. Transactions that take a number from the same sequence conflict with each
+    /// other, so use this where they are few. It skips the numbers that handles have reserved.
     ///
     /// # Errors
     /// As [`Sequence::next`], and [`Txn::get`].
@@ -298,7 +298,7 @@ impl Sequence {
         Ok(block.next)
     }
 
-    /// The numbers that it may give.
+    /// The range of the numbers that it may return.
     ///
     /// # Errors
     /// `NotFound` if the record was removed, `Invalid` if it is something else; as [`Database::get`].

@@ -12,11 +12,11 @@ use crate::error::Result;
 use crate::txn::{Durability, Isolation, Options};
 use crate::types::Lsn;
 
-/// A read-only transaction: one unchanging state of the environment. Keeping it costs the old versions of
-/// pages that others change.
+/// A read-only transaction: one unchanging state (snapshot) of the environment. It keeps the old versions of
+/// pages that other transactions change.
 ///
-/// A handle, which keeps the environment open: clones see the same state, and any number of threads read in
-/// it at once. It ends with its last clone and the last of its ranges.
+/// A handle, which keeps the environment open. Clones see the same state, and any number of threads read from
+/// it at once. It ends when its last clone and the last of its ranges are dropped.
 ///
 /// ```
 /// # fn main() -> sablecat::Result<()> {
@@ -119,14 +119,14 @@ impl ReadTxn {
         self.shared.txn.env()
     }
 
-    /// Gives the transaction, and all that were cloned from it, a name that others can see: see
+    /// Gives the transaction, and all its clones, a name that other processes can see: see
     /// [`Txn::set_name`](super::Txn::set_name).
     pub fn set_name(&self, name: &str) {
         self.shared.txn.lock().unwrap_or_else(PoisonError::into_inner).records.set_name(name);
     }
 
-    /// Opens a database if there is one of that name in this state. It can be read in this transaction
-    /// although it has been removed since.
+    /// Opens a database if there is one of that name in this state. It can be read in this transaction even
+    /// if it has been removed since.
     ///
     /// ```
     /// # fn main() -> sablecat::Result<()> {
@@ -156,12 +156,13 @@ impl ReadTxn {
         Read::databases(self)
     }
 
-    /// The LSN whose state it sees.
+    /// The LSN of the state that it sees.
     pub fn lsn(&self) -> Lsn {
         self.env().core().kernel.pages.lsn_of(self.shared.beside.1)
     }
 
-    /// The records of some keys, in order, from either end. The range goes on reading this state, by itself.
+    /// The records of a range of keys, in order, from either end. The range goes on reading this state, also
+    /// after the transaction is dropped.
     ///
     /// # Errors
     /// As [`Read::range`].

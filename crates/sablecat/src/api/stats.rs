@@ -8,18 +8,18 @@ use crate::error::Result;
 use crate::txn::{Holds, IndexInfo, TreeRef};
 use crate::types::Lsn;
 
-/// Numbers about an environment, taken one after the other while others work.
+/// Statistics of an environment, read one after the other while others work.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
     /// The names of the databases.
     pub databases: Vec<String>,
-    /// How the records of each of them are arranged, in the same order: what its [`Method`](crate::Method) is
-    /// called, or, of one that this version of the library does not know, `unknown method` and its number.
+    /// The access method of each of them, in the same order: the name of its [`Method`](crate::Method), or,
+    /// for one that this version of the library does not know, `unknown method` and its number.
     pub methods: Vec<String>,
     /// What kind of records each of them holds, in the same order.
     pub holds: Vec<Holds>,
-    /// What those of them are that are indices, by name.
+    /// The databases that are indices, by name, with what they are.
     pub indices: BTreeMap<String, IndexInfo>,
     /// The names of those of them that are [temporary](crate::DatabaseOptions::temporary).
     pub temporary: Vec<String>,
@@ -33,21 +33,21 @@ pub struct Stats {
     pub blocks: u64,
     /// Bytes of the volumes' files; 0 in memory alone.
     pub volume_bytes: u64,
-    /// Bytes that they take of their file systems: fewer than they have if there are holes in them, where
-    /// pages were compressed.
+    /// Bytes that they take on their file systems: fewer than the files' bytes if there are holes in them,
+    /// where pages were compressed.
     pub occupied_bytes: u64,
-    /// What it is enciphered with; none: it is not.
+    /// How it is encrypted; none: it is not.
     #[cfg(feature = "encryption")]
     pub encryption: Option<crate::EncryptionStats>,
     /// The volumes, the main one first; none in memory alone.
     pub volumes: Vec<VolumeStats>,
     /// The end of the log.
     pub log_tail: Lsn,
-    /// Everything below is with the operating system.
+    /// Everything below this LSN is written to the operating system.
     pub log_written: Lsn,
-    /// Everything below is on stable storage.
+    /// Everything below this LSN is on stable storage.
     pub log_durable: Lsn,
-    /// Record locks that were not to be had at once, since the environment was opened.
+    /// Record locks that had to be waited for, since the environment was opened.
     pub lock_waits: u64,
     /// Waits for record locks that ended in a deadlock error.
     pub deadlocks: u64,
@@ -91,13 +91,13 @@ impl Stats {
     }
 }
 
-/// How large a database is, about: see [`Database::stats`](crate::Database::stats).
+/// The size of a database, exact or an estimate: see [`Database::stats`](crate::Database::stats).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DatabaseStats {
     /// Pages on the way from the root to a record, both ends counted. Always exact; long keys take more.
     pub depth: u32,
-    /// Pages that it consists of, those of long values too.
+    /// Pages that it consists of, including those of long values.
     pub pages: u64,
     /// Records.
     pub records: u64,
@@ -105,8 +105,8 @@ pub struct DatabaseStats {
     pub bytes: u64,
     /// Bytes of a page.
     pub page_size: u64,
-    /// Whether all of its pages were looked at, so that everything here is exact. If not, it is estimated
-    /// from 64 ways from the root to a leaf.
+    /// Whether all of its pages were read, so that everything here is exact. If not, it is estimated from 64
+    /// paths from the root to a leaf.
     pub is_exact: bool,
 }
 
@@ -124,8 +124,9 @@ impl DatabaseStats {
         })
     }
 
-    /// Which part of its pages is in use, from 0 to 1. Some .7 is usual where records came in any order; much
-    /// less means that they were removed in any order, and that loading them anew would save room.
+    /// The fraction of its pages that is in use, from 0 to 1. About 0.7 is usual where records came in random
+    /// order; much less means that records were removed in random order, and that loading the rest again
+    /// would save room.
     #[must_use]
     pub fn fill(&self) -> f64 {
         if self.pages == 0 { 0.0 } else { self.bytes as f64 / (self.pages * self.page_size) as f64 }

@@ -13,8 +13,8 @@ const PIECE: usize = 1 << 16;
 /// What the name of the file ends with that takes the place of the old one.
 const NEW: &str = ".new";
 
-/// A file whose lines are [`Numbered`] records: read in when it is opened, written back by
-/// [`sync`](TextFile::sync). What Berkeley DB calls the source of a DB_RECNO.
+/// A text file whose lines are [`Numbered`] records: read when it is opened, and written back by
+/// [`sync`](TextFile::sync). In Berkeley DB it is the source file (`re_source`) of a DB_RECNO database.
 ///
 /// ```
 /// use sablecat::{Numbered, TextFile};
@@ -37,8 +37,8 @@ const NEW: &str = ".new";
 /// # }
 /// ```
 ///
-/// Between the two the records are those of the database, with all that belongs to it; the file does not
-/// change. If they have one length, so have the records of the file, which stand in it one behind the other.
+/// Between the two, records are changed in the database, like any others, and the file does not change. If
+/// the records have one length, so have those of the file, which follow each other without line ends.
 #[derive(Clone, Debug)]
 pub struct TextFile {
     numbered: Numbered,
@@ -47,8 +47,8 @@ pub struct TextFile {
 }
 
 impl TextFile {
-    /// Reads a file of lines into a database, in the place of what that holds, in one transaction. A file
-    /// that does not exist has no lines; the last line need not end.
+    /// Reads the lines of a file into a database, replacing all its records, in one transaction. A file that
+    /// does not exist has no lines; the last line need not have a line end.
     ///
     /// # Errors
     /// `Io` from reading the file; as [`Env::write`].
@@ -117,13 +117,13 @@ impl TextFile {
         if record.is_empty() { Ok(()) } else { put(&mut record) }
     }
 
-    /// Writes the records, as they are in one state, to a new file beside the old one, and gives it the name
-    /// of that, with the same permissions: whoever looks finds the old lines or the new ones, after a crash
-    /// too. Durable when it returns. A gap becomes an empty line, or a record of nothing but padding.
+    /// Writes the records, from one snapshot, to a new file beside the old one, with the same permissions,
+    /// and renames it to the old one's name: a reader of the file finds the old lines or the new ones, after
+    /// a crash too. Durable when it returns. A gap becomes an empty line, or a record of padding only.
     ///
     /// # Errors
-    /// `Io` and `DiskFull` from writing: the old file is as it was. `Invalid` if a record has the byte in it
-    /// that records end with. `InUse` while another does the same. As [`Env::snapshot`].
+    /// `Io` and `DiskFull` from writing: the old file is as it was. `Invalid` if a record contains the byte
+    /// that ends records. `InUse` while another call writes the same file. As [`Env::snapshot`].
     pub fn sync(&self) -> Result<()> {
         let config = &self.env().core().config;
         let io = |what: &'static str, path: &Path, error| Error::io(what, path, error);

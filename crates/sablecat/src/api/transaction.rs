@@ -15,11 +15,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::txn::{Durability, IndexInfo, Position, Transaction, TreeRef};
 use crate::types::{Content, Lsn};
 
-/// A read-write transaction. It sees one state of the environment, with its own changes over it; nobody sees
-/// these before it commits. Dropped without [`Txn::commit`], it changes nothing.
+/// A read-write transaction. It sees one state of the environment, with its own changes over it; no other
+/// transaction sees these before it commits. Dropped without [`Txn::commit`], it changes nothing.
 ///
-/// Its changes are kept in memory until then, or, when they are many, in a file that goes with it. It may
-/// move between threads, but is never used by two at once. One that [`Env::begin_owned`] begins, a
+/// Its changes are kept in memory until then or, if they are many, in a file that is removed with it. It may
+/// move between threads, but only one can use it at a time. One that [`Env::begin_owned`] begins, a
 /// `Txn<'static>`, keeps the environment open and borrows from nothing:
 ///
 /// ```
@@ -141,7 +141,7 @@ impl fmt::Debug for Txn<'_> {
     }
 }
 
-/// A place in a transaction to roll back to: see [`Txn::savepoint`].
+/// A point in a transaction to roll back to: see [`Txn::savepoint`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Savepoint(Position);
 
@@ -168,14 +168,14 @@ impl<'env> Txn<'env> {
         Ok(Txn { durability: options.durability, inner, lost: Cell::new(None) })
     }
 
-    /// The environment that it is of.
+    /// The transaction's environment.
     pub fn env(&self) -> &Env {
         self.inner.env()
     }
 
-    /// Gives the transaction a name, until it ends, that `sablecat processes` and `sablecat locks` show, and
-    /// so do [`Env::processes`], [`Env::locks`] and errors about locks that it holds. Of a longer name the
-    /// first 56 bytes are kept; an empty one is none.
+    /// Gives the transaction a name until it ends. `sablecat processes` and `sablecat locks` show it, and so
+    /// do [`Env::processes`], [`Env::locks`] and errors about locks that it holds. Of a longer name the first
+    /// 56 bytes are kept; an empty name is no name.
     ///
     /// ```
     /// # fn main() -> sablecat::Result<()> {
@@ -194,12 +194,12 @@ impl<'env> Txn<'env> {
     }
 
     /// Opens a database, creating it if there is none of that name. A new one is part of the transaction:
-    /// others find it, empty or with the records that the transaction puts into it, once that has committed,
+    /// other transactions see it, with the records that this one puts into it, once this one has committed,
     /// and never if it does not.
     ///
-    /// The handle of a new one is good in this transaction at once, everywhere after the commit, and nowhere
-    /// if the creation is undone. Creating takes a small commit at once, of which nobody sees anything, and
-    /// two changes of the catalog in the transaction's own.
+    /// The handle of a new database is valid in this transaction at once, everywhere after the commit, and
+    /// nowhere if the creation is undone. Creating a database costs a small commit at once, whose changes no
+    /// transaction sees, and two changes of the catalog in the transaction's own commit.
     ///
     /// ```
     /// # fn main() -> sablecat::Result<()> {
@@ -238,11 +238,11 @@ impl<'env> Txn<'env> {
         self.database_like(name, Asked::ordered_by(comparator))
     }
 
-    /// Opens or creates, as [`Txn::database`] does, a database whose records are arranged in this way: see
+    /// Opens or creates, as [`Txn::database`] does, a database with this access method: see
     /// [`Env::database_as`](super::Env::database_as).
     ///
     /// # Errors
-    /// As [`Txn::database`]; `Invalid` if the database exists and is arranged in another way.
+    /// As [`Txn::database`]; `Invalid` if the database exists with another access method.
     pub fn database_as(&mut self, name: &str, method: Method) -> Result<Database> {
         let database = self.database_like(name, Asked::arranged_as(method))?;
         arranged(database.into_named(), method).map(|named| Database::new(self.env().clone(), named))
@@ -270,7 +270,7 @@ impl<'env> Txn<'env> {
         Read::databases(self)
     }
 
-    /// Gives a database another name, as part of the transaction. Handles stay good.
+    /// Gives a database another name, as part of the transaction. Handles stay valid.
     ///
     /// ```
     /// # fn main() -> sablecat::Result<()> {
@@ -296,12 +296,12 @@ impl<'env> Txn<'env> {
         noted(&self.lost, self.inner.rename_database(from, to))
     }
 
-    /// Removes a database with all its records, as part of the transaction; false if there is none. From then
-    /// on handles to it get `NotFound` in this transaction, and everywhere once it has committed, but in
-    /// transactions with an older snapshot.
+    /// Removes a database with all its records, as part of the transaction; false if there is none. Handles
+    /// to it then get `NotFound` in this transaction, and everywhere once it has committed, except in
+    /// transactions whose snapshot is older.
     ///
-    /// Removing costs the same however large the database is. Its pages are freed by the commit, after it is
-    /// visible.
+    /// Removing costs the same whatever the size of the database. Its pages are freed by the commit, after
+    /// the commit is visible.
     ///
     /// # Errors
     /// `Invalid` for a name that cannot be; as [`Txn::get`]. The commit gets a `Conflict` if another
@@ -310,8 +310,9 @@ impl<'env> Txn<'env> {
         noted(&self.lost, self.inner.remove_database(name))
     }
 
-    /// Locks the record and reads it. Until the transaction ends, no other transaction can lock it: so none
-    /// that reads it *for update* changes it. Waits for the holder of the lock, if there is one.
+    /// Locks the record and reads it. No other transaction can lock the record until this one ends. The lock
+    /// does not block transactions that write the record without locking it. Waits for the holder of the
+    /// lock, if there is one.
     ///
     /// # Errors
     /// `Timeout`, `Deadlock`; `Conflict` if the record was changed since the transaction first read or wrote
@@ -323,9 +324,9 @@ impl<'env> Txn<'env> {
         self.get(db, key)
     }
 
-    /// Locks the record of a key if that is to be had at once; false if another transaction has it locked, or
-    /// if it was changed since the transaction first read or wrote something. As [`Txn::get_for_update`], but
-    /// without waiting: to look for a record that nobody else works on.
+    /// Locks the record of a key if it can do so at once; false if another transaction has locked it, or if
+    /// it was changed since this transaction first read or wrote something. As [`Txn::get_for_update`], but
+    /// without waiting: to find a record that no other transaction works on.
     ///
     /// # Errors
     /// As [`Txn::get`].
@@ -335,12 +336,12 @@ impl<'env> Txn<'env> {
         noted(&self.lost, self.inner.records.try_lock(tree, key.as_ref()))
     }
 
-    /// Removes the first record that nobody else [locks](Txn::get_for_update), and returns it: what several
-    /// consumers take from a queue without waiting for each other. It stays locked until the transaction
-    /// ends.
+    /// Removes the first record that no other transaction has [locked](Txn::get_for_update), and returns it:
+    /// so several consumers can take records from a queue without waiting for each other. The record stays
+    /// locked until the transaction ends.
     ///
-    /// At [`Isolation::Snapshot`](crate::Isolation::Snapshot) or below; a serialisable transaction has read
-    /// all the records that it skipped, and conflicts with the transactions that remove them.
+    /// Use it at [`Isolation::Snapshot`](crate::Isolation::Snapshot) or below: a serialisable transaction has
+    /// read all the records that it skipped, and conflicts with the transactions that remove them.
     ///
     /// ```
     /// # use sablecat::{Isolation, TxnOptions};
@@ -407,8 +408,8 @@ impl<'env> Txn<'env> {
     ///
     /// # Errors
     /// `Invalid` for a key or value that is too long, or a database of another environment; `DiskFull` and
-    /// `Io` where so much was set before that it goes to a file, which fails. After any error the transaction
-    /// is as it was.
+    /// `Io` if the transaction has so many changes that they go to a file, and writing that fails. After any
+    /// error the transaction is as it was.
     pub fn insert(&mut self, db: &Database, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         let tree = self.tree_to_write(db)?;
         noted(&self.lost, self.inner.records.set(&tree, key.as_ref(), Some(value.as_ref())))
@@ -429,8 +430,8 @@ impl<'env> Txn<'env> {
 
     writing!(Env);
 
-    /// The records of some keys, its own changes included, in order, from either end. Several ranges may be
-    /// walked at once; to change records meanwhile, use a [`Cursor`](crate::Cursor).
+    /// The records of a range of keys, its own changes included, in order, from either end. Several ranges
+    /// may be in use at once; to change records meanwhile, use a [`Cursor`](crate::Cursor).
     ///
     /// # Errors
     /// As [`Read::range`].
@@ -440,9 +441,9 @@ impl<'env> Txn<'env> {
 
     reading!(Env);
 
-    /// Reads what the transaction is not to depend on, in the state that it sees, its own changes included:
-    /// at [`Isolation::Serializable`](crate::Isolation::Serializable) others may change it meanwhile, and
-    /// that is no conflict. For hints, and for what its program makes sure of in another way.
+    /// Reads without validation, in the state that the transaction sees, its own changes included: at
+    /// [`Isolation::Serializable`](crate::Isolation::Serializable) other transactions may change what is read
+    /// in `look`, and that is no conflict. For hints, and for what the program makes sure of in another way.
     ///
     /// ```
     /// # fn main() -> sablecat::Result<()> {
@@ -473,29 +474,31 @@ impl<'env> Txn<'env> {
         look(&*kept.0)
     }
 
-    /// Marks this place, to roll back to.
+    /// Marks this point, to roll back to.
     pub fn savepoint(&mut self) -> Savepoint {
         Savepoint(self.inner.records.position())
     }
 
-    /// Undoes all changes made since a savepoint, of records and of which databases there are. The savepoint
-    /// stays: more changes may be made, and undone again. Savepoints taken since it are gone.
+    /// Undoes all changes since a savepoint: of records, and creations, renamings and removals of databases.
+    /// The savepoint stays: more changes may be made, and undone again. Savepoints that were taken after it
+    /// are gone.
     ///
     /// # Errors
     /// `Invalid`, and nothing is undone: for a savepoint of another transaction, or of an earlier run of this
-    /// one; for one that is gone; in [`Txn::nested`], for one from before changes that were made before it.
+    /// one; for one that is gone; within [`Txn::nested`], for one that was followed by changes before the
+    /// nested transaction began.
     pub fn rollback_to(&mut self, savepoint: &Savepoint) -> Result<()> {
         self.inner.roll_back_to(savepoint.0)
     }
 
-    /// Gives up all savepoints: what was there before a change is not kept any more, until another is taken.
-    /// Within [`Txn::nested`] nothing happens.
+    /// Releases all savepoints: old values are not kept for rolling back any more, until another savepoint is
+    /// taken. Within [`Txn::nested`] it does nothing.
     pub fn forget_savepoints(&mut self) {
         self.inner.records.forget_positions();
     }
 
-    /// Runs `work` as a transaction within this one: if it fails, what it changed is undone, and this
-    /// transaction may go on.
+    /// Runs `work` as a nested transaction: if it fails, its changes are undone, and this transaction may go
+    /// on.
     ///
     /// # Errors
     /// What `work` returns.
@@ -503,7 +506,7 @@ impl<'env> Txn<'env> {
         self.try_nested(work)
     }
 
-    /// As [`Txn::nested`], for work with errors of its own, as of [`Env::try_write`].
+    /// As [`Txn::nested`], for work with its own error type: see [`Env::try_write`].
     ///
     /// # Errors
     /// As [`Txn::nested`].
@@ -520,20 +523,20 @@ impl<'env> Txn<'env> {
     }
 
     /// Commits. When it returns, every transaction that begins sees the changes, and they are as durable as
-    /// the transaction's [`Durability`] says. Blocks for a flush at [`Durability::Sync`]. Says at which LSN,
-    /// which others can wait for ([`Env::wait_visible`], [`Env::make_durable`]); of a transaction that
-    /// changed nothing, the LSN of the state that it saw.
+    /// the transaction's [`Durability`] says. At [`Durability::Sync`] it blocks for a flush. Returns the LSN
+    /// of the commit, which others can wait for ([`Env::wait_visible`], [`Env::make_durable`]); for a
+    /// transaction that changed nothing, the LSN of the state that it saw.
     ///
     /// # Errors
-    /// `Conflict` if another transaction got in the way: nothing was changed, run it again. `Poisoned` after
-    /// a failed flush: the changes are visible but may not survive; reopen the environment. `NotDurable`: the
-    /// changes are visible, and will be durable once a later sync or commit finds room; do not run it again.
-    /// `DiskFull` and `CacheFull`: nothing was changed.
+    /// `Conflict` with another transaction: nothing was changed, run it again. `Poisoned` after a failed
+    /// flush: the changes are visible but may not survive; close the environment and open it again.
+    /// `NotDurable`: the changes are visible, and will be durable once a later sync or commit finds room; do
+    /// not run it again. `DiskFull` and `CacheFull`: nothing was changed.
     pub fn commit(mut self) -> Result<Lsn> {
         self.commit_once()
     }
 
-    /// Commits with another rung of durability.
+    /// Commits with another durability level (rung).
     ///
     /// # Errors
     /// As [`Txn::commit`].
@@ -542,7 +545,7 @@ impl<'env> Txn<'env> {
         self.commit_once()
     }
 
-    /// As [`Txn::commit_with`], and says what the [content](Env::content) was right before, and is since;
+    /// As [`Txn::commit_with`], and returns the [content](Env::content) right before the commit and after it;
     /// none if it changed nothing.
     #[doc(hidden)]
     pub fn commit_over(mut self, durability: Durability) -> Result<(Lsn, Option<[Content; 2]>)> {

@@ -9,9 +9,9 @@ use crate::error::{Error, Result};
 use crate::txn::Isolation;
 
 impl Env {
-    /// As [`Env::write`], for work that may have to wait for something: where `work` returns none, nothing of
-    /// what it did is kept, and it runs again when something that it has read may have changed, in this
-    /// process or in another that shares the environment. It sleeps meanwhile; nothing is polled.
+    /// As [`Env::write`], for work that may have to wait for a change of records: if `work` returns none,
+    /// nothing of what it did is kept, and it runs again when something that it has read may have changed, in
+    /// this process or in another that shares the environment. Meanwhile the thread sleeps; it does not poll.
     ///
     /// ```
     /// # fn main() -> sablecat::Result<()> {
@@ -28,15 +28,16 @@ impl Env {
     /// # }
     /// ```
     ///
-    /// It is serialisable. What it has read is told as for conflicts, by records and ranges: a `get` of a key
-    /// that is not there waits for that key, a range for anything in it. A record that another transaction
-    /// had locked, so that [`Txn::try_lock`] or [`Txn::pop_first_unlocked`] passed it over, it waits for as
-    /// well: also where that transaction gives up, or its process is killed. `work` may run again although
-    /// nothing of it has changed, since what lies beside it did. While it sleeps it keeps no snapshot and no
-    /// locks. A commit is seen whatever its rung, as it is by who reads.
+    /// The transaction is serialisable. It waits for what it has read, by records and ranges, as conflicts
+    /// are found: a `get` of a key without a record waits for that key, a range for any change in it. It also
+    /// waits for records that another transaction had locked, so that [`Txn::try_lock`] or
+    /// [`Txn::pop_first_unlocked`] skipped them: it wakes also when that transaction is undone, or its
+    /// process is killed. `work` may run again although nothing that it has read has changed, because
+    /// something beside it did. While it sleeps it keeps no snapshot and no locks. It sees commits at any
+    /// rung (durability level), as readers do.
     ///
     /// # Errors
-    /// As [`Env::write`]; `NotAllowed` if `work` returned none and had read nothing by the transaction;
+    /// As [`Env::write`]; `NotAllowed` if `work` returned none and had read nothing through the transaction;
     /// `Poisoned` once nothing can be committed any more.
     pub fn write_when<T>(&self, work: impl FnMut(&mut Txn<'_>) -> Result<Option<T>>) -> Result<T> {
         self.try_write_when(work)

@@ -7,9 +7,9 @@ use super::{Bounds, Database, Entry, KeyRange};
 use crate::error::{Error, Result};
 use crate::txn::TreeRef;
 
-/// What can be written to: a [`Txn`](crate::Txn), or a [`DataStore`](crate::DataStore). Both have these
-/// methods as their own as well, and an environment's [`Database`] has them by itself, each a transaction of
-/// its own: the trait is for code that is to write to either.
+/// Anything that records can be written to: a [`Txn`](crate::Txn), or a [`DataStore`](crate::DataStore). The
+/// trait is for code that writes to either. Both also have these methods as their own, and so has an
+/// environment's [`Database`], where each is a transaction of its own.
 ///
 /// ```
 /// use sablecat::{Database, Env, Result, Write};
@@ -76,7 +76,7 @@ pub trait Write: Read {
     /// As [`Read::get`] and [`Write::insert`].
     fn remove(&mut self, db: &Database<Self::Of>, key: impl AsRef<[u8]>) -> Result<bool>;
 
-    /// Removes a record; its value, if there was one.
+    /// Removes a record; returns its value, if there was one.
     ///
     /// # Errors
     /// As [`Write::remove`].
@@ -88,7 +88,7 @@ pub trait Write: Read {
         Ok(taken)
     }
 
-    /// Sets the value of a key; the one that it had, if there was one.
+    /// Sets the value of a key; returns the old value, if there was one.
     ///
     /// # Errors
     /// As [`Write::remove`].
@@ -103,7 +103,7 @@ pub trait Write: Read {
         Ok(before)
     }
 
-    /// Sets the value of a key if there is no record with it; whether there was none.
+    /// Sets the value of a key if there is no record with it. True if there was none.
     ///
     /// # Errors
     /// As [`Write::remove`].
@@ -120,8 +120,8 @@ pub trait Write: Read {
         Ok(is_new)
     }
 
-    /// Sets the value of a key to what `change` makes of the one that it has; none means that there is no
-    /// record, before as after. What it is then.
+    /// Sets the value of a key to what `change` returns for its present value; none means that there is no
+    /// record, before as well as after. Returns the new value.
     ///
     /// # Errors
     /// As [`Write::remove`].
@@ -141,7 +141,7 @@ pub trait Write: Read {
         Ok(after)
     }
 
-    /// The place of one key, to fill it or to change what is there: see [`Entry`].
+    /// The entry of one key, to insert or to change its value: see [`Entry`].
     fn entry<'e>(&'e mut self, db: &'e Database<Self::Of>, key: impl AsRef<[u8]>) -> Entry<'e>
     where
         Self: Sized,
@@ -149,8 +149,8 @@ pub trait Write: Read {
         Entry::within(self, db, key.as_ref())
     }
 
-    /// Sets the value of a key to `new` if it is `expected`, or removes the record; none means that there is
-    /// no record, before and after. Whether it was.
+    /// Sets the value of a key to `new`, or removes the record if `new` is none, if its value is `expected`;
+    /// an `expected` of none means that there is no record. True if it was.
     ///
     /// # Errors
     /// As [`Write::remove`].
@@ -170,8 +170,8 @@ pub trait Write: Read {
         Ok(is_so)
     }
 
-    /// Adds to the number that a value is: eight bytes, an `i64`, the lowest byte first. Without a record it
-    /// is 0 before. What it is then.
+    /// Adds to a value that is a number: eight bytes, an `i64`, the lowest byte first. Without a record the
+    /// number is 0. Returns the sum.
     ///
     /// # Errors
     /// `Invalid` if the value has another length, or the sum is no `i64`; as [`Write::remove`].
@@ -193,9 +193,9 @@ pub trait Write: Read {
         Ok(after)
     }
 
-    /// Puts bytes in the place of others of a value: of `len` bytes from `offset` on, or as many as there
-    /// are. A value that ends before `offset` is filled up with zeros; without a record it is empty before.
-    /// How long it is then. The whole value is written.
+    /// Replaces some bytes of a value by others: `len` bytes from `offset` on, or as many as there are. A
+    /// value that ends before `offset` is filled up with zeros; without a record the value is empty. Returns
+    /// the new length. The whole value is written.
     ///
     /// # Errors
     /// As [`Write::remove`]; `Invalid` if the value would be too long.
@@ -250,23 +250,23 @@ pub trait Write: Read {
         Ok(last)
     }
 
-    /// Removes the records of some keys; how many there were. Costs a look at each page that has some of
-    /// them, not at each record, and little memory and log, however many there are.
+    /// Removes the records of a range of keys, and returns how many there were. Reads each page that has some
+    /// of them, not each record, and takes little memory and log, however many there are.
     ///
-    /// Whatever others change or insert between these keys before the transaction commits is a conflict, at
-    /// [`Isolation::Snapshot`](crate::Isolation::Snapshot) too. Read committed transactions remove what is
-    /// there when they commit.
+    /// Any change or insertion by another transaction in this range, before this one commits, is a conflict,
+    /// at [`Isolation::Snapshot`](crate::Isolation::Snapshot) too. A read committed transaction removes what
+    /// is there when it commits.
     ///
-    /// Where the records have indices, or others refer to them, they are removed one by one. After an error
-    /// those before it are gone then, in this transaction: roll back, to a savepoint or as a whole. Else
-    /// nothing is removed on an error.
+    /// If the records have indices, or other records refer to them, they are removed one by one. After an
+    /// error, those removed before it then stay removed in this transaction: roll back, to a savepoint or as
+    /// a whole. In all other cases an error removes nothing.
     ///
     /// # Errors
     /// As [`Write::remove`], and [`Read::range`].
     fn remove_range(&mut self, db: &Database<Self::Of>, keys: impl KeyRange) -> Result<u64>;
 
-    /// Removes all records, as [`Write::remove_range`] does; how many there were. To be rid of a database,
-    /// with all that is in it, remove that: it costs the same however large it is.
+    /// Removes all records, as [`Write::remove_range`] does, and returns how many there were. To remove a
+    /// database with everything in it, remove the database: that costs the same whatever its size.
     ///
     /// # Errors
     /// As [`Write::remove`].
@@ -274,7 +274,7 @@ pub trait Write: Read {
         self.remove_range(db, ..)
     }
 
-    /// Keeps the records that `keep` says to keep and removes the others.
+    /// Keeps the records for which `keep` returns true and removes the others.
     ///
     /// # Errors
     /// As [`Write::remove`].
@@ -317,7 +317,7 @@ fn number(value: &[u8]) -> Option<i64> {
 /// The methods of [`Write`] but the first two, as a type's own.
 macro_rules! writing {
     ($of:ty) => {
-        /// Removes a record; its value, if there was one.
+        /// Removes a record; returns its value, if there was one.
         ///
         /// # Errors
         /// As [`Write::remove`](crate::Write::remove).
@@ -325,7 +325,7 @@ macro_rules! writing {
             crate::api::Write::take(self, db, key)
         }
 
-        /// Sets the value of a key; the one that it had, if there was one.
+        /// Sets the value of a key; returns the old value, if there was one.
         ///
         /// # Errors
         /// As [`Write::remove`](crate::Write::remove).
@@ -338,7 +338,7 @@ macro_rules! writing {
             crate::api::Write::replace(self, db, key, value)
         }
 
-        /// Sets the value of a key if there is no record with it; whether there was none.
+        /// Sets the value of a key if there is no record with it. True if there was none.
         ///
         /// # Errors
         /// As [`Write::remove`](crate::Write::remove).
@@ -351,7 +351,7 @@ macro_rules! writing {
             crate::api::Write::insert_new(self, db, key, value)
         }
 
-        /// Sets the value of a key to what `change` makes of the one that it has: see
+        /// Sets the value of a key to what `change` returns for its present value: see
         /// [`Write::update`](crate::Write::update).
         ///
         /// # Errors
@@ -365,12 +365,12 @@ macro_rules! writing {
             crate::api::Write::update(self, db, key, change)
         }
 
-        /// The place of one key, to fill it or to change what is there: see [`Entry`](crate::Entry).
+        /// The entry of one key, to insert or to change its value: see [`Entry`](crate::Entry).
         pub fn entry<'e>(&'e mut self, db: &'e Database<$of>, key: impl AsRef<[u8]>) -> crate::Entry<'e> {
             crate::api::Write::entry(self, db, key)
         }
 
-        /// Sets the value of a key if it is what is expected: see
+        /// Sets the value of a key if its present value is as expected: see
         /// [`Write::compare_and_swap`](crate::Write::compare_and_swap).
         ///
         /// # Errors
@@ -385,7 +385,7 @@ macro_rules! writing {
             crate::api::Write::compare_and_swap(self, db, key, expected, new)
         }
 
-        /// Adds to the number that a value is: see [`Write::increment`](crate::Write::increment).
+        /// Adds to a value that is a number: see [`Write::increment`](crate::Write::increment).
         ///
         /// # Errors
         /// As [`Write::increment`](crate::Write::increment).
@@ -393,7 +393,7 @@ macro_rules! writing {
             crate::api::Write::increment(self, db, key, by)
         }
 
-        /// Puts bytes in the place of others of a value: see [`Write::splice`](crate::Write::splice).
+        /// Replaces some bytes of a value by others: see [`Write::splice`](crate::Write::splice).
         ///
         /// # Errors
         /// As [`Write::splice`](crate::Write::splice).
@@ -424,7 +424,7 @@ macro_rules! writing {
             crate::api::Write::pop_last(self, db)
         }
 
-        /// Removes the records of some keys; how many there were: see
+        /// Removes the records of a range of keys, and returns how many there were: see
         /// [`Write::remove_range`](crate::Write::remove_range).
         ///
         /// # Errors
@@ -441,7 +441,7 @@ macro_rules! writing {
             crate::api::Write::clear(self, db)
         }
 
-        /// Keeps the records that `keep` says to keep and removes the others.
+        /// Keeps the records for which `keep` returns true and removes the others.
         ///
         /// # Errors
         /// As [`Write::remove`](crate::Write::remove).

@@ -39,8 +39,8 @@ use crate::txn::pairs::{bounds_of, bounds_of_one};
 /// another state each time may meet with others who remove it and set it again.
 const LOOKS: u32 = 16;
 
-/// A secondary index: a database that finds the records of another one, its *primary*, by keys that an
-/// extractor finds in them.
+/// A secondary index, as Berkeley DB calls it too: a database that finds the records of another one, its
+/// *primary*, by keys that an extractor finds in them.
 ///
 /// ```
 /// use sablecat::{Env, IndexOptions, Result};

@@ -10,11 +10,12 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::txn::Duplicates;
 use crate::txn::pairs::pair;
 
-/// A place in a [`MultiMap`]: at a value of a key, where one was, or before the first or after the last.
+/// A position in a [`MultiMap`]: at a value of a key, where one was, before the first one, or after the last
+/// one.
 ///
-/// As a [`Cursor`](crate::Cursor) it is given with each call what it reads from or writes to, borrows from
-/// nothing, and stays where it is whatever becomes of the records around it. What moves it gives the key at
-/// which it then stands; [`MultiCursor::value`] is the value there.
+/// Like a [`Cursor`](crate::Cursor), it is given with each call what to read from or write to, borrows from
+/// nothing, and keeps its position whatever happens to the records around it. A method that moves it returns
+/// the key at which it then stands; [`MultiCursor::value`] is the value there.
 ///
 /// ```
 /// use sablecat::{Duplicates, MultiMap};
@@ -54,7 +55,7 @@ impl<O: Kind> fmt::Debug for MultiCursor<O> {
 }
 
 impl<O: Kind> Clone for MultiCursor<O> {
-    /// Another cursor in the same place.
+    /// Another cursor at the same position.
     fn clone(&self) -> Self {
         MultiCursor { map: self.map.clone(), at: self.at.clone() }
     }
@@ -353,8 +354,8 @@ impl<O: Kind> MultiCursor<O> {
         self.at.remove(state)
     }
 
-    /// How the place of this cursor compares with that of another: the same is equal. A cursor that stands
-    /// nowhere compares with none.
+    /// How the position of this cursor compares with that of another; the same position is equal. None if one
+    /// of them stands nowhere.
     ///
     /// # Errors
     /// `Invalid` if the other one is in another database.

@@ -33,11 +33,11 @@ use crate::txn::{Duplicates, Holds};
 /// # }
 /// ```
 ///
-/// A handle to a [`Database`], each record of which is a key with one of its values. Sorted, both make up the
-/// record's key: a zero byte in a key takes two, two bytes come between key and value, and all together can
-/// have up to 64 KiB, of which more than an eighth of a page costs more ([`Database`] says how). In the order
-/// in which they were inserted, the record's key has eight bytes more, and the value is the record's, of any
-/// size.
+/// A handle to a [`Database`], each record of which is a key with one of its values. If values are sorted,
+/// key and value together are the record's key: a zero byte in a key takes two bytes, two bytes come between
+/// key and value, and all together may have up to 64 KiB; more than an eighth of a page costs more (see
+/// [`Database`]). If values are in the order of insertion, the record's key has eight bytes more than the
+/// key, and the value is the record's value, of any size.
 #[derive(Debug)]
 pub struct MultiMap<O: Kind = Env> {
     database: Database<O>,
@@ -59,9 +59,9 @@ impl MultiMap {
         MultiMap::of(env.database_holding(name, Holds::Values(order))?, order)
     }
 
-    /// Adds a value to a key, in a transaction of its own: in its place, if they are sorted, else after all
-    /// others. Nothing is done if they are sorted and the key has it already. Costs less than
-    /// [`MultiMap::insert`] in a transaction, since it need not be known whether that is so.
+    /// Adds a value to a key, in a transaction of its own: in its sorted place, if values are sorted, else
+    /// after all others. Does nothing if values are sorted and the key has this value already. Costs less
+    /// than [`MultiMap::insert`] in a transaction, since it need not find out whether the key has the value.
     ///
     /// # Errors
     /// As [`Database::insert`].
@@ -75,8 +75,8 @@ impl MultiMap {
 }
 
 impl<O: Kind> MultiMap<O> {
-    /// A database that holds keys with several values, and nothing else, in the same order each time. One
-    /// that was made for plain records may be used so; that it is cannot be seen in it.
+    /// A database that holds only keys with several values, always opened with the same order. A database
+    /// that was created for plain records may be used in this way; the database itself does not record that.
     ///
     /// # Errors
     /// `Invalid` for a database that holds something else, one with an order of its own, or a hash table.
@@ -91,7 +91,7 @@ impl<O: Kind> MultiMap<O> {
         &self.database
     }
 
-    /// In which order the values of a key are.
+    /// The order of a key's values.
     pub fn order(&self) -> Duplicates {
         self.order
     }
@@ -167,7 +167,7 @@ impl<O: Kind> MultiMap<O> {
         Ok(Values { pairs: Pairs { range: from.range(&self.database, bounds)?, order: self.order } })
     }
 
-    /// Some keys, each with each of its values, in order and from either end.
+    /// The keys of a range, each with each of its values, in order and from either end.
     ///
     /// # Errors
     /// As [`Read::range`]. Each pair comes as a result, with the errors of [`Read::get`].
@@ -179,8 +179,8 @@ impl<O: Kind> MultiMap<O> {
         self.pairs(from, self.database.bounds(&keys)?)
     }
 
-    /// Folds some keys, each with each of its values, in order: the fastest way to read many, as
-    /// [`Read::fold`] is. `each` is shown both in place.
+    /// Folds the keys of a range, each with each of its values, in order: like [`Read::fold`], the fastest
+    /// way to read many. `each` gets both in place.
     ///
     /// ```
     /// # use std::ops::ControlFlow;
@@ -260,8 +260,8 @@ impl<O: Kind> MultiMap<O> {
         found.map(|found| parts(&found).map(|(key, _)| key)).transpose()
     }
 
-    /// Adds a value to a key: in its place, if they are sorted, else after all others. False, and nothing is
-    /// done, if they are sorted and the key has it already.
+    /// Adds a value to a key: in its sorted place, if values are sorted, else after all others. Returns false
+    /// and does nothing if values are sorted and the key has this value already.
     ///
     /// # Errors
     /// As [`Write::insert`].
@@ -304,7 +304,7 @@ impl<O: Kind> MultiMap<O> {
         to.remove_range(&self.database, bounds_of_one(key.as_ref()))
     }
 
-    /// Removes a value of a key, the first such; false if the key does not have it.
+    /// Removes a value of a key, the first equal one; false if the key does not have it.
     ///
     /// # Errors
     /// As [`Write::remove`].
