@@ -13,8 +13,7 @@ use crate::types::PageId;
 /// The result of everything in this crate that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What went wrong, as a program needs to know it. [The guide](crate::guide::errors) says what to do about
-/// each.
+/// The kind of an error, for programs. [The guide](crate::guide::errors) says what to do about each.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -22,66 +21,68 @@ pub enum ErrorKind {
     Io,
     /// Bytes read back are not what was written: a checksum, a length or an invariant is wrong.
     Corruption,
-    /// Another transaction committed something this one had read or written. Run it again.
+    /// Another transaction committed a change of what this one had read or written. Run this one again.
     Conflict,
-    /// Waiting for a record lock would have closed a circle of waiting transactions. Run it again.
+    /// Waiting for a record lock would have ended in a deadlock; this transaction was chosen as the victim.
+    /// Run it again.
     Deadlock,
-    /// A lock or a latch was not free within the time allowed. Run it again, or allow more.
+    /// A lock or a latch was not free within the time allowed. Run the transaction again, or allow more time.
     Timeout,
-    /// The snapshot was given up, because it kept too many old versions alive; or, in a read-only
-    /// environment, because there is a newer checkpoint by now. Take a new one.
+    /// The snapshot was given up, because the old versions that it kept filled the cache; or, in a read-only
+    /// environment, because a newer checkpoint has replaced the one that was read. Take a new snapshot.
     SnapshotTooOld,
-    /// The disk is full, or what this user or process may have of it: make room, and try again.
+    /// The disk is full, or the quota or limit of this user or process: make room, and try again.
     DiskFull,
-    /// The cache is full of what running operations, snapshots or one large transaction need; in memory
-    /// alone, of records. End snapshots, change less at once, remove what is not needed, or enlarge the
-    /// cache.
+    /// The cache is full of what running operations, snapshots or one large transaction need; in an
+    /// environment in memory alone, of records. End snapshots, change less in one transaction, remove what is
+    /// not needed, or enlarge the cache.
     CacheFull,
-    /// There are too many at once, of transactions and operations in progress, record locks or processes: end
+    /// There are too many transactions and operations in progress, record locks or processes at once: end
     /// some, or try again once others have ended.
     TooMany,
-    /// The system has no memory, or no address space, for what the environment needs: end what takes so much,
-    /// or ask for a smaller cache.
+    /// The system has no memory, or no address space, for what the environment needs: end programs that take
+    /// so much, or use a smaller cache.
     MemoryFull,
-    /// The environment is as large as it can be: no numbers are left for pages, blocks or the log. Only
-    /// another environment helps, with larger pages or volumes; or, where the process could not have address
-    /// space for all numbers, opening it again, as the message says.
+    /// The environment is as large as it can be: no numbers are left for pages, blocks or the log. Use
+    /// another environment, with larger pages or volumes; or, if this process could not get address space for
+    /// all numbers, open the environment again. The message says which.
     Exhausted,
-    /// The commit was made and is visible, but could not be handed to the system or made durable for now: the
-    /// disk is full, or this process has no file descriptor left. Do not commit it again: once there is room,
-    /// any sync or later commit does what is missing.
+    /// The commit was made and is visible, but could not be written to the system or made durable for now:
+    /// the disk is full, or this process has no file descriptor left. Do not commit it again: once there is
+    /// room, any sync or later commit makes it durable.
     NotDurable,
-    /// An earlier failed flush or write made the environment unusable, or the other processes that share it
-    /// took this one for dead. Close it and open it again to recover.
+    /// An earlier flush or write failed, so the environment cannot be used any more, or the other processes
+    /// that share it took this one for dead. Close it and open it again to recover.
     Poisoned,
-    /// The log is no longer kept from the place where reading was to begin, or does not lead from there to
-    /// the present. Begin anew with a copy of the present state.
+    /// The log is no longer kept from the LSN where reading was to begin, or does not lead from there to the
+    /// present. Begin again with a copy of the present state.
     LogGone,
     /// The environment is in use by another process, or by another handle of this one.
     InUse,
-    /// The thing named does not exist.
+    /// What was named does not exist.
     NotFound,
-    /// The thing named exists already.
+    /// What was named exists already.
     Exists,
-    /// A record would have an index key that another has already, in an index that is to be unique. Nothing
-    /// was changed.
+    /// A record would have an index key that another record has already, in a unique index. Nothing was
+    /// changed.
     Duplicate,
-    /// A record would refer to one that is not there, or one was to be removed that others refer to. Nothing
-    /// was changed.
+    /// A record would refer to a record that is not there, or a record that others refer to was to be
+    /// removed. Nothing was changed.
     Reference,
-    /// The environment is encrypted, and the key that was given is not its own, or none was; or one was given
-    /// to an environment that is not encrypted; or what was given is no key.
+    /// The environment is encrypted, and no key or a wrong key was given; or a key was given for an
+    /// environment that is not encrypted; or what was given is not a key.
     EncryptionKey,
-    /// The call itself is wrong: an argument out of range, a handle of another environment.
+    /// The call itself is wrong: for example an argument out of range, or a handle of another environment.
     Invalid,
-    /// The operation is not allowed here: a write in a read-only transaction, say.
+    /// The operation is not allowed here: for example a write in a read-only transaction.
     NotAllowed,
-    /// Nothing can be written: the environment was opened to be read only, or its files permit nothing else.
+    /// Nothing can be written: the environment was opened read-only, or the permissions of its files allow
+    /// only reading.
     ReadOnly,
 }
 
-/// The error of every operation: a kind for programs, a sentence for people. Its `Debug`, which a `main` that
-/// returns it prints, is both.
+/// The error of every operation: a kind for programs, and a sentence for people. Its `Debug`, which is
+/// printed when `main` returns it, shows both.
 pub struct Error(Box<Said>);
 
 /// All that an error says, behind a pointer: so that results are small, and come back in registers.
@@ -350,7 +351,7 @@ impl Error {
         Self::new(ErrorKind::Invalid, what)
     }
 
-    /// What kind of failure this is.
+    /// The kind of the error.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
@@ -364,8 +365,8 @@ impl Error {
         )
     }
 
-    /// True when something bounded is full, whatever that is: nothing was changed, and it may be tried again
-    /// once there is room.
+    /// True when something bounded is full, whatever it is: nothing was changed, and the operation may be
+    /// tried again once there is room.
     pub fn is_full(&self) -> bool {
         use ErrorKind::{CacheFull, DiskFull, Exhausted, MemoryFull, TooMany};
         matches!(self.0.kind, DiskFull | CacheFull | TooMany | MemoryFull | Exhausted)

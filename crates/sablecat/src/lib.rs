@@ -27,26 +27,26 @@
 //! # }
 //! ```
 //!
-//! How safe a commit is when it returns is a choice of [`Durability`], per environment and per transaction;
-//! how far transactions are kept apart is one of [`Isolation`]. A program that wants speed and no
-//! transactions opens a [`DataStore`] instead.
+//! [`Durability`] is how durable a commit is when it returns, and [`Isolation`] how far transactions are
+//! isolated from each other; both can be chosen per environment and per transaction. A program that wants
+//! speed and no transactions opens a [`DataStore`] instead.
 //!
-//! What is committed can be followed, as it comes or later: [`Env::changes`] is the log as a stream of
-//! changes, and a [`Follower`] applies it to another environment.
+//! Commits can be followed, as they come or later: [`Env::changes`] is the log as a stream of changes, and a
+//! [`Follower`] applies it to another environment.
 //!
 //! After a crash there is nothing to run: opening the environment recovers it.
 //!
-//! What is done is counted ([`Env::counters`]). With the feature `tracing`, which is off unless asked for,
-//! what is rare is also told to whoever listens through the `tracing` crate, with this library's name as the
-//! target: openings and recoveries, checkpoints, sweeps for want of cache, snapshots given up, dead processes
-//! that were finished for, what poisons an environment; and, at the level of debugging, conflicts. Who
-//! listens is called in the middle of that work, by the thread that does it: it must not use the environment,
-//! and holds up others while it takes its time.
+//! [`Env::counters`] counts what is done. With the feature `tracing`, which is off by default, rare events
+//! are also sent to the `tracing` crate, with this library's name as the target: openings and recoveries,
+//! checkpoints, sweeps because the cache ran out of frames, snapshots that were given up, processes that died
+//! and whose work was finished, what poisons an environment; and, at debug level, conflicts. A subscriber is
+//! called in the middle of that work, on the thread that does it: it must not use the environment, and delays
+//! others while it runs.
 //!
 //! With the feature `encryption` environments can be encrypted: see `Builder::encryption_key`; with `lz4` and
 //! `zstd` their pages can be compressed: see [`Builder::compression`].
 //!
-//! The [`guide`] says what to know before building upon it: keys, isolation, processes, durability, errors,
+//! The [`guide`] says what to know before you build on it: keys, isolation, processes, durability, errors,
 //! containers.
 
 mod access;

@@ -32,8 +32,8 @@ word! {
     /// the end of its record.
     Lsn(u64)
 }
-/// What transactions have made of an environment, told from what it was before: it is another one once a
-/// transaction has changed something.
+/// Identifies what transactions have made of an environment: it is another one once a transaction has changed
+/// something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(unreachable_pub, reason = "it is public for a crate of this project alone")]
 pub struct Content {

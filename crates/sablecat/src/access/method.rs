@@ -33,19 +33,19 @@ use crate::types::{PageId, TreeId, VolumeId};
 
 pub(crate) use btree::node::{Order, Value};
 
-/// How the records of a database are arranged in pages: its *access method*.
+/// The access method of a database: how its records are arranged in pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Method {
     /// A B+tree: for keys in order, and for most things.
     #[default]
     Btree,
-    /// A B+tree that counts its records: as [`Method::Btree`], and knows how many records there are before a
-    /// key ([`Read::rank`](crate::Read::rank)) and which is the nth ([`Read::nth`](crate::Read::nth)) without
-    /// going through them: what Berkeley DB calls DB_RECNUM. Adding and removing records costs more, and is
-    /// done by one transaction at a time; changing a value costs the same.
+    /// A B+tree that counts its records (Berkeley DB's DB_RECNUM): as [`Method::Btree`], but it also knows
+    /// how many records are before a key ([`Read::rank`](crate::Read::rank)) and which record is the nth
+    /// ([`Read::nth`](crate::Read::nth)), without going through them. Adding and removing records costs more,
+    /// and is done by one transaction at a time; changing a value costs the same.
     Counted,
-    /// A hash table: for records that are looked for by their whole keys, and in no order.
+    /// A hash table: for records that are looked up by their whole keys, in no order.
     Hash,
     /// A flat list, for tests.
     #[cfg(feature = "seam")]

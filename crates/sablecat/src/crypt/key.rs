@@ -14,11 +14,11 @@ use crate::error::{Error, ErrorKind, Result};
 /// A file with a key is not longer than its digits, white space and a line end or two.
 const FILE_BYTES_MAX: u64 = 256;
 
-/// The key of an encrypted environment, 256 bits: what its user keeps. It wraps the keys that the data are
-/// enciphered with, so it can be changed without enciphering anything anew.
+/// The key of an encrypted environment, 256 bits, which its user keeps. It encrypts (wraps) the data keys,
+/// with which the data is encrypted, so it can be changed without encrypting the data again.
 ///
-/// Without it the environment cannot be read, by anybody: keep copies of it elsewhere. It must be random; a
-/// password is no key. Its `Debug` does not show it, no error does, and it is wiped when it is dropped.
+/// Without it the environment cannot be read: keep copies of it elsewhere. It must be random; do not use a
+/// password. Neither its `Debug` nor any error shows it, and it is wiped from memory when it is dropped.
 ///
 /// ```
 /// # fn main() -> sablecat::Result<()> {
@@ -65,7 +65,7 @@ impl EncryptionKey {
         EncryptionKey(Zeroizing::new(aead::random()))
     }
 
-    /// The key of these 32 bytes. They stay with the caller, who wipes them.
+    /// The key of these 32 bytes. The caller keeps the array, and should wipe it.
     #[must_use]
     pub fn from_bytes(bytes: &[u8; 32]) -> EncryptionKey {
         EncryptionKey(Zeroizing::new(*bytes))
@@ -96,8 +96,8 @@ impl EncryptionKey {
         }
     }
 
-    /// The key in a variable of the process's environment: 64 hexadecimal digits. Who may look at the
-    /// process may see it: a file is better where there is one.
+    /// The key in an environment variable of the process: 64 hexadecimal digits. Users who may inspect the
+    /// process may see it: use a file where you can.
     ///
     /// # Errors
     /// `EncryptionKey` if there is no such variable, or something else in it.

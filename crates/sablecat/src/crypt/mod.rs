@@ -56,8 +56,9 @@ pub(crate) const RECORD_BYTES: usize = 40;
 /// Bytes that enciphering adds to a part of a large transaction.
 pub(crate) const RUN_BYTES: usize = 16;
 
-/// How an environment is enciphered: two authenticated ciphers with keys of 256 bits, equally good. The first
-/// is faster where the processor has instructions for it, as nearly all have, the second where it has none.
+/// The cipher of an encrypted environment. Both are authenticated ciphers (AEAD) with keys of 256 bits,
+/// equally secure. The first is faster on processors with instructions for it, as nearly all have; the second
+/// on those without.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Cipher {
@@ -69,7 +70,7 @@ pub enum Cipher {
 }
 
 impl Cipher {
-    /// What it is called.
+    /// Its name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -11,10 +11,10 @@ use crate::{Env, Locker};
 const LOCKED: u8 = 0;
 
 impl Node<'_, Env> {
-    /// Locks the node, for an owner of such locks: until it is unlocked nobody else can lock the node, a
-    /// descendant, or what it is a descendant of. As M's `LOCK +^a(1)`: others that set the node or read it
-    /// are not kept from that, a node that is locked need not exist, and what is locked several times is to
-    /// be unlocked as often. See [`Locker`].
+    /// Locks the node for an owner of locks: until it is unlocked, no other owner can lock the node, a
+    /// descendant or an ancestor of it. As with M's `LOCK +^a(1)`, the lock does not keep others from reading
+    /// or setting the node, a locked node need not exist, and a node that was locked several times must be
+    /// unlocked as often. See [`Locker`].
     ///
     /// ```
     /// use std::time::Duration;
@@ -42,15 +42,15 @@ impl Node<'_, Env> {
         locker.lock_hashes(&self.hashes(locker)?, time)
     }
 
-    /// As [`Node::lock`], waiting for no longer than this. False if it was not to be had: M's `$TEST`.
+    /// As [`Node::lock`], waiting for no longer than this. False if it did not get the lock: M's `$TEST`.
     ///
     /// # Errors
-    /// As [`Node::lock`], but for `Timeout`.
+    /// As [`Node::lock`], except `Timeout`.
     pub fn lock_within(&self, locker: &mut Locker, time: Duration) -> Result<bool> {
         locker.lock_hashes_within(&self.hashes(locker)?, time)
     }
 
-    /// Unlocks the node, once; false if it was not locked by itself.
+    /// Unlocks the node, once; false if this owner has not locked that node.
     pub fn unlock(&self, locker: &mut Locker) -> bool {
         self.hashes(locker).is_ok_and(|hashes| locker.unlock_hashes(&hashes))
     }

@@ -146,7 +146,7 @@ pub fn parts(key: &[u8]) -> Result<(&str, Vec<Subscript<'static>>)> {
     subscript::parts_of(key)
 }
 
-/// What there is of a node.
+/// What a node has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
 pub struct Data {
     /// Whether it has a value.
@@ -155,7 +155,7 @@ pub struct Data {
     pub children: bool,
 }
 
-/// A place in a global: the global itself, or what subscripts lead to. It need not exist.
+/// A node of a global: the global itself, or the node at some subscripts. It need not exist.
 ///
 /// Nodes sort as their keys do: by the names of their globals, then by subscripts, each before its
 /// descendants.
@@ -207,7 +207,7 @@ impl<'g, K: Kind> Node<'g, K> {
         self.key.starts_with(&node.key) && self.key < above(&node.key)
     }
 
-    /// Its key in the database: to lock it, or to wait for its change.
+    /// Its key in the database: to lock the record, or to wait for a change of it.
     pub fn key(&self) -> &[u8] {
         &self.key
     }
@@ -265,8 +265,8 @@ impl<'g, K: Kind> Node<'g, K> {
         Ok(sum)
     }
 
-    /// Copies another node into it: its value, if it has one, and all its descendants. What this one has
-    /// beside these stays.
+    /// Copies another node into it: its value, if it has one, and all its descendants. Other values and
+    /// descendants of this node stay.
     ///
     /// # Errors
     /// `Invalid` if one of the two is a descendant of the other; as [`Read::range`] and [`Write::insert`].

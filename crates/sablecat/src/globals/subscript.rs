@@ -65,7 +65,7 @@ impl<'a> Subscript<'a> {
         }
     }
 
-    /// What it adds to the key of a node, whose bytes sort as subscripts do
+    /// The bytes that it adds to the key of a node; such keys sort as subscripts do
     /// ([`Node::key`](super::Node::key)).
     #[must_use]
     pub fn key_bytes(&self) -> Vec<u8> {

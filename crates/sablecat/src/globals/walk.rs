@@ -13,7 +13,7 @@ impl<K: Kind> Globals<K> {
 }
 
 impl<'g, K: Kind> Node<'g, K> {
-    /// Its children, those without a value too, in order and from either end. Each is looked for anew, in the
+    /// Its children, including those without a value, in order and from either end. Each is looked up in the
     /// state as it is then: nodes may be set and killed meanwhile.
     pub fn children<'s, S: Read<Of = K>>(&self, from: &'s S) -> Children<'g, 's, S> {
         Children::new(self.globals, from, self.key.clone())

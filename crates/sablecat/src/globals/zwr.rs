@@ -52,9 +52,9 @@ impl<K: Kind> Globals<K> {
     }
 
     /// Sets all nodes of a text in ZWR format, as `MUPIP EXTRACT -FORMAT=ZWR` and [`Globals::export`] write
-    /// it: its first two lines are passed over, but that the second ends with `ZWR`. Where the first says
-    /// `UTF-8`, `$C` names characters of Unicode, else bytes. What is there beside these nodes stays. Returns
-    /// how many there were.
+    /// it: its first two lines are skipped, but the second must end with `ZWR`. If the first line says
+    /// `UTF-8`, `$C` names characters of Unicode, else bytes. Other nodes that exist stay. Returns how many
+    /// nodes the text had.
     ///
     /// # Errors
     /// `Invalid` for anything else, with the number of its line, and `Io` if `text` fails: what was set until

@@ -1,7 +1,8 @@
-//! What Berkeley DB's users know, and what it is called here.
+//! For users of Berkeley DB: what they know, and its name here.
 //!
-//! Data comes over as text: `db_dump` of the one, `sablecat load` of the other, and back (the command's help
-//! says what of B+trees, hash tables, queues, numbered records and duplicates goes through).
+//! Data is moved as text: `db_dump` writes it and `sablecat load` reads it, and `sablecat dump` and `db_load`
+//! do the reverse (the command's help says which parts of B+trees, hash tables, queues, numbered records and
+//! duplicates are moved).
 //!
 //! # Environments and databases
 //!
@@ -9,9 +10,9 @@
 //! |---|---|
 //! | Data Store: no locks, no log | [`DataStore`](crate::DataStore), and databases of it |
 //! | Concurrent Data Store | an [`Env`](crate::Env): there is no lower rung with many writers |
-//! | Transactional Data Store | [`Env`](crate::Env), with [`Env::write`](crate::Env::write) for transactions that run again by themselves |
+//! | Transactional Data Store | [`Env`](crate::Env), with [`Env::write`](crate::Env::write), which retries transactions |
 //! | `DB_TXN_SYNC`, `DB_TXN_WRITE_NOSYNC`, `DB_TXN_NOSYNC`, log in memory | [`Durability`](crate::Durability), each rung also by transaction |
-//! | `DB_RECOVER`, one process, before all others | nothing: whoever opens first recovers, and whoever lives mends what the dead left |
+//! | `DB_RECOVER`, one process, before all others | nothing: the first process to open recovers, and live processes finish the work of dead ones |
 //! | `db_deadlock` | nothing: [`DeadlockPolicy`](crate::DeadlockPolicy) |
 //! | `DB_BTREE`, `DB_HASH` | [`Env::database`](crate::Env::database), [`Method::Hash`](crate::Method) |
 //! | `DB_RECNUM` | [`Method::Counted`](crate::Method) |
@@ -32,9 +33,9 @@
 //!
 //! Berkeley DB's `DBC->get` and `DBC->put` take a flag that says what to do. Here each is a method, of a
 //! [`Cursor`](crate::Cursor), of a [`MultiCursor`](crate::MultiCursor) where keys have several values, or of
-//! an [`IndexCursor`](crate::IndexCursor), which leads to the records of the primary. They are given the
-//! transaction with each call, hold no lock and no page, need not be closed, and keep their place whatever
-//! becomes of the records around it.
+//! an [`IndexCursor`](crate::IndexCursor), which leads to the records of the primary. Each call is given the
+//! transaction. Cursors hold no lock and no page, need not be closed, and keep their position whatever
+//! happens to the records around it.
 //!
 //! | flag | [`Cursor`](crate::Cursor) | [`MultiCursor`](crate::MultiCursor), [`IndexCursor`](crate::IndexCursor) |
 //! |---|---|---|
@@ -44,7 +45,7 @@
 //! | `DB_NEXT_NODUP`, `DB_PREV_NODUP` | `next`, `prev` | `next_key`, `prev_key` |
 //! | `DB_SET` | `seek`, if it says `Equal` | `seek` |
 //! | `DB_SET_RANGE` | `at_or_after`; downwards `at_or_before` | the same |
-//! | `DB_GET_BOTH` | `seek`, and a look at `value` | `seek_pair` |
+//! | `DB_GET_BOTH` | `seek`, then compare `value` | `seek_pair` |
 //! | `DB_GET_BOTH_RANGE` | | `seek_pair_or_after` |
 //! | `DB_CURRENT` of a get | `key`, `value` | the same; `primary_key` |
 //! | `DB_SET_RECNO`, `DB_GET_RECNO` | `seek_nth`, `rank` | |
@@ -56,9 +57,9 @@
 //! | `DBC->count` | | `count` |
 //! | `DBC->dup`, `DBC->cmp` | `clone`, `compare` | the same |
 //!
-//! A move that finds nothing takes the cursor behind the last record or before the first, from where it
-//! turns round; Berkeley DB leaves it where it was. Those that look for something exactly, or among the
-//! values of a key, leave it where it was here as well. Nobody writes through an index but `remove`.
+//! A move that finds nothing takes the cursor behind the last record or before the first, and it can move
+//! back from there; in Berkeley DB it stays where it was. Methods that look for something exactly, or among
+//! the values of a key, leave it where it was here too. The only write through an index is `remove`.
 //!
 //! ```
 //! use sablecat::{Duplicates, MultiMap};
@@ -89,5 +90,5 @@
 //! # What is not here
 //!
 //! Dirty reads; locks that others ask for by name (records of a database can be locked:
-//! [`Txn::try_lock`](crate::Txn::try_lock)); user functions in place of the hash and of prefixes; writing to
-//! a file that Berkeley DB has written.
+//! [`Txn::try_lock`](crate::Txn::try_lock)); user functions for the hash and for prefixes; writing to a file
+//! that Berkeley DB has written.

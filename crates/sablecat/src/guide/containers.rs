@@ -1,21 +1,20 @@
 //! Containers: shared memory, directories, restarts; and what a backup is.
 //!
-//! An environment that one process has for itself needs nothing but its directory. What follows is about
-//! [shared](super::processes) ones, but for the last two sections.
+//! An environment that one process uses alone needs only its directory. This page is about
+//! [shared](super::processes) environments, except for the last two sections.
 //!
 //! # The size of the shared memory
 //!
-//! The cache of a shared environment is a file in `/dev/shm`. There many containers have 64 MiB: Docker
-//! unless it is told `--shm-size`, Kubernetes unless a volume `emptyDir` with `medium: Memory` is mounted
-//! there. Memory is taken as it is used, so the environment opens, and has as much cache as fits. If there is
-//! not even room to begin with, opening is an error, [`MemoryFull`](crate::ErrorKind::MemoryFull), which
-//! names the file.
+//! The cache of a shared environment is a file in `/dev/shm`. In many containers it has 64 MiB: in Docker
+//! without `--shm-size`, in Kubernetes unless a volume `emptyDir` with `medium: Memory` is mounted there.
+//! Memory is taken as it is used, so the environment opens, and has as much cache as fits. If there is not
+//! even room to begin, opening fails with [`MemoryFull`](crate::ErrorKind::MemoryFull), which names the file.
 //!
-//! Choose the size of the cache yourself: [`Builder::cache_size`](crate::Builder::cache_size). If nothing is
-//! said, it is a quarter of the memory that the container may use, by its control group, or of the machine's,
-//! and the tables for a cache of six gigabytes alone nearly fill 64 MiB. Besides the cache there are 15 MiB,
-//! of which 8 are the log's buffer, and a hundredth of the cache for tables. What is in `/dev/shm` counts
-//! towards the container's limit.
+//! Choose the size of the cache yourself: [`Builder::cache_size`](crate::Builder::cache_size). By default it
+//! is a quarter of the memory that the container may use, by its control group, or of the machine's memory;
+//! the tables for a cache of six gigabytes alone nearly fill 64 MiB. In addition to the cache, 15 MiB are
+//! needed, of which 8 are the log's buffer, and a hundredth of the cache for tables. What is in `/dev/shm`
+//! counts towards the container's limit.
 //!
 //! ```no_run
 //! # fn main() -> sablecat::Result<()> {
@@ -29,8 +28,8 @@
 //! # Several containers
 //!
 //! Processes in different containers of one machine share an environment if all see the same two directories:
-//! the environment's, and the one for the memory. Containers have a `/dev/shm` each, so mount one that all
-//! have and name it:
+//! the environment's, and the one for the memory. Each container has its own `/dev/shm`, so mount a directory
+//! that all of them have, and name it:
 //!
 //! ```no_run
 //! # fn main() -> sablecat::Result<()> {
@@ -41,7 +40,7 @@
 //! # }
 //! ```
 //!
-//! A process that sees the environment and not the memory gets an error that says so:
+//! A process that sees the environment but not the memory gets an error that says so:
 //!
 //! ```
 //! # fn main() -> sablecat::Result<()> {
@@ -60,42 +59,43 @@
 //! # }
 //! ```
 //!
-//! - *Process numbers* do not matter: that a process lives is told by a lock on a file, which the kernel lets
-//!   go of. Containers need no common namespace of processes.
-//! - *Users* matter as everywhere: see [permissions](super::processes#permissions). The same user number, or
-//!   a common group.
+//! - *Process numbers* do not matter: a lock on a file, which the kernel releases, tells whether a process is
+//!   alive. Containers need no common namespace of processes.
+//! - *Users* matter as everywhere: see [permissions](super::processes#permissions). Use the same user number,
+//!   or a common group.
 //! - *The directory* must be the same one, by device and inode: a volume or a directory of the host, not a
-//!   layer of the image. It lies on a local file system, where locks and memory are the kernel's own.
+//!   layer of the image. It must be on a local file system, where locks and memory are the kernel's own.
 //! - *The build* must be the same: [one image](super::processes#the-same-build), or images made from one lock
 //!   file.
 //!
 //! # Restarts
 //!
-//! A container that is killed takes its own `/dev/shm` with it. Then a shared environment is as one whose
-//! machine has failed, but for what was with the operating system: commits at `WriteNoSync` and `Sync` are
-//! there, those below may not be. If the directory for the memory outlives the container, nothing is lost.
-//! The next process to open the environment takes from it what the files lack, and removes it.
+//! A container that is killed takes its own `/dev/shm` with it. For a shared environment that is like a
+//! failure of the machine, except that what was written to the operating system is kept: commits at
+//! `WriteNoSync` and `Sync` are there, commits at lower rungs may not be. If the directory for the memory
+//! outlives the container, nothing is lost: the next process to open the environment takes from the memory
+//! what the files lack, and removes it.
 //!
-//! Nothing has to be done at SIGTERM. Closing writes a checkpoint, so the next start is quicker: let handles
-//! drop if there is time.
+//! Nothing needs to be done at SIGTERM. But closing writes a checkpoint, so the next start is quicker: drop
+//! all handles if there is time.
 //!
 //! # Memory of a private environment
 //!
-//! The cache of a private environment, too, is a quarter of what the container may use if nothing is said,
-//! and 64 MiB at least. It grows into that as it is used. Write sets and values on their way are beside the
-//! cache, so leave room.
+//! The cache of a private environment, too, is by default a quarter of the memory that the container may use,
+//! and at least 64 MiB. Memory is taken as it is used. Changes of open transactions and values that are being
+//! read or written take memory in addition to the cache, so leave room.
 //!
 //! # What a backup is
 //!
-//! - *A copy of the files, made while nobody has the environment open.* All of the directory, volumes
-//!   elsewhere too.
+//! - *A copy of the files, made while no process has the environment open.* Copy the whole directory, and
+//!   volumes elsewhere too.
 //! - *Not* a copy of the files made while a process has it open: its parts are of different moments, and it
-//!   is refused or damaged. A snapshot that the file system takes of all files at one moment is good: it is
-//!   what a failure of the machine at that moment would leave.
-//! - *A copy that is read out*, while others go on: `sablecat backup`, or
+//!   is refused or damaged. A snapshot that the file system takes of all files at one moment is a backup: it
+//!   is what a failure of the machine at that moment would leave.
+//! - *A copy of the records*, made while others go on: by `sablecat backup`, or
 //!   [`Follower::copy`](crate::Follower::copy), which also keeps it up to date from there.
-//! - *A journal* is none, by itself: it goes back to an earlier time, but lies on the same disk. Copy its
-//!   directory away.
+//! - *A journal* alone is not a backup: with it the environment can go back to an earlier time, but it is on
+//!   the same disk. Copy its directory to another one.
 //!
 //! ```
 //! # fn main() -> sablecat::Result<()> {
@@ -124,6 +124,6 @@
 //!
 //! A backup is an environment like any other. `sablecat restore` copies it into a new one.
 //!
-//! To put a copy of the files back, close the environment everywhere, put the files in the place of the
-//! others, and open it. What memory of killed processes is left is recognised as not belonging to them, and
-//! set aside.
+//! To put a copy of the files back, close the environment everywhere, replace its files by the copy, and open
+//! it. Memory that killed processes have left is recognised as not belonging to these files, and is set
+//! aside.

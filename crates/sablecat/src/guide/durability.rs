@@ -1,9 +1,9 @@
 //! Durability: what is safe when a commit returns, and how to pay less for it.
 //!
-//! Every commit is *atomic* and *visible* when it returns. How safe it is then is its
-//! [`Durability`](crate::Durability), of which there are four rungs. The environment has one
-//! ([`Builder::durability`](crate::Builder::durability), `Sync` if nothing is said), and a transaction may
-//! have its own ([`TxnOptions::durability`](crate::TxnOptions::durability)).
+//! Every commit is *atomic* and *visible* when it returns. How durable it is then is its
+//! [`Durability`](crate::Durability), of which there are four levels, called rungs. The environment has one
+//! ([`Builder::durability`](crate::Builder::durability); default: `Sync`), and a transaction may have its own
+//! ([`TxnOptions::durability`](crate::TxnOptions::durability)).
 //!
 //! # The rungs
 //!
@@ -20,8 +20,8 @@
 //! Nothing that was committed is lost by killing them, at any rung, for as long as the machine runs and the
 //! file in memory is there.
 //!
-//! Whatever is lost, what is left is a state that there was: all commits up to one of them, and none after.
-//! If a commit is on the disk, so are all before it, whatever their rungs.
+//! Whatever is lost, what is left is a state that existed: all commits up to one of them, and none after. If
+//! a commit is on the disk, so are all before it, at whatever rungs.
 //!
 //! ```
 //! # fn main() -> sablecat::Result<()> {
@@ -54,21 +54,21 @@
 //! A flush takes as long as the disk takes: some tens of microseconds to some ten milliseconds. A commit at
 //! any other rung takes microseconds.
 //!
-//! - *Commit from several threads or processes.* Those that wait for the disk at the same time share one
-//!   flush. There is nothing to turn on.
-//! - *Put more into a transaction.* One flush for a thousand records costs what one for a single record does.
-//!   [`Database::insert_batch`](crate::Database::insert_batch),
+//! - *Commit from several threads or processes.* Commits that wait for the disk at the same time share one
+//!   flush (group commit). No setting is needed.
+//! - *Put more into a transaction.* A flush for a thousand records costs as much as a flush for a single
+//!   record. [`Database::insert_batch`](crate::Database::insert_batch),
 //!   [`Database::bulk_load`](crate::Database::bulk_load).
-//! - *Wait later.* Commit at `NoSync`, go on, and wait once before telling anybody:
+//! - *Wait later.* Commit at `NoSync`, go on, and wait once before you report success:
 //!   [`Env::make_durable`](crate::Env::make_durable) with the LSN that the last commit returned, or
 //!   [`Env::sync`](crate::Env::sync) for all there is.
 //! - *Ask for less where less is enough.* What can be computed again may be at `NoSync`, beside orders at
 //!   `Sync`, in the same environment.
-//! - *Ask for nothing where nothing is to last.* Who is logged in, what can be computed again: a
-//!   [temporary](crate::DatabaseOptions::temporary) database has such records. It is in transactions with
-//!   others, and all processes have it, but nothing of it is logged or waited for, and it is empty when the
-//!   environment is opened after nobody had it open. A transaction that changes durable records as well is as
-//!   durable as any.
+//! - *Ask for nothing where nothing needs to last.* For sessions, and for what can be computed again, there
+//!   are [temporary](crate::DatabaseOptions::temporary) databases. They take part in transactions with
+//!   others, and all processes see them, but their records are not logged or waited for, and they are empty
+//!   when the environment is opened after no process had it open. A transaction that changes durable records
+//!   as well is as durable as any.
 //!
 //! ```
 //! # fn main() -> sablecat::Result<()> {
@@ -93,39 +93,42 @@
 //!
 //! # Waiting for others' commits
 //!
-//! [`Env::wait_visible`](crate::Env::wait_visible) waits until what was committed at an LSN is seen here. In
-//! processes that share an environment that is so when the commit returns; in one that [reads
-//! only](crate::Builder::read_only) after the next checkpoint. [`Env::changes`](crate::Env::changes) gives
-//! commits as they become durable.
+//! [`Env::wait_visible`](crate::Env::wait_visible) waits until what was committed at an LSN is visible here.
+//! In processes that share an environment it is visible when the commit returns; in a
+//! [read-only](crate::Builder::read_only) process, after the next checkpoint.
+//! [`Env::changes`](crate::Env::changes) gives commits as they become durable.
 //!
 //! # Checkpoints, closing
 //!
-//! A checkpoint says from where recovery begins, so it bounds how long that takes and how much log there is.
-//! What was committed before it is on the disk after it, at any rung. Checkpoints come by themselves
-//! ([`Builder::checkpoint_interval`](crate::Builder::checkpoint_interval)), and with the close of the
-//! environment. What is durable needs neither: a program may be killed at any moment instead of closing, and
-//! the next opening recovers.
+//! Recovery begins at the last checkpoint, so checkpoints limit how long recovery takes and how much log
+//! there is. After a checkpoint, everything that was committed before it is on the disk, at any rung.
+//! Checkpoints are written at an interval
+//! ([`Builder::checkpoint_interval`](crate::Builder::checkpoint_interval)), and when the environment is
+//! closed. Durability does not depend on either: a program may be killed at any moment instead of closing,
+//! and the next opening recovers.
 //!
 //! # In memory, with an image on a disk
 //!
 //! An environment that is [held in memory](crate::Builder::held_in) has its files on a tmpfs: `Sync` costs no
-//! disk, and is as good as the memory. Killed processes lose nothing. A crash of the machine loses what was
-//! committed after the last image, which [`Env::flush_image`](crate::Env::flush_image) writes, or `sablecat
-//! volume guard`: every so often, when it is told that power fails (SIGPWR), and when it is told to stop. Let
-//! that be the last to be stopped of all who use the environment, give it the time that the disk takes for
-//! the whole, and have it run as the user whose the environment is. It shares the environment, so that all
-//! others have to.
+//! disk, and is as good as the memory. When processes are killed, nothing is lost. A crash of the machine
+//! loses what was committed after the last image. [`Env::flush_image`](crate::Env::flush_image) writes an
+//! image; so does `sablecat volume guard`: at an interval, when it is told that power fails (SIGPWR), and
+//! when it is told to stop. Stop `guard` last of all processes that use the environment, give it the time
+//! that the disk needs for the whole image, and run it as the user who owns the environment. It shares the
+//! environment, so all other processes must share it too.
 //!
 //! # In memory alone
 //!
 //! An environment in memory alone ends with its last handle. A [`DataStore`](crate::DataStore) has no log:
-//! safe is what its last checkpoint wrote.
+//! durable is only what its last checkpoint wrote.
 //!
 //! # When durability fails
 //!
-//! [`NotDurable`](crate::ErrorKind::NotDurable): the commit is there and visible, and could not be written
-//! for now, as the disk is full. Do not commit it again; make room and call [`Env::sync`](crate::Env::sync).
-//! [`Poisoned`](crate::ErrorKind::Poisoned): a write or flush failed, and nobody knows what is on the disk.
-//! Close the environment everywhere and open it again: see [`errors`](super::errors).
+//! [`NotDurable`](crate::ErrorKind::NotDurable): the commit was made and is visible, and could not be written
+//! for now, because the disk is full. Do not commit it again; make room and call
+//! [`Env::sync`](crate::Env::sync). [`Poisoned`](crate::ErrorKind::Poisoned): a write or flush failed, and
+//! what is on the disk is not known. Close the environment everywhere and open it again: see
+//! [`errors`](super::errors).
 //!
-//! A flush is as good as the disk. One that says "done" and does not do it loses what it was given last.
+//! A flush is only as good as the disk: a disk that reports a flush as done without doing it loses what was
+//! written last.

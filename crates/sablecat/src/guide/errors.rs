@@ -2,32 +2,32 @@
 //!
 //! There is one type, [`Error`](crate::Error). Its [`kind`](crate::Error::kind) is for programs; its text,
 //! for people, says what was tried, on what, and what to do. Damaged bytes, full disks and killed processes
-//! are errors, never panics.
+//! cause errors, never panics.
 //!
 //! # The kinds
 //!
 //! | [`ErrorKind`](crate::ErrorKind) | means | do |
 //! |---|---|---|
-//! | `Conflict`, `Deadlock`, `Timeout`, `SnapshotTooOld` | another transaction got in the way; nothing was changed | run the transaction again. [`Env::write`](crate::Env::write) does. |
+//! | `Conflict`, `Deadlock`, `Timeout`, `SnapshotTooOld` | a conflict with another transaction; nothing was changed | run the transaction again. [`Env::write`](crate::Env::write) does. |
 //! | `DiskFull` | no room on the disk; nothing was changed | make room, try again: [below](#a-full-disk) |
 //! | `CacheFull` | no room in the cache; nothing was changed | end snapshots, change less at once: [below](#a-full-cache) |
 //! | `TooMany` | too many transactions, locks or processes at once | end some, try again |
 //! | `MemoryFull` | the system has no memory for it | a smaller cache |
-//! | `Exhausted` | no numbers are left for pages or log | another environment |
+//! | `Exhausted` | no numbers are left for pages, blocks or log | another environment, or open it again, as the text says |
 //! | `NotDurable` | committed and visible, not on the disk yet | do **not** commit again; make room, [`Env::sync`](crate::Env::sync) |
 //! | `Poisoned` | what is on the disk is not known, or others took this process for dead | close everywhere, open again: [below](#poisoned) |
 //! | `Corruption` | bytes on the disk are not what was written | [below](#damage) |
 //! | `Io` | a system call failed in another way | as the text says |
-//! | `LogGone` | the log is not kept from there on | begin anew with a copy |
+//! | `LogGone` | the log is not kept from there on | begin again with a copy |
 //! | `InUse` | the environment is open in another process, not shared or with another build | close it there, or share it |
 //! | `NotFound`, `Exists` | there is none, or one already | |
 //! | `Duplicate` | another record has this key in a unique index; nothing was changed | another key |
-//! | `Reference` | a record refers to this one, or would refer to none; nothing was changed | first the one, then the other |
+//! | `Reference` | a record refers to this one, or would refer to a record that is not there; nothing was changed | remove the referring record first, or insert the other one first |
 //! | `ReadOnly` | nothing can be written here | |
 //! | `EncryptionKey` | the environment is encrypted, and this is not its key; or it is not, and a key was given | the right key, or none |
-//! | `Invalid`, `NotAllowed` | the call is wrong: a mistake in the program | mend the program |
+//! | `Invalid`, `NotAllowed` | the call is wrong: a mistake in the program | correct the program |
 //!
-//! Kinds may be added. Match on those you know, and treat the others by their predicates:
+//! Kinds may be added. Match on those you know, and use the predicates for the others:
 //! [`is_retryable`](crate::Error::is_retryable), [`is_full`](crate::Error::is_full),
 //! [`is_corruption`](crate::Error::is_corruption).
 //!
@@ -68,17 +68,17 @@
 //!
 //! # After an error
 //!
-//! Setting a record in a transaction, if it fails, leaves the transaction as it was; it may go on or be
-//! dropped. A commit that failed has changed nothing, with two exceptions that say so: `NotDurable`, and
-//! `Poisoned`, after which the changes may be visible and may not survive. An operation of a
-//! [`Database`](crate::Database) by itself is a commit.
+//! If setting a record in a transaction fails, the transaction is as it was; it may go on or be dropped. A
+//! commit that failed has changed nothing, with two exceptions that say so: `NotDurable`, and `Poisoned`,
+//! after which the changes may be visible and may not survive. An operation of a
+//! [`Database`](crate::Database) is a commit of its own.
 //!
 //! # A full disk
 //!
-//! Nothing is lost. Reading goes on. Commits fail with `DiskFull`, or with `NotDurable` if they had been made
-//! when the room ended. Make room: elsewhere on the disk, or in the environment by removing records or a
-//! database and [`Env::compact`](crate::Env::compact), which makes the file smaller. That much works on a
-//! disk without a free byte, also after closing or a crash.
+//! Nothing is lost, and reading goes on. Commits fail with `DiskFull`, or with `NotDurable` if they had been
+//! made when the disk became full. Make room: elsewhere on the disk, or in the environment by removing
+//! records or a database and calling [`Env::compact`](crate::Env::compact), which makes the file smaller.
+//! That works even on a disk without a free byte, also after closing or a crash.
 //!
 //! ```
 //! # fn main() -> sablecat::Result<()> {
@@ -116,12 +116,12 @@
 //!
 //! # A full cache
 //!
-//! On disk the cache need not hold the data. It is full of what cannot leave it at the moment: versions that
-//! old snapshots keep, pages of operations in progress. Waiting, ending snapshots and smaller transactions
-//! help; so does a larger cache.
+//! If the environment is on disk, the cache need not hold the data. It is full when everything in it cannot
+//! be evicted at the moment: versions that old snapshots keep, and pages of operations in progress. Wait, end
+//! snapshots, use smaller transactions, or a larger cache.
 //!
-//! In memory alone the cache is all there is, and `CacheFull` means that it holds as much as it can. Records
-//! can still be removed then.
+//! If the environment is in memory alone, the cache holds everything, and `CacheFull` means that it holds as
+//! much as it can. Records can still be removed then.
 //!
 //! ```
 //! # fn main() -> sablecat::Result<()> {
@@ -148,11 +148,11 @@
 //!
 //! # Poisoned
 //!
-//! A write or flush failed in a way that leaves unknown what is on the disk. The operating system may have
-//! dropped what it could not write, and to flush again would only seem to help. So the environment stops
-//! promising: every commit at `WriteNoSync` or `Sync` fails from then on, in all processes. Drop all handles,
-//! in all processes; see to the cause; open again. Opening recovers: what was acknowledged as durable is
-//! there.
+//! A write or flush failed, so it is not known what is on the disk. The operating system may have dropped
+//! what it could not write, and another flush would only seem to help. So the environment promises nothing
+//! more: every commit at `WriteNoSync` or `Sync` fails from then on, in all processes. Drop all handles, in
+//! all processes; remove the cause; open the environment again. Opening recovers it: what was acknowledged as
+//! durable is there.
 //!
 //! ```
 //! # fn main() -> sablecat::Result<()> {
@@ -185,6 +185,6 @@
 //! # Damage
 //!
 //! `Corruption` names the file, the page and what is wrong with it. Records in other pages can still be read.
-//! [`Env::verify`](crate::Env::verify), `sablecat verify`, says how much is damaged. Then read out what can
-//! be read, or go back to a backup, or to an earlier time if a journal is kept
-//! ([`Builder::journal`](crate::Builder::journal)). There is no repair that guesses.
+//! [`Env::verify`](crate::Env::verify), `sablecat verify`, says how much is damaged. Then copy what can be
+//! read, or go back to a backup, or to an earlier time if a journal is kept
+//! ([`Builder::journal`](crate::Builder::journal)). There is no repair tool that guesses.

@@ -2,8 +2,8 @@
 //!
 //! # Setting, reading, touching
 //!
-//! A database of [`Expiring`](crate::Expiring) records says of each until when it is there. What has expired
-//! is not there for anybody from that millisecond on, whether or not it was removed.
+//! A database of [`Expiring`](crate::Expiring) records has an expiry time for each record, or none. From that
+//! millisecond on no transaction sees the record, whether or not it was removed.
 //!
 //! ```
 //! use std::time::Duration;
@@ -33,27 +33,28 @@
 //! # }
 //! ```
 //!
-//! To touch a record writes it anew. Where that is too much for each read, touch it when less than half of
-//! its time is left: [`Expiring::remaining`](crate::Expiring::remaining).
+//! Touching a record writes the whole record again. If that is too much for each read, touch it when less
+//! than half of its time is left: [`Expiring::remaining`](crate::Expiring::remaining).
 //!
 //! # Time
 //!
-//! A transaction has one time, so that what it finds does not change under it; a snapshot has that of its
-//! beginning. The clock is the machine's time of day. If that is set forward, records expire early; if it is
-//! set back, late, and those that are not swept yet are there again.
+//! A transaction uses one time for all its reads, so that what it finds does not change meanwhile; a snapshot
+//! uses the time of its beginning. The clock is the machine's time of day. If it is set forward, records
+//! expire early; if it is set back, they expire late, and expired records that are not swept yet are visible
+//! again.
 //!
 //! Tests set a clock of their own ([`Builder::clock`](crate::Builder::clock)).
 //!
 //! # Sweeping
 //!
-//! What has expired is removed by the housekeeping of whichever process does that, some seconds later, a
-//! thousand records at a time; how often it looks [`Builder::sweep_interval`](crate::Builder::sweep_interval)
-//! says. It costs by what has expired, not by what there is. Where no housekeeping runs, in memory alone or
-//! with [`Builder::background`](crate::Builder::background) off, call [`Env::sweep`](crate::Env::sweep) now
-//! and then. No transaction gets a conflict for having found nothing where a record had expired and was
+//! Housekeeping, in one of the processes, removes expired records some seconds later, a thousand records at a
+//! time, at an interval of [`Builder::sweep_interval`](crate::Builder::sweep_interval). The cost depends on
+//! how many records have expired, not on how many there are. If no housekeeping runs, in memory alone or with
+//! [`Builder::background`](crate::Builder::background) off, call [`Env::sweep`](crate::Env::sweep) now and
+//! then. A transaction that found no record, because it had expired, gets no conflict when that record is
 //! swept.
 //!
-//! # From elsewhere
+//! # From the command line
 //!
-//! `sablecat put --ttl 1h` sets a record that expires; `get` and `scan` do not show what has. `dump --json`
-//! and `load` keep the times; Berkeley DB's text has no place for them.
+//! `sablecat put --ttl 1h` sets a record that expires; `get` and `scan` do not show expired records. `dump
+//! --json` and `load` keep the times; Berkeley DB's text format has no place for them.

@@ -1,9 +1,9 @@
 //! Isolation: which level for what, what each allows, what runs again.
 //!
-//! Any number of transactions run at the same time, in any number of threads and processes. What one has
-//! changed nobody sees before it commits, and then everybody sees all of it. How far they are kept apart
-//! besides is the transaction's [`Isolation`](crate::Isolation). Readers never wait, and nobody waits for
-//! readers.
+//! Any number of transactions run at the same time, in any number of threads and processes. No other
+//! transaction sees the changes of one before it commits; then all of them see all of its changes. How far
+//! transactions are isolated beyond that is the transaction's [`Isolation`](crate::Isolation) level. Readers
+//! never wait, and no transaction waits for readers.
 //!
 //! # The levels
 //!
@@ -24,7 +24,7 @@
 //!
 //! The level is that of the environment ([`Builder::isolation`](crate::Builder::isolation)), unless a
 //! transaction has its own ([`TxnOptions::isolation`](crate::TxnOptions::isolation)). Transactions of
-//! different levels run beside each other; each is protected as it asked.
+//! different levels run at the same time; each is isolated as its own level says.
 //!
 //! A single operation of a [`Database`](crate::Database) is a transaction too. Those that read and write one
 //! record, such as [`Database::update`](crate::Database::update),
@@ -74,30 +74,30 @@
 //! # }
 //! ```
 //!
-//! # What counts as getting in the way
+//! # What is a conflict
 //!
-//! At `Snapshot`, a record that the transaction changes was changed by another since it began; or a range
-//! that it removes has other records than it had. At `Serializable`, moreover, anything it has read reads
-//! otherwise when it commits: a record, its absence, a range with all that was or was not in it. That is
-//! compared record by record: a neighbour in the same page does not matter. At any level, of two
-//! transactions that create, rename or remove a database of one name,
-//! the second to commit is refused.
+//! At `Snapshot`: another transaction has changed a record that this one changes, since this one began; or a
+//! range that it removes has other records than it had. At `Serializable`, in addition: anything that it has
+//! read is different when it commits: a record, its absence, a range with all that was or was not in it. That
+//! is compared record by record: other records in the same page do not matter. At any level: of two
+//! transactions that create, rename or remove a database of one name, the second to commit gets a conflict.
 //!
-//! So read what you need and no more. A serialisable transaction that has read a whole database conflicts
-//! with every change of any record in it.
+//! So read only what you need. A serialisable transaction that has read a whole database conflicts with every
+//! change of any record in it.
 //!
 //! # What runs again
 //!
-//! [`Env::write`](crate::Env::write) runs its closure again when another transaction got in the way: on a new
-//! snapshot, with all that the lost run did undone. After a few losses it gets the environment to itself for
-//! one run, so everyone gets through. It gives up after a minute
+//! [`Env::write`](crate::Env::write) runs its closure again after a conflict: on a new snapshot, with
+//! everything that the failed run did undone. After a few failed runs it gets the environment to itself for
+//! one run, so each transaction gets through. It gives up after a minute
 //! ([`TxnOptions::give_up_after`](crate::TxnOptions::give_up_after)).
 //!
-//! - Do in the closure only what may be done more than once. Send the letter after `write` has returned.
+//! - Do in the closure only what may be done more than once. Send an e-mail, for example, after `write` has
+//!   returned.
 //! - Use the transaction that the closure is given. A `db.insert` in the closure would be another
 //!   transaction, and is refused ([`NotAllowed`](crate::ErrorKind::NotAllowed)).
-//! - Errors of the program's own end it: [`Env::try_write`](crate::Env::try_write). Nothing of that run is
-//!   kept.
+//! - An error of the program's own ends it: see [`Env::try_write`](crate::Env::try_write). Nothing of that
+//!   run is kept.
 //!
 //! Transactions begun by hand ([`Env::begin`](crate::Env::begin)) are not run again: after a failed
 //! [`Txn::commit`](crate::Txn::commit), ask [`Error::is_retryable`](crate::Error::is_retryable).
@@ -125,21 +125,21 @@
 //! # }
 //! ```
 //!
-//! A commit is what decides. Before that a transaction may ask whether it has lost already
-//! ([`Txn::check_unchanged`](crate::Txn::check_unchanged)), and leave the rest of its work undone.
+//! Conflicts are decided at the commit. Before that a transaction can check whether it has a conflict already
+//! ([`Txn::check_unchanged`](crate::Txn::check_unchanged)), and skip the rest of its work.
 //!
 //! # For update
 //!
-//! A transaction that is about to change a record which others want to change as well can lock it first:
-//! [`Txn::get_for_update`](crate::Txn::get_for_update). Others that lock it wait, instead of doing their work
-//! in vain. The lock ends with the transaction, also if its process is killed. Waiting ends with
-//! [`Timeout`](crate::ErrorKind::Timeout) after ten seconds
+//! A transaction that is about to change a record which others want to change too can lock it first:
+//! [`Txn::get_for_update`](crate::Txn::get_for_update). Other transactions that lock it wait, instead of
+//! doing work that would be undone. The lock ends with the transaction, also if its process is killed.
+//! Waiting ends with [`Timeout`](crate::ErrorKind::Timeout) after ten seconds
 //! ([`Builder::lock_timeout`](crate::Builder::lock_timeout)), or with
-//! [`Deadlock`](crate::ErrorKind::Deadlock) if some wait for each other in a circle; `Env::write` deals with
-//! both.
+//! [`Deadlock`](crate::ErrorKind::Deadlock) if transactions wait for each other in a cycle; `Env::write`
+//! handles both.
 //!
-//! A lock does not stop a transaction that asks for none. It saves work; what may be committed is decided
-//! when a transaction commits.
+//! A lock does not block a transaction that does not ask for it. Locks save work; conflicts are decided when
+//! a transaction commits.
 //!
 //! ```
 //! # use sablecat::ErrorKind;
@@ -161,15 +161,15 @@
 //! # Skipping what is locked
 //!
 //! Several workers that take jobs from one queue should not wait for each other: a [`Queue`](crate::Queue) is
-//! made for them, at any isolation. Jobs in an order of their own are records of any database:
-//! [`Txn::pop_first_unlocked`](crate::Txn::pop_first_unlocked) takes the first record that nobody has locked;
-//! [`Txn::try_lock`](crate::Txn::try_lock) asks for one lock, and waits for nobody. Use them at `Snapshot`: a
-//! serialisable transaction has read the records that it passed by, and conflicts with their removal. See
+//! made for them, at any isolation. Jobs in another order can be records of any database:
+//! [`Txn::pop_first_unlocked`](crate::Txn::pop_first_unlocked) takes the first record that no transaction has
+//! locked; [`Txn::try_lock`](crate::Txn::try_lock) tries one lock, and never waits. Use them at `Snapshot`: a
+//! serialisable transaction has read the records that it skipped, and conflicts with their removal. See
 //! `examples/job_queue.rs`.
 //!
 //! # Long transactions
 //!
 //! A snapshot keeps the old versions of all pages that others change. When these fill the cache, the oldest
 //! snapshot is given up: [`SnapshotTooOld`](crate::ErrorKind::SnapshotTooOld). Begin a new one, read in
-//! smaller parts, or enlarge the cache. A transaction may change more than memory holds; on disk, not in
-//! memory alone.
+//! smaller parts, or enlarge the cache. A transaction may change more than memory holds, if the environment
+//! is on disk; not in memory alone.

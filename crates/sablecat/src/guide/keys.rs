@@ -1,8 +1,8 @@
 //! Keys: how they are ordered, and how to write numbers and tuples so that they sort.
 //!
-//! A key is bytes. A database is sorted by them: byte by byte, as numbers from 0 to 255. Where one key ends
-//! and the other goes on, the shorter one comes first. That is the order of `&[u8]` in Rust, and of `str`.
-//! The empty key is a key, and the first one.
+//! A key is a sequence of bytes. A database is sorted by keys, byte by byte, as numbers from 0 to 255. If one
+//! key is the beginning of another, it comes first. That is the order of `&[u8]` in Rust, and of `str`. The
+//! empty key is a valid key, and the first one.
 //!
 //! ```
 //! # fn main() -> sablecat::Result<()> {
@@ -15,7 +15,7 @@
 //! # }
 //! ```
 //!
-//! Values have no order and no form: they are the program's own.
+//! Values have no order and no format: they are any bytes of the program.
 //!
 //! # Numbers
 //!
@@ -25,7 +25,7 @@
 //!
 //! Signed integers sort when their highest bit is flipped. Floating-point numbers sort, as by `total_cmp`,
 //! when the highest bit of positive ones and all bits of negative ones are flipped. To sort from the greatest
-//! to the least, flip all bits of what would sort the other way.
+//! to the least, flip all bits of the ascending form.
 //!
 //! ```
 //! fn unsigned(number: u64) -> [u8; 8] {
@@ -53,11 +53,12 @@
 //! Several values in one key: [`tuple::pack`](crate::tuple::pack) writes them so that keys sort element by
 //! element, texts of any length and numbers of any size among them, and
 //! [`tuple::unpack`](crate::tuple::unpack) reads them back.
-//! [`tuple::beginning_with`](crate::tuple::beginning_with) are those whose first elements are the same.
+//! [`tuple::beginning_with`](crate::tuple::beginning_with) is the range of those with the same first
+//! elements.
 //!
 //! By hand: parts of a fixed length are written one after the other. A part of any length must say where it
 //! ends, in a way that sorts: if it never has a zero byte, as most text, end it with one. Do not write the
-//! length before a text: then all short ones come before all long ones.
+//! length before a text: then all short texts would sort before all long ones.
 //!
 //! ```
 //! use sablecat::tuple::{pack, unpack};
@@ -69,11 +70,11 @@
 //! # Ok::<(), sablecat::Error>(())
 //! ```
 //!
-//! # What begins alike
+//! # Prefixes
 //!
-//! All keys with one beginning stand together: [`Prefix`](crate::Prefix). So a tuple's first parts are what
-//! can be looked for. With the end of a part in the prefix exactly that part is found, without it all that
-//! begin so.
+//! All keys with the same beginning are next to each other: [`Prefix`](crate::Prefix). So records can be
+//! looked up by the first parts of a tuple. If the prefix includes the end of a part, exactly that part is
+//! found; without it, all parts that begin with it.
 //!
 //! ```
 //! # use sablecat::Prefix;
@@ -95,10 +96,10 @@
 //!
 //! # Finding records by something else
 //!
-//! An [`Index`](crate::Index) finds records by what is in them, or by anything that a function makes of them:
-//! the *extractor*, which is given when the environment is opened. The engine keeps it with the records,
-//! whoever writes them, so it is right after every commit. It may be unique, and its keys may have to be the
-//! keys of another database. `examples/secondary_index.rs` has all of this.
+//! An [`Index`](crate::Index) (secondary index) finds records by what is in them, or by anything that a
+//! function makes of them: the *extractor*, which is given when the environment is opened. The engine updates
+//! the index with the records, in any process, so it is right after every commit. It may be unique, and its
+//! keys may be foreign keys: keys of another database. `examples/secondary_index.rs` shows all of this.
 //!
 //! ```
 //! use sablecat::{Env, IndexOptions};
@@ -119,9 +120,10 @@
 //! # }
 //! ```
 //!
-//! Each change of a record with an index is a transaction that reads what the record was. Several changes in
-//! one [`Env::write`](crate::Env::write) share that. An extractor must say the same of the same record for
-//! ever; to change what it says, give another name, make a new index with that, and remove the old one.
+//! Each change of a record with an index is a transaction that reads the old record. Several changes in one
+//! [`Env::write`](crate::Env::write) share that transaction. An extractor must always return the same keys
+//! for the same record; to change it, register the new one under another name, create a new index with that,
+//! and remove the old index.
 //!
 //! # Long keys and long values
 //!
@@ -129,11 +131,11 @@
 //! [`Invalid`](crate::ErrorKind::Invalid).
 //!
 //! Short keys are cheap, and what the keys of a page have in common is stored once. From an eighth of a page
-//! less 16 bytes on (496, with pages of 4,096) keys cost more: each such part of a key takes a search of its
-//! own, and a page if no other key begins with it. So file paths of usual lengths are fine, and thousands of
-//! long keys with nothing in common waste most of a page each. For these choose larger pages
-//! ([`Builder::page_size`](crate::Builder::page_size)), or keep a hash as the key and the long one in the
-//! value.
+//! less 16 bytes on (496, with pages of 4,096) keys cost more: they are split into slices of that length, and
+//! each slice takes a search of its own, and a page of its own if no other key begins with it. So file paths
+//! of usual lengths are fine, but thousands of long keys with nothing in common waste most of a page each.
+//! For these choose larger pages ([`Builder::page_size`](crate::Builder::page_size)), or use a hash as the
+//! key and put the long key into the value.
 //!
 //! ```
 //! # fn main() -> sablecat::Result<()> {
@@ -152,19 +154,18 @@
 //! # Hash tables
 //!
 //! A database may be a hash table: [`Env::database_as`](crate::Env::database_as) with
-//! [`Method::Hash`](crate::Method::Hash). A record is then looked for in the one page that its key's hash
-//! leads to, and not on a way down that compares keys. Choose it for records that are looked for by their
-//! whole keys and in no order: sessions, caches, identities drawn at random, hashes of content. It inserts
-//! faster than a B+tree where keys come in no order; everything else (transactions, snapshots, long keys and
-//! values, any durability) is the same. Choose a B+tree, which is what a database is unless something else is
-//! asked for, when ranges of keys, prefixes, the first or the last are wanted, when keys come in order, or
-//! when records that are used together have keys that are alike: these are in one page of it, and in as many
-//! of a hash table as there are records.
+//! [`Method::Hash`](crate::Method::Hash). A record is then looked up in the one page that its key's hash
+//! leads to, not on a path down a tree that compares keys. Choose it for records that are looked up by their
+//! whole keys, in no order: sessions, caches, random identifiers, hashes of content. It inserts faster than a
+//! B+tree where keys come in no order; everything else (transactions, snapshots, long keys and values, any
+//! durability) is the same. Choose a B+tree, which is the default, if you need ranges of keys, prefixes, the
+//! first or the last record, if keys come in order, or if records that are used together have similar keys:
+//! these are in one page of a B+tree, and in as many pages of a hash table as there are records.
 //!
 //! Its order is that of the hashes of keys, with a seed that each database draws for itself. Ranges, cursors
-//! and [`first`](crate::Database::first) go by that order. So a range from one key to another has whatever
-//! comes to stand between their hashes: a bound is good for going on where an earlier look has ended, and for
-//! little else. Prefixes are refused. A bulk load takes records in any order.
+//! and [`first`](crate::Database::first) go by that order. So a range from one key to another has the records
+//! whose hashes are between theirs: a bound is useful to continue where an earlier read ended, and for little
+//! else. Prefixes are refused. A bulk load takes records in any order.
 //!
 //! ```
 //! # use std::ops::Bound;
@@ -192,11 +193,11 @@
 //!
 //! # Numbers of records
 //!
-//! A database that is a *counted* B+tree, [`Method::Counted`](crate::Method::Counted), knows which number a
-//! key has in the order of keys, and which record has a number, without going through those before it:
+//! A *counted* B+tree, [`Method::Counted`](crate::Method::Counted), knows the number of a key in the order of
+//! keys, and the record with a number, without going through the records before it:
 //! [`rank`](crate::Database::rank), [`nth`](crate::Database::nth), [`count`](crate::Database::count). Choose
-//! it for ranked lists, pages of results, medians. Adding records and removing them costs about twice as much
-//! there as long as nothing is waited for, and is done by one commit at a time.
+//! it for ranked lists, pages of results, medians. Adding and removing records costs about twice as much
+//! there, waiting not counted, and is done by one commit at a time.
 //!
 //! ```
 //! # use sablecat::{Env, Method};
@@ -213,10 +214,10 @@
 //!
 //! # Another order
 //!
-//! A database may have an order of the program's own: [`Builder::comparator`](crate::Builder::comparator). It
-//! must be registered, and be the same, whenever the environment is opened by whomever: without it the
-//! database cannot be opened. Its keys have at most an eighth of a page less 16 bytes, it cannot be asked for
-//! prefixes, and every search calls the function. Keys that sort by themselves are simpler.
+//! A database may have an order of the program's own: [`Builder::comparator`](crate::Builder::comparator).
+//! Every process must register it, the same one, whenever it opens the environment: without it the database
+//! cannot be opened. Its keys have at most an eighth of a page less 16 bytes, it cannot be asked for
+//! prefixes, and every search calls the function. Keys whose bytes sort as needed are simpler.
 //!
 //! ```
 //! # use sablecat::{Env, ErrorKind, Prefix};

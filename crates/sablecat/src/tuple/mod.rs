@@ -1,9 +1,8 @@
 //! Tuples: several values in one key, whose bytes sort as the values do.
 //!
 //! A database sorts keys by their bytes. Numbers and texts written one after the other do not sort as they
-//! should: `"10"` comes before `"9"`, and of `("a", "bc")` and `("ab", "c")` nobody could tell which is
-//! which. A tuple's bytes do both: they sort element by element, each by its value, and they can be read
-//! back.
+//! should: `"10"` comes before `"9"`, and `("a", "bc")` and `("ab", "c")` could not be told apart. A tuple's
+//! bytes solve both: they sort element by element, each by its value, and they can be read back.
 //!
 //! ```
 //! # fn main() -> sablecat::Result<()> {
@@ -97,7 +96,7 @@ pub fn pack(tuple: &impl PackElements) -> Vec<u8> {
 /// The tuple that was packed into some bytes.
 ///
 /// # Errors
-/// `Invalid` if they are no tuple, or one of other elements; the message says from which byte on.
+/// `Invalid` if they are not a tuple, or a tuple of other elements; the message says from which byte on.
 pub fn unpack<'b, T: UnpackElements<'b>>(bytes: &'b [u8]) -> Result<T> {
     let mut unpacker = Unpacker::new(bytes);
     let tuple = T::unpack_elements(&mut unpacker)?;
@@ -107,8 +106,8 @@ pub fn unpack<'b, T: UnpackElements<'b>>(bytes: &'b [u8]) -> Result<T> {
 
 /// The keys of all tuples that begin with these elements, and of the tuple that has no others: for ranges.
 ///
-/// This is not the [`Prefix`](crate::Prefix) of the tuple's bytes, which texts and bytes that go on with a
-/// zero have as well.
+/// This differs from the [`Prefix`](crate::Prefix) of the tuple's bytes: keys in which the last text or bytes
+/// go on with a zero byte have that prefix too.
 pub fn beginning_with(tuple: &impl PackElements) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
     let from = pack(tuple);
     let mut to = from.clone();

@@ -14,7 +14,7 @@ pub struct Packer {
 
 /// A value that can be an element of a tuple. The table in [the module](super) says which are.
 ///
-/// Types of one's own pack themselves as what they are made of:
+/// A type of your own packs its parts:
 ///
 /// ```
 /// use sablecat::tuple::{Pack, Packer, pack};

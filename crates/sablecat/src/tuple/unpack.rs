@@ -36,7 +36,7 @@ pub trait UnpackElements<'b>: Sized {
 }
 
 impl<'b> Unpacker<'b> {
-    /// All of a tuple.
+    /// Unpacks a whole tuple.
     pub fn new(bytes: &'b [u8]) -> Unpacker<'b> {
         Unpacker { bytes, at: 0, depth: 0 }
     }
@@ -55,7 +55,7 @@ impl<'b> Unpacker<'b> {
         self.has_more() && self.bytes[self.at] == code::NULL
     }
 
-    /// After the last element.
+    /// Checks that the last element was read.
     ///
     /// # Errors
     /// `Invalid` if there are more.

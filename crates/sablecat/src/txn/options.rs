@@ -2,20 +2,25 @@
 
 use std::time::Duration;
 
-/// What becomes of a commit when the process or the machine stops right after it returned.
+/// How durable a commit is when it returns: what happens to it if the process or the machine stops right
+/// after. See [the guide](crate::guide::durability).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 pub enum Durability {
-    /// Nothing is promised: a crash may go back to the last checkpoint.
+    /// Not durable: after a crash of the machine, or of all processes unless the environment is shared, the
+    /// environment may be at its last checkpoint.
     Memory,
-    /// The log is written when its buffer is half full and every flush interval: a crash may lose that much.
+    /// The log is written when its buffer is half full and every flush interval: a crash may lose what was
+    /// committed since.
     NoSync,
-    /// The record is with the operating system when the commit returns: lost only if that crashes too.
+    /// The log record is written to the operating system when the commit returns: it is lost only if the
+    /// operating system crashes too.
     WriteNoSync,
-    /// The record is on stable storage when the commit returns. Commits that wait together share one flush.
+    /// The log record is on stable storage when the commit returns. Commits that wait at the same time share
+    /// one flush.
     Sync,
 }
 
-/// What a transaction is protected from.
+/// How far a transaction is isolated from others. See [the guide](crate::guide::isolation).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Isolation {
     /// Each operation sees the newest committed state.
@@ -23,7 +28,7 @@ pub enum Isolation {
     /// All reads see one state; of two transactions that change the same record, the second to commit gets a
     /// conflict.
     Snapshot,
-    /// As if transactions ran one after the other.
+    /// The transactions have the same effect as if they ran one after the other.
     Serializable,
 }
 

@@ -3,15 +3,16 @@
 use crate::error::Result;
 use crate::tuple::{self, Integer, Pack, PackElements, Unpack, UnpackElements, Uuid};
 
-/// What can be the key of a record, or stand for one of that type: `str` for `String`, `[u8]` for `Vec<u8>`.
-/// The bytes sort as the values do.
+/// A type that can be the key of a record, or be used for one: `str` for `String`, `[u8]` for `Vec<u8>`. The
+/// bytes sort as the values do.
 pub trait KeyBytes {
     /// The key.
     fn key_bytes(&self) -> Vec<u8>;
 }
 
-/// What a key can be read as: integers, floats, `bool`, `char`, text, bytes, [`Uuid`], and tuples of these,
-/// all in the order and the bytes of [tuples](crate::tuple). A type of one's own is what it is made of:
+/// A type that a key can be read as: integers, floats, `bool`, `char`, text, bytes, [`Uuid`], and tuples of
+/// these, all in the order and the bytes of [tuples](crate::tuple). A type of your own is written and read as
+/// its parts:
 ///
 /// ```
 /// use sablecat::typed::{Key, KeyBytes};

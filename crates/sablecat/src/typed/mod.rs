@@ -22,10 +22,10 @@
 //! ```
 //!
 //! Keys are the bytes of [tuples](crate::tuple), so that they sort as their values do, a value alone being a
-//! tuple of one. What is read and written is given to each call: an environment's transaction or snapshot,
-//! the environment itself, a [`DataStore`](crate::DataStore). A typed database is a handle to a
-//! [`Database`], which programs that know no types read as well; nothing is stored about types, and a
-//! record of other ones is an error, `Invalid`, when it is read.
+//! tuple of one. Each call is given what to read from or write to: an environment's transaction or snapshot,
+//! the environment itself, a [`DataStore`](crate::DataStore). A typed database is a handle to a [`Database`],
+//! which programs can also read without types. Nothing is stored about types; a record of other types is an
+//! error, `Invalid`, when it is read.
 
 mod key;
 mod value;
@@ -231,8 +231,8 @@ impl<K: Key, V: Value, O: Kind> Typed<K, V, O> {
         to.remove_range(&self.database, bounds(&keys))
     }
 
-    /// Changes the value of a key to what `change` makes of the value before, of none if there is no record;
-    /// none removes the record. Returns what it has become.
+    /// Sets the value of a key to what `change` returns for its present value, or for none if there is no
+    /// record; if `change` returns none, the record is removed. Returns the new value.
     ///
     /// # Errors
     /// As [`Typed::get`] and [`Write::insert`].

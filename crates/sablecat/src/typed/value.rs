@@ -4,14 +4,13 @@ use std::borrow::Cow;
 
 use crate::error::{Error, Result};
 
-/// What can be the value of a record, or stand for one of that type: `str` for `String`, `[u8]` for
-/// `Vec<u8>`.
+/// A type that can be the value of a record, or be used for one: `str` for `String`, `[u8]` for `Vec<u8>`.
 pub trait ValueBytes {
     /// The bytes that are stored.
     fn value_bytes(&self) -> Cow<'_, [u8]>;
 }
 
-/// What a value can be read as: bytes and text as they are, arrays of bytes, integers and floats in
+/// A type that a value can be read as: bytes and text as they are, arrays of bytes, integers and floats in
 /// little-endian order, `bool` as a byte, `()` as nothing. With the feature `serde`, whatever serde writes
 /// (`Postcard`); with the feature `bytemuck`, plain data as it is in memory (`Pod`).
 pub trait Value: ValueBytes + Sized {
@@ -122,8 +121,8 @@ impl Value for () {
     }
 }
 
-/// A value that serde writes and reads, in the format of the crate `postcard`: short, and laid down in a
-/// specification. What comes after it is an error.
+/// A value that serde writes and reads, in the format of the crate `postcard`, which is short and has a
+/// specification. Bytes after it are an error.
 ///
 /// ```
 /// use sablecat::typed::{Postcard, Typed};

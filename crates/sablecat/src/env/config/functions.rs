@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::txn::lapse::{self, BY_EXPIRY};
 
-/// Takes the index keys that an extractor finds in a record.
+/// Collects the index keys that an extractor finds in a record.
 ///
 /// ```
 /// # fn main() -> sablecat::Result<()> {
@@ -28,7 +28,7 @@ pub struct IndexKeys {
 }
 
 impl IndexKeys {
-    /// The record is to be found by this key too. The same key twice is the same as once.
+    /// Adds a key by which the record is found. Adding the same key twice is the same as once.
     pub fn push(&mut self, key: impl AsRef<[u8]>) {
         self.bytes.extend_from_slice(key.as_ref());
         self.ends.push(self.bytes.len());

@@ -12,7 +12,7 @@ use crate::log::Segments;
 use crate::pages::volume::{self, Journal, Superblock, Volume};
 use crate::types::Lsn;
 
-/// A checkpoint that recovery can go back to.
+/// A retained checkpoint that recovery can go back to (a restore point).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Epoch {
@@ -20,7 +20,7 @@ pub struct Epoch {
     pub number: u64,
     /// It holds exactly the commits at or below this.
     pub lsn: Lsn,
-    /// When it was written: everything that was committed later is not in it.
+    /// When it was written: no later commit is in it.
     pub time: Moment,
     /// It is the last checkpoint.
     pub current: bool,
@@ -45,10 +45,12 @@ pub struct JournalFile {
     pub path: PathBuf,
     /// The first LSN that is in it.
     pub first: Lsn,
-    /// The first LSN of the life of the log that it belongs to: the stretch between two openings.
+    /// The first LSN of the life (timeline) of the log that the file belongs to: the stretch of log between
+    /// two openings of the environment.
     pub life: Lsn,
-    /// Where the life before ended. With `first` and `life` it says what the file's predecessor is: in the
-    /// same life the one that ends at `first`; for the first of a life the one that holds this LSN.
+    /// The LSN at which the life before this one ended (where this timeline branched off). With `first` and
+    /// `life` it identifies the file before this one: within a life, the file that ends at `first`; for the
+    /// first file of a life, the file that holds this LSN.
     pub continues: Lsn,
     /// Bytes of the file.
     pub bytes: u64,
@@ -56,11 +58,11 @@ pub struct JournalFile {
     pub archived: Option<Moment>,
 }
 
-/// What an environment has kept. See [`Builder::history`](crate::Builder::history).
+/// What an environment can be taken back to. See [`Builder::history`](crate::Builder::history).
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct History {
-    /// The settings of the journal; none: none is kept.
+    /// The settings of the journal; none if no journal is kept.
     pub journal: Option<Journal>,
     /// The epochs, the oldest first, the last checkpoint at the end.
     pub epochs: Vec<Epoch>,

@@ -13,7 +13,7 @@ use crate::pages::Moving;
 /// blocks, while they learn of the newest one.
 const PASSES_MAX: u32 = 8;
 
-/// What an environment is enciphered with.
+/// How an environment is encrypted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct EncryptionStats {
@@ -21,18 +21,18 @@ pub struct EncryptionStats {
     pub cipher: Cipher,
     /// The number of the data key that is used for what is written, from 1 on, as far as this process knows.
     pub key: u32,
-    /// How many data keys there are: those for what was written with them as well.
+    /// How many data keys there are, the older ones included.
     pub keys: usize,
 }
 
-/// What was enciphered anew.
+/// What encrypting again did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct EncipherReport {
     /// Pages that were written again.
     pub pages: u64,
-    /// Blocks of the last checkpoint that are enciphered with older keys still: 0, but if they cannot be
-    /// copied, or processes go on that cannot open the newest key.
+    /// Blocks of the last checkpoint that older keys still encrypt: 0, unless they cannot be copied, or there
+    /// are processes that cannot decrypt the newest data key.
     pub older: u64,
 }
 

@@ -36,7 +36,7 @@ use crate::region::Region;
 use crate::txn::caller;
 use crate::types::Lsn;
 
-/// What to go back to.
+/// The state to go back to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Target {
@@ -52,7 +52,7 @@ pub enum Target {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct RecoveryPlan {
-    /// The epoch that it begins from: the newest at or before the target.
+    /// The epoch (restore point) from which it begins: the newest at or before the target.
     pub epoch: Epoch,
     /// The last commit that is kept, or the epoch's LSN if none is replayed: the state that results.
     pub lsn: Lsn,
@@ -70,11 +70,11 @@ pub struct RecoveryPlan {
     pub lost_to: Option<Moment>,
     /// Where the log ends.
     pub end: Lsn,
-    /// What is wrong with the log after the target, if anything is: more may be lost than was counted.
+    /// What is wrong with the log after the target, if anything: then more may be lost than was counted.
     pub damage: Option<String>,
 }
 
-/// An environment about to be taken back. Nobody else can open it until this is dropped.
+/// An environment that is about to be taken back. No other process can open it until this is dropped.
 #[derive(Debug)]
 #[must_use]
 pub struct Recovery {
@@ -250,9 +250,9 @@ impl Recovery {
         &self.plan
     }
 
-    /// Goes back. Durable when it returns; after a crash or an error the environment is as it was or as it
-    /// was to be, as a whole. What was committed after the target stays in the journal, to be looked at: the
-    /// environment cannot go forward to it again.
+    /// Takes the environment back. Durable when it returns; after a crash or an error the environment as a
+    /// whole is either as before or as planned. Commits after the target stay in the journal and can be
+    /// inspected there, but the environment cannot go forward to them again.
     ///
     /// # Errors
     /// `Corruption` if the epoch or the log up to the target is damaged, or a journal is missing, naming it;

@@ -24,13 +24,13 @@ use crate::types::{Lsn, TreeId};
 pub struct RecoveryReport {
     /// The environment was new.
     pub created: bool,
-    /// It had been closed by its last user: its last checkpoint had everything. If it was opened read-only:
-    /// the last checkpoint has everything that was committed before.
+    /// The last process had closed it: its last checkpoint had everything. If it was opened read-only: the
+    /// last checkpoint has everything that was committed before.
     pub closed: bool,
     /// Other processes had it open, and this one joined them: there was nothing to recover. The checkpoint
     /// and the end are those of that moment.
     pub joined: bool,
-    /// The environment had not been closed, or not by its last user: the log was replayed.
+    /// The environment had not been closed, or not by the last process: the log was replayed.
     pub recovered: bool,
     /// The LSN of the checkpoint that replay began from.
     pub checkpoint: Lsn,
@@ -40,7 +40,7 @@ pub struct RecoveryReport {
     pub commits: u64,
     /// Changes of single records, and of ranges of them, replayed.
     pub operations: u64,
-    /// The log ended in remains of commits that had not been made durable.
+    /// The log ended in parts of commits that had not become durable.
     pub torn: bool,
     /// One of the two places for checkpoints could not be read: a newer checkpoint than the one that replay
     /// began from may have been lost. No commit was: the log had all of them.

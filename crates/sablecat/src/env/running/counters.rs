@@ -15,35 +15,35 @@ use crate::log::LogCounts;
 use crate::region::Region;
 use crate::types::Lsn;
 
-/// What all processes that have an environment open have done since the first of them opened it, those that
-/// have left or were killed as well.
+/// What all processes that have an environment open have done since the first of them opened it, including
+/// those that have closed it since or were killed.
 ///
 /// Counting takes no locked instruction, and next to no time: each operation counts for itself, beside words
-/// that it writes anyway. Looking adds up what thousands may have counted; it takes microseconds, waits for
-/// nobody, and sees each number as of some moment while it looks.
+/// that it writes anyway. Reading the counters adds up what thousands of participants may have counted: it
+/// takes microseconds and never waits, and each number is as of some moment during the reading.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counters {
-    /// When the first of them opened it: since then is counted. Another one, if all have left meanwhile and
-    /// somebody has come again.
+    /// When the first of them opened it: counting began then. It changes when all processes have closed the
+    /// environment and another one opens it.
     pub since: Moment,
-    /// Processes that have it open at the moment. 1 unless it is shared.
+    /// Processes that have it open now. 1 unless it is shared.
     pub processes: u64,
-    /// Commits: of transactions, of single records, and of what the library does by itself, as when it opens
-    /// or frees the pages of a removed database. Each is counted once, whoever is killed, and whenever.
+    /// Commits: of transactions, of single records, and of the library itself, for example when it opens, or
+    /// frees the pages of a removed database. Each is counted exactly once, even if processes are killed.
     pub commits: u64,
-    /// Conflicts of transactions ([`ErrorKind::Conflict`](crate::ErrorKind::Conflict)), also of those that
+    /// Conflicts of transactions ([`ErrorKind::Conflict`](crate::ErrorKind::Conflict)), including those that
     /// [`Env::write`](crate::Env::write) ran again.
     pub conflicts: u64,
     /// Snapshots that were given up because the versions that they kept filled the cache.
     pub snapshots_given_up: u64,
-    /// Pages looked at by reads that were in the cache: of a single read one or more. What commits look at
-    /// once more when they have latched it is not counted, nor what a Data Store changes.
+    /// Cache hits: pages that reads found in the cache, one or more for a single read. Pages that commits
+    /// read again after latching them are not counted, nor those that a Data Store changes.
     pub page_hits: u64,
-    /// Pages that were not in the cache and were read in.
+    /// Cache misses: pages that were not in the cache and were read in.
     pub page_misses: u64,
-    /// Pages written because the cache wanted their places for others. If these grow as fast as commits do, a
-    /// larger cache saves writing.
+    /// Pages written because the cache needed their frames for other pages. If this number grows as fast as
+    /// that of commits, a larger cache saves writing.
     pub pages_swept: u64,
     /// Checkpoints that became durable.
     pub checkpoints: u64,
@@ -53,12 +53,12 @@ pub struct Counters {
     pub log_flushes: u64,
     /// Bytes of log handed to the operating system; 0 in memory alone.
     pub log_bytes: u64,
-    /// The oldest snapshot that anybody keeps: everything that was replaced since is kept for it. None:
-    /// nobody keeps one.
+    /// The oldest snapshot that is in use: everything that was replaced since is kept for it. None if there
+    /// is none.
     pub oldest_snapshot: Option<OldestSnapshot>,
 }
 
-/// The oldest snapshot, and whose it is.
+/// The oldest snapshot, and the process that keeps it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OldestSnapshot {

@@ -29,7 +29,7 @@ pub struct Process {
     pub pid: u32,
     /// The beginning of its command.
     pub command: String,
-    /// Whether it lives. A dead one is shown until somebody has finished what it left undone.
+    /// Whether it is alive. A dead process is shown until another process has finished its work.
     pub alive: bool,
     /// Whether it is the process that called this.
     pub asking: bool,
@@ -38,13 +38,13 @@ pub struct Process {
     pub participants: Vec<Participant>,
 }
 
-/// An operation or transaction in progress, or the place of one that ended.
+/// An operation or transaction in progress, or the slot of one that ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Participant {
     /// Its slot.
     pub slot: u16,
-    /// What its transaction is called ([`Txn::set_name`](crate::Txn::set_name)), or the beginning of that.
+    /// The name of its transaction ([`Txn::set_name`](crate::Txn::set_name)), or the beginning of that name.
     pub name: Option<String>,
     /// The snapshot it has pinned.
     pub snapshot: Option<Lsn>,
@@ -52,43 +52,44 @@ pub struct Participant {
     pub snapshot_lag: u64,
     /// Whether its snapshot was given up for want of cache.
     pub given_up: bool,
-    /// Whether it is looking at pages at this moment.
+    /// Whether it is reading pages at this moment.
     pub in_operation: bool,
     /// Whether it is past the commit point and publishing.
     pub committing: bool,
     /// Pages it has latched: to change them in a commit, to read them in, to evict them, to write them for a
     /// checkpoint.
     pub pages_latched: usize,
-    /// Record locks it has.
+    /// Record locks it holds.
     pub record_locks: usize,
     /// Whether it waits for a record lock.
     pub waits_for_lock: bool,
-    /// Work that one participant does at a time, and this one does: `commit`, `checkpoint`, `housekeeping`,
-    /// `reaping`, `serial`, `unreachable` (looking for unreachable pages), `log flush`,
-    /// `log supply`; and `structure` (of trees) and `lock table`, once for each latch held.
+    /// The roles it has; only one participant at a time has a role: `commit`, `checkpoint`, `housekeeping`,
+    /// `reaping`, `serial`, `unreachable` (looking for unreachable pages), `log flush`, `log supply`; and
+    /// `structure` (of trees) and `lock table`, once for each latch held.
     pub roles: Vec<&'static str>,
 }
 
-/// A record lock that somebody has or waits for.
+/// A record lock that a participant holds or waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecordLock {
-    /// The record, as the lock table knows it: 44 bits of a hash of database and key, which do not tell
-    /// either. [`Database::lock_number`] is the other direction.
+    /// The record, as the lock table identifies it: 44 bits of a hash of database and key, which cannot be
+    /// reversed. [`Database::lock_number`] gives the number for a key.
     ///
     /// [`Database::lock_number`]: crate::Database::lock_number
     pub record: u64,
-    /// The slot of the participant that has it, or waits for it.
+    /// The slot of the participant that holds it, or waits for it.
     pub slot: u16,
-    /// Its process's number, in its own namespace; 0 if it has ended meanwhile.
+    /// The number (pid) of that participant's process, in its own namespace; 0 if it has ended meanwhile.
     pub pid: u32,
-    /// What that participant's transaction is called ([`Txn::set_name`](crate::Txn::set_name)).
+    /// The name of that participant's transaction ([`Txn::set_name`](crate::Txn::set_name)).
     pub name: Option<String>,
-    /// Whether it has it, or wants it, alone; otherwise, with others that share it.
+    /// Whether the lock that is held or waited for is exclusive; otherwise it is shared.
     pub exclusive: bool,
-    /// Whether it has it as part of a lock on many records, for want of room.
+    /// Whether it is part of a coarse lock, on many records, because the lock table had no room for more
+    /// single locks.
     pub coarse: bool,
-    /// The slots of the participants it waits for; none: it has the lock.
+    /// The slots of the participants it waits for; none if it holds the lock.
     pub waits_for: Option<Vec<u16>>,
 }
 
@@ -107,8 +108,7 @@ struct Shared<'a> {
 pub struct Activity {
     /// The processes that have it open.
     pub processes: Vec<Process>,
-    /// All record locks that anybody has or waits for; those of one record stand together, the holder before
-    /// those that wait.
+    /// All record locks that participants hold or wait for. Sorted by record, holders before waiters.
     pub locks: Vec<RecordLock>,
 }
 

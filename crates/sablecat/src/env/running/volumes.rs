@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::pages::first_within;
 use crate::pages::volume::{Compression, MAIN_NAME};
 
-/// A volume: a file that holds pages.
+/// A volume: a data file, which holds pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct VolumeStats {
@@ -15,16 +15,16 @@ pub struct VolumeStats {
     pub name: String,
     /// Where its file is.
     pub path: PathBuf,
-    /// Blocks in use, of a page each.
+    /// Blocks in use, of one page each.
     pub blocks: u64,
     /// Bytes of its file.
     pub bytes: u64,
     /// Bytes that the file takes of its file system: fewer if it has holes where pages were compressed.
     pub occupied: u64,
-    /// How its pages are compressed that are written from now on.
+    /// How the pages that are written to it from now on are compressed.
     pub compression: Compression,
-    /// Whether its file system makes holes in files, without which nothing is compressed. Known to who has
-    /// opened the environment to write to it, with compression; true otherwise.
+    /// Whether its file system supports holes in files; without them nothing is compressed. Known only if
+    /// this process has opened the environment for writing, and the volume is compressed; otherwise true.
     pub makes_holes: bool,
 }
 

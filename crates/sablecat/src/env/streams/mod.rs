@@ -46,7 +46,7 @@ const HOLD_STEP: u64 = 64 << 10;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Change<'a> {
-    /// A record has this value from here on, whether or not there was one of the key before.
+    /// A record has this value from here on, whether or not its key had one before.
     Insert {
         /// The name of the database, as of this commit.
         database: &'a str,

@@ -21,7 +21,7 @@ pub struct CheckpointReport {
     pub pages: u64,
     /// Of these, pages that had to be written now.
     pub written: u64,
-    /// Other pages that were moved towards the beginning of the file, so that its end can be given back.
+    /// Other pages that were moved towards the beginning of the file, so that its end can be cut off.
     pub moved: u64,
 }
 
@@ -35,17 +35,17 @@ pub struct CompactReport {
     pub bytes_after: u64,
     /// Pages moved, counting one as often as it was moved.
     pub moved: u64,
-    /// Pages freed that nothing led to: what bulk loads that were cut short had left, and killed processes
-    /// that were at a large commit, or at making or removing a database.
+    /// Unreachable pages freed: what interrupted bulk loads had left, and processes that were killed in a
+    /// large commit, or while they created or removed a database.
     pub pages_freed: u64,
-    /// Page numbers given back that were in the hands of processes when these died.
+    /// Page numbers freed that processes had taken, and not used yet, when they died.
     pub page_numbers_freed: u64,
-    /// Blocks given back that were: copies that a checkpoint was making or about to free, large values that
+    /// Blocks freed in the same way: copies that a checkpoint was making or about to free, large values that
     /// were being stored.
     pub blocks_freed: u64,
-    /// Whether it could not be told what was in the hands of the dead: somebody was stopped, stored a large
-    /// value, or made a large commit or a checkpoint, for seconds. Then none of it was given back, and
-    /// compacting again may.
+    /// Whether it could not be found out what dead processes had taken, because another process was stopped,
+    /// stored a large value, or made a large commit or a checkpoint, for seconds. Then none of that was
+    /// freed; compact again to free it.
     pub undecided: bool,
 }
 

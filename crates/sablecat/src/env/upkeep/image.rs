@@ -7,13 +7,13 @@ use crate::pages::Moving;
 use crate::pages::volume::image;
 use crate::types::Lsn;
 
-/// What writing an image came to: see [`Env::flush_image`](crate::Env::flush_image).
+/// What writing an image did: see [`Env::flush_image`](crate::Env::flush_image).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ImageReport {
     /// Everything committed at or below this LSN is in the image.
     pub lsn: Lsn,
-    /// Bytes that were written; 0: the image that was there has all of it.
+    /// Bytes that were written; 0 if the existing image has everything already.
     pub bytes: u64,
 }
 

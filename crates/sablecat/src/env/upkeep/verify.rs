@@ -13,11 +13,11 @@ use crate::pages::volume::Found;
 use crate::txn::{Comparator, Isolation, Options, Transaction, catalog, listed};
 use crate::types::PageId;
 
-/// How far a long operation has got.
+/// The progress of a long operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Progress {
-    /// Pages looked at.
+    /// Pages checked so far.
     pub pages: u64,
     /// Pages there are in all, about.
     pub pages_total: u64,
@@ -27,16 +27,16 @@ pub struct Progress {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct VerifyReport {
-    /// What is wrong, one sentence each, naming page and reason. Empty: nothing is.
+    /// The problems, one sentence each, with page and reason. Empty if there are none.
     pub problems: Vec<String>,
-    /// Databases looked at.
+    /// Databases checked.
     pub databases: u64,
     /// Records found.
     pub records: u64,
     /// Pages that trees consist of.
     pub pages: u64,
-    /// Pages in use that nothing leads to, because a bulk load was killed, or is in progress: room lost, but
-    /// nothing else. [`Env::compact`](crate::Env::compact) frees them.
+    /// Unreachable pages: pages in use that nothing leads to, because a bulk load was killed, or is in
+    /// progress. Only space is lost; [`Env::compact`](crate::Env::compact) frees them.
     pub pages_unreachable: u64,
     /// Databases whose comparator was not given to the builder: their pages were checked, and the order of
     /// their records was not.
@@ -44,10 +44,10 @@ pub struct VerifyReport {
     /// Indices whose extractor was not given to the builder: that each entry leads to a record was checked,
     /// and not that each record has the entries that it should.
     pub indices_not_compared: Vec<String>,
-    /// Databases arranged in a way that this version of the library does not know. They were not looked at;
-    /// nor were pages that nothing leads to, which may be theirs.
+    /// Databases with an access method that this version of the library does not know. They were not checked;
+    /// nor were unreachable pages looked for, which may be theirs.
     pub not_known: Vec<String>,
-    /// Retained epochs looked at.
+    /// Retained epochs checked.
     pub epochs: u64,
 }
 

@@ -13,7 +13,7 @@ use std::str::FromStr;
 
 use crate::error::{Error, Result};
 
-/// How the pages of a volume are compressed that are written from now on: see
+/// How the pages that are written to a volume from now on are compressed: see
 /// [`Builder::compression`](crate::Builder::compression).
 ///
 /// ```
@@ -26,12 +26,12 @@ use crate::error::{Error, Result};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Compression {
-    /// They are not.
+    /// No compression.
     #[default]
     None,
-    /// By LZ4, with the feature `lz4`: fast, some two thirds to a half of text.
+    /// LZ4, with the feature `lz4`: fast; text takes about two thirds to a half of its size.
     Lz4,
-    /// By Zstandard, with the feature `zstd`: slower, some half to a third of text.
+    /// Zstandard, with the feature `zstd`: slower; text takes about a half to a third of its size.
     Zstd {
         /// From 1, which is fastest, to 22; those above some 9 take far longer and are hardly smaller.
         level: u8,

@@ -42,7 +42,8 @@ const _: () = assert!(
 );
 const EPOCHS_DEFAULT: u32 = 8;
 
-/// What an environment keeps so that it can go back: old log segments, in a directory, and epochs. See
+/// The settings of a journal, a log archive with which an environment can be taken back to an earlier state:
+/// old log segments, in a directory, and epochs (restore points). See
 /// [`Builder::journal`](crate::Builder::journal).
 ///
 /// ```
@@ -59,13 +60,13 @@ pub struct Journal {
     pub directory: String,
     /// Bytes of old segments that are kept; 0: all.
     pub bytes_max: u64,
-    /// How long old segments are kept, in milliseconds; 0: for ever.
+    /// How long old segments are kept, in milliseconds; 0: forever.
     pub age_max_ms: u64,
     /// Epochs that are retained.
     pub epochs_max: u32,
     /// The least time between two of them, in milliseconds.
     pub epoch_spacing_ms: u64,
-    /// How long they are retained, in milliseconds; 0: until there are too many.
+    /// How long epochs are retained, in milliseconds; 0: until there are too many.
     pub epoch_age_max_ms: u64,
 }
 
@@ -90,21 +91,21 @@ impl Journal {
     }
 
     /// Where old log segments go: relative to the environment's directory, and on the same file system, since
-    /// they are renamed. UTF-8, up to 300 bytes. A journal that is moved elsewhere by this leaves behind what
-    /// it has; move that by hand. Default: `journal`.
+    /// they are renamed. UTF-8, up to 300 bytes. If this changes the directory of a journal, the files that
+    /// it has stay in the old one; move them by hand. Default: `journal`.
     pub fn directory(mut self, directory: impl Into<String>) -> Self {
         self.directory = directory.into();
         self
     }
 
-    /// How many bytes of old segments are kept, about; more if an epoch needs them to roll forward from.
-    /// Default: all.
+    /// About how many bytes of old segments are kept; more if an epoch needs them to roll forward. Default:
+    /// all.
     pub fn keep_bytes(mut self, bytes: u64) -> Self {
         self.bytes_max = bytes.max(1);
         self
     }
 
-    /// How long old segments are kept; longer if an epoch needs them to roll forward from. Default: for ever.
+    /// How long old segments are kept; longer if an epoch needs them to roll forward. Default: forever.
     pub fn keep_for(mut self, time: Duration) -> Self {
         self.age_max_ms = milliseconds(time).max(1);
         self
@@ -117,8 +118,8 @@ impl Journal {
         self
     }
 
-    /// The least time between two epochs: checkpoints that follow sooner are not retained. Default: none,
-    /// every checkpoint is.
+    /// The least time between two epochs: checkpoints that follow sooner are not retained. Default: none, so
+    /// every checkpoint is retained.
     pub fn epoch_spacing(mut self, time: Duration) -> Self {
         self.epoch_spacing_ms = milliseconds(time);
         self

@@ -35,7 +35,7 @@ const PATH_BYTES_MAX: usize = 300;
 /// What the main volume is called.
 pub(crate) const MAIN_NAME: &str = "main";
 
-/// What can be placed in a volume. See [`Builder::place`](crate::Builder::place).
+/// What a placement rule places in a volume. See [`Builder::place`](crate::Builder::place).
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Place {

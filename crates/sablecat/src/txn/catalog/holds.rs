@@ -18,11 +18,11 @@ use std::fmt;
 
 use crate::access::Method;
 
-/// What kind of records a database holds: see [`Database::holds`](crate::Database::holds).
+/// The kind of records that a database holds: see [`Database::holds`](crate::Database::holds).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
 #[non_exhaustive]
 pub enum Holds {
-    /// Keys with a value each; nothing else is said of it.
+    /// Plain records: keys with one value each.
     #[default]
     Records,
     /// Keys with several values: a [`MultiMap`](crate::MultiMap).
@@ -41,7 +41,7 @@ pub enum Holds {
         /// The byte that shorter ones are filled up with, where all have one length.
         pad: u8,
     },
-    /// Records by number, in which what comes after an insertion or a removal gets other numbers:
+    /// Records by number, in which an insertion or a removal changes the numbers of all records after it:
     /// [`Numbered::open_renumbered`](crate::Numbered::open_renumbered).
     Renumbered {
         /// Bytes of each record; none: they have any length.
@@ -51,11 +51,11 @@ pub enum Holds {
     },
     /// Globals: [`Globals`](crate::globals::Globals).
     Globals,
-    /// Records each of which may be gone from a time on: [`Expiring`](crate::Expiring).
+    /// Records that can expire: [`Expiring`](crate::Expiring).
     Expiring,
 }
 
-/// In which order the values of a key are.
+/// The order of a key's values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Duplicates {
     /// By their bytes; no value is there twice for the same key.

@@ -31,32 +31,32 @@ const NULLIFY: u8 = 2;
 /// The longest name of an extractor or nullifier.
 pub(crate) const FUNCTION_NAME_BYTES_MAX: usize = 255;
 
-/// What an index is: of which database, and how.
+/// What kind of index it is, and of which database.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct IndexInfo {
-    /// The name of the primary database, whose records it finds.
+    /// The name of the primary database: the one that has the records.
     pub primary: String,
     /// The name of the extractor that says which index keys a record has.
     pub extractor: String,
     /// Whether no two records may have the same index key.
     pub unique: bool,
-    /// The name of the database whose keys the index keys must be, and what its removals do; none: they may
-    /// be any.
+    /// The name of the database whose keys the index keys must be, and what happens on removals there; none
+    /// if there are no references.
     pub references: Option<(String, OnRemove)>,
 }
 
-/// What becomes of the records that refer to a record which is removed: see
+/// What happens to the records that refer to a removed record: see
 /// [`IndexOptions::references`](crate::IndexOptions::references).
 #[derive(Clone, PartialEq, Eq, Debug, Hash)]
 #[non_exhaustive]
 pub enum OnRemove {
     /// The removal is refused.
     Refuse,
-    /// They are removed as well, and so on along the references that lead to them.
+    /// The records that refer to it are removed too, and so are those that refer to them, and so on.
     Cascade,
-    /// They are changed by the nullifier of this name
-    /// ([`Builder::nullifier`](crate::Builder::nullifier)), so that they do not refer to it any more.
+    /// The nullifier of this name ([`Builder::nullifier`](crate::Builder::nullifier)) changes the records
+    /// that refer to it, so that they do not refer to it any more.
     Nullify(String),
 }
 

@@ -21,7 +21,7 @@ use super::wait::named;
 use super::word::Word;
 use crate::error::{Error, ErrorKind};
 
-/// Who gives way when transactions wait for each other in a circle.
+/// Which transaction is the victim of a deadlock, in which transactions wait for each other in a cycle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
 #[non_exhaustive]
 pub enum DeadlockPolicy {
@@ -31,7 +31,7 @@ pub enum DeadlockPolicy {
     Youngest,
     /// The transaction that took its first lock first.
     Oldest,
-    /// The transaction whose wait closed the circle.
+    /// The transaction whose wait closed the cycle.
     Requester,
 }
 
