@@ -105,8 +105,8 @@ pub(crate) fn give_back(shared: Arc<Shared>) {
     drop(shared);
 }
 
-/// Whether a text ends with the end of a statement: a semicolon that is in no string, name, comment or
-/// trigger's body. For who reads lines and is to know whether another one belongs to the statement.
+/// Whether a text ends with the end of a statement: a semicolon outside strings, names, comments and trigger
+/// bodies. For a program that reads lines and needs to know whether another one belongs to the statement.
 ///
 /// ```
 /// assert!(sablecat_sql::is_complete("SELECT 1; -- all of it\n"));
@@ -120,7 +120,7 @@ pub fn is_complete(sql: &str) -> bool {
     })
 }
 
-/// What SQLite is to be given to open the environment in a directory, or to make one there: a URI.
+/// The URI with which SQLite opens the environment in a directory, or creates one there.
 ///
 /// ```
 /// assert_eq!(sablecat_sql::uri("my data/shop"), "file:my%20data/shop?engine=sablecat");
@@ -138,8 +138,8 @@ pub fn uri(directory: impl AsRef<Path>) -> String {
     uri + "?engine=sablecat"
 }
 
-/// The environment in a directory that connections of this process have open, or else opened as they do, for
-/// databases of keys and values beside those of SQL. It must be there already.
+/// The environment in a directory, for databases of keys and values in addition to those of SQL: the one that
+/// connections of this process have open, or else opened as they open it. It must exist.
 ///
 /// # Errors
 /// As [`Builder::open`](sablecat::Builder::open).

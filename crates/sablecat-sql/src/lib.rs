@@ -1,9 +1,9 @@
 //! SQL over sablecat: SQLite's parser, planner and virtual machine, with sablecat's transactions under them.
 //!
-//! A program uses SQLite as ever, from Rust as a rule through `rusqlite`; this crate beside it in
-//! `Cargo.toml` makes the library that it is linked with ours. A database that is a directory is an
-//! environment of sablecat, in which any number of connections, threads and processes write at once; one that
-//! is a file stays SQLite's, and works as it always did.
+//! A program uses SQLite as usual, from Rust normally through `rusqlite`. With this crate beside it in
+//! `Cargo.toml`, the SQLite library that the program is linked with is this one. A database that is a
+//! directory is an environment of sablecat, in which any number of connections, threads and processes write
+//! at once; a database that is a file stays SQLite's, and works as before.
 //!
 //! ```
 //! use rusqlite::Connection;
@@ -27,49 +27,51 @@
 //! ```
 //!
 //! # Which databases are ours
-//! A path that is a directory with an environment in it. Of paths where there is nothing yet, those opened
-//! with `engine=sablecat` in their URI, or, if that says nothing, with the environment variable
-//! `SABLECAT_SQLITE_ENGINE` set to `sablecat`; the variable makes no directories above them. Everything else
-//! is SQLite's: files, whatever they hold; `:memory:`; temporary tables. One connection may have both, by
-//! `ATTACH`; a transaction that writes to both is atomic in each, not across them.
+//! A path that is a directory with an environment in it. If a path does not exist yet: a path opened with
+//! `engine=sablecat` in its URI or, if the URI names no engine, with the environment variable
+//! `SABLECAT_SQLITE_ENGINE` set to `sablecat`; with the variable, parent directories are not created.
+//! Everything else is SQLite's: files, whatever they hold; `:memory:`; temporary tables. One connection may
+//! have both kinds, by `ATTACH`; a transaction that writes to both is atomic in each, not across them.
 //!
 //! # Transactions
-//! A transaction sees the state of its first read, and commits if it is as if transactions had run one after
-//! the other. If not, it fails with `SQLITE_BUSY_SNAPSHOT`: at the statement that changes or removes a row,
-//! or inserts one of a key, of which another transaction has committed a change since; or at `COMMIT`. Such a
-//! statement leaves nothing behind, and the transaction is open until `ROLLBACK`, which is all that helps:
-//! whatever would write after it, and `COMMIT`, fail as well. If `COMMIT` fails the transaction is over. The
-//! program runs it again. A statement outside a transaction runs again by itself. `BEGIN
-//! IMMEDIATE` and `BEGIN EXCLUSIVE` wait, as the busy handler says, until no other transaction writes, keep
-//! others from writing, and never meet a conflict; readers go on. `BEGIN CONCURRENT`, which a branch of
-//! SQLite's has for many writers, is `BEGIN`, in files of SQLite's as well.
+//! A transaction sees the state of its first read, and commits if it is serializable: if the result is as if
+//! transactions had run one after the other. If not, it fails with `SQLITE_BUSY_SNAPSHOT`: at a statement
+//! that changes or removes a row, or inserts one with a key, of which another transaction has committed a
+//! change since; or at `COMMIT`. Such a statement changes nothing, and the transaction stays open until
+//! `ROLLBACK`, which is the only way on: any statement that would write after it fails too, and so does
+//! `COMMIT`. If `COMMIT` fails the transaction is over. The program must run the transaction again. A
+//! statement outside a transaction is run again automatically. `BEGIN IMMEDIATE` and `BEGIN EXCLUSIVE` wait,
+//! as the busy handler says, until no other transaction writes, keep others from writing, and never get a
+//! conflict; readers go on. `BEGIN CONCURRENT`, which a branch of SQLite has for many writers, is the same as
+//! `BEGIN`, in SQLite's own files too.
 //!
-//! `PRAGMA sablecat_isolation = snapshot`, before a transaction and for as long as the connection is open, is
-//! for long reports in transactions that also write: what `SELECT` has read others may change, and nobody
-//! conflicts. What statements that write have read counts all the same, as do handles of blobs. So two that
-//! change one row still conflict, and keys that are unique, foreign keys, triggers, indices and virtual
-//! tables are as sure as ever; but of two programs that look first, and then write what was only right by
-//! what they saw, both may commit (*write skew*). `PRAGMA sablecat_isolation` says which it is:
-//! `serializable` at first.
+//! `PRAGMA sablecat_isolation = snapshot` is for long reports in transactions that also write. It is set
+//! before a transaction, and holds for as long as the connection is open. Other transactions may change what
+//! `SELECT` has read, without a conflict. What writing statements have read still counts, and so do handles
+//! of blobs. So two transactions that change one row still conflict, and unique keys, foreign keys, triggers,
+//! indices and virtual tables are as safe as before; but if two programs first read, and then write what is
+//! only right given what they read, both may commit (*write skew*). `PRAGMA sablecat_isolation` returns the
+//! present level; it is `serializable` at first.
 //!
 //! `PRAGMA synchronous` says how durable a commit is: `OFF` is [`NoSync`](sablecat::Durability::NoSync),
 //! `NORMAL` is [`WriteNoSync`](sablecat::Durability::WriteNoSync), `FULL`, the default, and `EXTRA` are
-//! [`Sync`](sablecat::Durability::Sync). `PRAGMA journal_mode` always answers `wal`: readers stop no writer.
-//! `VACUUM` makes the environment's files smaller, `PRAGMA wal_checkpoint` writes a checkpoint.
+//! [`Sync`](sablecat::Durability::Sync). `PRAGMA journal_mode` always answers `wal`: readers do not block
+//! writers. `VACUUM` makes the environment's files smaller, `PRAGMA wal_checkpoint` writes a checkpoint.
 //!
 //! # Copies
 //! `sqlite3_backup_*` copies between environments, and between these and files or databases in memory, in
-//! either direction: one state of the source, while others write to it, which replaces what the destination
-//! had in one transaction. `VACUUM INTO` writes to a new database of either kind.
+//! either direction. It copies one state of the source, while others write to it; in one transaction, this
+//! replaces what the destination had. `VACUUM INTO` writes to a new database of either kind.
 //!
 //! # Keys and values of the same environment
-//! [`environment`] gives the environment that connections of this process have open, or opens it, for a
-//! program that also keeps records in databases of its own there. Those of SQL have names that begin with the
-//! byte 1.
+//! [`environment`] returns the environment that connections of this process have open, or opens it, for a
+//! program that also keeps records in its own databases there. The databases of SQL have names that begin
+//! with the byte 1.
 //!
-//! The others are tables once SQL is told so: every connection has the module `sablecat`. What a statement
-//! reads and changes there it does in the transaction that its other tables are in. So one `COMMIT` is for
-//! rows and records, as are `ROLLBACK` and savepoints, and a conflict over a record is one as over a row.
+//! The other databases can be declared as tables in SQL: every connection has the module `sablecat` for
+//! virtual tables. A statement reads and changes them in the same transaction as its other tables. So one
+//! `COMMIT` is for rows and records, and so are `ROLLBACK` and savepoints; a conflict over a record is like
+//! one over a row.
 //!
 //! ```
 //! # use rusqlite::Connection;
@@ -97,32 +99,33 @@
 //! # }
 //! ```
 //!
-//! - The database is one of the environment that the table's schema is in (`main`, or what was attached), and
-//!   is there already. `DROP TABLE` leaves it as it is.
-//! - Which columns there are depends on what the database holds, as the table below has it. `value` is a blob
-//!   unless `value=text` is said, or the type of a [typed](sablecat::typed) value (`i8` to `i64`, `u8` to
-//!   `u64`, `f32`, `f64`, `bool`). A column takes what it is made of; one of text takes numbers as well, as
-//!   the text that they are. A record that is none of these is an error to who reads it.
-//! - `=`, `IN`, `<`, `<=`, `>`, `>=` and `BETWEEN` on the key read the records concerned alone, and `ORDER
-//!   BY` the key takes no sorting, in either direction. Of several columns those count that come first: any
-//!   number of them with `=`, then one with a range. Not with another collation than BINARY, nor, where a
-//!   column is text, in a database whose encoding is UTF-16. Of hash tables `=` and `IN` on all of the key
-//!   alone do.
-//! - `INSERT`, `UPDATE` and `DELETE`, with `OR REPLACE`, `OR IGNORE` and the like, but where keys have
-//!   several values: there is a row for each, to be read only. A key that is there is `SQLITE_CONSTRAINT`.
-//! - Writers that `BEGIN IMMEDIATE` waits for, and keeps away, are those of SQL. A program that changes the
-//!   same records by itself may still be in its way. While it has one
-//!   [locked](sablecat::Txn::get_for_update), a statement that changes that waits, as the busy handler says,
-//!   and then fails with `SQLITE_BUSY`. SQL itself locks no records.
+//! - The database must exist, in the environment that the table's schema is in (`main`, or an attached one).
+//!   `DROP TABLE` leaves it as it is.
+//! - The columns depend on what the database holds: see the table below. `value` is a blob, unless the
+//!   argument `value=text` is given, or the type of a [typed](sablecat::typed) value (`i8` to `i64`, `u8` to
+//!   `u64`, `f32`, `f64`, `bool`). A column takes values of its type; a text column also takes numbers, as
+//!   their text. Reading a record that does not fit the columns is an error.
+//! - `=`, `IN`, `<`, `<=`, `>`, `>=` and `BETWEEN` on the key read only the records concerned, and `ORDER BY`
+//!   the key needs no sorting, in either direction. If the key has several columns, conditions on the first
+//!   ones are used: any number of columns with `=`, then one with a range. This does not hold with another
+//!   collation than BINARY, nor, for text columns, in a database with the encoding UTF-16. In hash tables it
+//!   holds only for `=` and `IN` on the whole key.
+//! - `INSERT`, `UPDATE` and `DELETE` work, with `OR REPLACE`, `OR IGNORE` and the like, except where keys
+//!   have several values: such a table has a row for each value, and is read-only. Inserting an existing key
+//!   fails with `SQLITE_CONSTRAINT`.
+//! - `BEGIN IMMEDIATE` waits for, and keeps out, only writers through SQL. A program that changes the same
+//!   records through the library may still conflict with it. While such a program has a record
+//!   [locked](sablecat::Txn::get_for_update), a statement that changes the record waits, as the busy handler
+//!   says, and then fails with `SQLITE_BUSY`. SQL itself locks no records.
 //!
 //! | a database of | is made a table with | and has the columns |
 //! |---|---|---|
 //! | [records](sablecat::Database), [keys with several values](sablecat::MultiMap) | `key=text`, or nothing | `key`, `value` |
 //! | records with [typed keys](sablecat::typed) or [tuples](sablecat::tuple) | `key=(customer text, day integer)`; there are `real`, `blob`, `boolean` and `uuid` too | those, and `value` |
 //! | a [queue](sablecat::Queue), [records by number](sablecat::Numbered) | | `number`, `value`. A row inserted without a number is appended; [`last_insert_rowid`](https://www.sqlite.org/c3ref/last_insert_rowid.html) says where |
-//! | [renumbered records](sablecat::Numbered::open_renumbered) | | the same; `number` is the place among all, and a row that is inserted comes before the one which has it |
+//! | [renumbered records](sablecat::Numbered::open_renumbered) | | the same; `number` is the position among all records, and an inserted row comes before the one that has that number |
 //! | [globals](sablecat::globals) | `subscripts=3`; without it 8 | `global`, `s1`, `s2` and so on, `value`. A subscript that is a number is one: `s1 = 42`, not `s1 = '42'` |
-//! | [records that expire](sablecat::Expiring) | as records | `expires` too: milliseconds since 1970, or null. What has expired is no row |
+//! | [records that expire](sablecat::Expiring) | as records | `expires` too: milliseconds since 1970, or null. Expired records are not rows |
 //!
 //! ```
 //! # use rusqlite::Connection;

@@ -214,7 +214,7 @@ impl Env {
     ///
     /// # Errors
     /// `Invalid` for a name that cannot be, or for a database with a comparator that was not registered, or
-    /// one that [holds](crate::Holds) something else than plain records; those of commits; `ReadOnly` if
+    /// one that [holds](crate::Holds) something other than plain records; those of commits; `ReadOnly` if
     /// there is none and none can be created.
     pub fn database(&self, name: &str) -> Result<Database> {
         self.core().database_or_new(name, Asked::default()).map(|named| Database::new(self.clone(), named))

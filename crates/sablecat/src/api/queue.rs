@@ -184,9 +184,9 @@ impl Queue {
         found.map(|(number, record)| self.checked(number, record)).transpose()
     }
 
-    /// Removes the record with a number, out of its turn, as part of a transaction: for what is not to be
-    /// consumed any more. False if the queue does not have it, as this transaction sees it. Waits for nobody:
-    /// of this and who consumes the record at the same moment, one conflicts.
+    /// Removes the record with a number, out of turn, as part of a transaction: for a record that should not
+    /// be consumed any more. False if the queue, as this transaction sees it, does not have it. Never waits:
+    /// if another transaction consumes the record at the same time, one of the two gets a conflict.
     ///
     /// ```
     /// # fn main() -> sablecat::Result<()> {
@@ -206,7 +206,7 @@ impl Queue {
         txn.remove_numbered(&self.database, number)
     }
 
-    /// Takes the first record that nobody has in hand, in a transaction of its own.
+    /// Takes the first record that no transaction has in hand, in a transaction of its own.
     ///
     /// # Errors
     /// As [`Queue::consume`] and [`Env::write`].
@@ -217,8 +217,8 @@ impl Queue {
         }
     }
 
-    /// As [`Queue::consume_one`]; where there is no record, it sleeps until one is appended or given back, in
-    /// this process or another. Nothing is polled.
+    /// As [`Queue::consume_one`]; if there is no record, sleeps until one is appended or given back, in this
+    /// process or another. It does not poll.
     ///
     /// ```
     /// # fn main() -> sablecat::Result<()> {
@@ -280,7 +280,7 @@ impl Queue {
         database.unless_removed(change(core, tree))
     }
 
-    /// The record with a number, if it is in the queue, in somebody's hand or not.
+    /// The record with a number, if it is in the queue, whether or not a transaction has it in hand.
     ///
     /// # Errors
     /// As [`Read::get`]; `Invalid` for a record that does not belong in this queue.
@@ -293,7 +293,7 @@ impl Queue {
         }
     }
 
-    /// The first record, in somebody's hand or not.
+    /// The first record, whether or not a transaction has it in hand.
     ///
     /// # Errors
     /// As [`Read::range`] and [`Queue::get`].
@@ -301,7 +301,7 @@ impl Queue {
         self.iter(from)?.next().transpose()
     }
 
-    /// All records, in somebody's hand or not, in order and from either end.
+    /// All records, whether or not transactions have them in hand, in order and from either end.
     ///
     /// # Errors
     /// As [`Read::range`]. Each record comes as a result, with the errors of [`Queue::get`].
@@ -310,7 +310,7 @@ impl Queue {
         Ok(InQueue { range, queue: self.clone() })
     }
 
-    /// How many records there are, those in somebody's hand too. Counts them;
+    /// How many records there are, including those that transactions have in hand. Counts them;
     /// [`estimated_len`](Queue::estimated_len) does not.
     ///
     /// # Errors
@@ -322,7 +322,7 @@ impl Queue {
         })
     }
 
-    /// How many records there are in the newest committed state, about: exactly, if they are few. See
+    /// An estimate of how many records there are in the newest committed state; exact if they are few. See
     /// [`Database::stats`].
     ///
     /// # Errors
@@ -332,7 +332,7 @@ impl Queue {
         if stats.is_exact { self.len(self.database.env()) } else { Ok(stats.records) }
     }
 
-    /// Whether there are no records, in nobody's hand either.
+    /// Whether there are no records, not even some that transactions have in hand.
     ///
     /// # Errors
     /// As [`Queue::peek`].

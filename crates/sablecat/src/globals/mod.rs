@@ -2,8 +2,8 @@
 //! them.
 //!
 //! A global has a name. Its nodes are reached by subscripts, any number of them, numbers or texts; each node
-//! may have a value, children, or both, and comes to be when it or a descendant of it is set. What M writes
-//! as `^acct(42,"name")` is here the node `acct.at(42).at("name")`.
+//! may have a value, children, or both, and exists once it or a descendant of it is set. What M writes as
+//! `^acct(42,"name")` is the node `acct.at(42).at("name")` here.
 //!
 //! ```
 //! use sablecat::globals::Globals;

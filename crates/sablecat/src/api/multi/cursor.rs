@@ -283,8 +283,9 @@ impl<O: Kind> MultiCursor<O> {
         self.insert_beside(state, value.as_ref(), true)
     }
 
-    /// Adds a value to a key, before all others that it has, or in its place if they are sorted, and goes
-    /// there. False, and nothing is done but that, if they are sorted and the key has it already.
+    /// Adds a value to a key, before all its other values, or in its sorted place if values are sorted, and
+    /// goes there. If values are sorted and the key has this value already, only goes there, and returns
+    /// false.
     ///
     /// # Errors
     /// As [`Write::insert`]; then it stays where it was.
@@ -309,8 +310,9 @@ impl<O: Kind> MultiCursor<O> {
         self.insert_at(state, key, label.as_deref(), value.as_ref())
     }
 
-    /// Adds a value to a key, after all others that it has, or in its place if they are sorted, and goes
-    /// there. False, and nothing is done but that, if they are sorted and the key has it already.
+    /// Adds a value to a key, after all its other values, or in its sorted place if values are sorted, and
+    /// goes there. If values are sorted and the key has this value already, only goes there, and returns
+    /// false.
     ///
     /// # Errors
     /// As [`MultiCursor::insert_first`].
@@ -328,8 +330,9 @@ impl<O: Kind> MultiCursor<O> {
         self.insert_at(state, key, label.as_deref(), value.as_ref())
     }
 
-    /// Adds a value to a key that does not have it, after all others or in its place, and goes there, or to
-    /// the one that is there; false for that. Looks at all values of the key if these are not sorted.
+    /// Adds a value to a key that does not have it, after all others or in its sorted place, and goes there.
+    /// If the key has this value already, only goes there, and returns false. Reads all values of the key if
+    /// these are not sorted.
     ///
     /// # Errors
     /// As [`MultiCursor::insert_first`].

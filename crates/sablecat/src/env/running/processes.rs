@@ -50,7 +50,7 @@ pub struct Participant {
     pub snapshot: Option<Lsn>,
     /// Bytes of log committed since that snapshot.
     pub snapshot_lag: u64,
-    /// Whether its snapshot was given up for want of cache.
+    /// Whether its snapshot was given up because the cache was full.
     pub given_up: bool,
     /// Whether it is reading pages at this moment.
     pub in_operation: bool,
