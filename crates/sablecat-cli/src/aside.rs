@@ -64,7 +64,8 @@ impl Aside {
     /// Those of the file system; if something is at its place by now.
     pub(crate) fn put(self) -> Result<(), Failure> {
         let moved = fs::rename(self.path(), &self.place);
-        moved.map_err(|error| format!("moving the finished directory to {}: {error}", self.place.display()))?;
+        moved
+            .map_err(|error| format!("moving the finished directory to {}: {error}", self.place.display()))?;
         if let Some(parent) = self.place.parent() {
             File::open(parent)?.sync_all()?;
         }

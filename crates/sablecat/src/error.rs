@@ -166,7 +166,7 @@ impl Error {
     pub(crate) fn fenced() -> Self {
         Self::new(
             ErrorKind::Poisoned,
-            "this process was taken for dead: the lock by which others know that it lives is gone, closed perhaps by something that closes all descriptors; \
+            "this process was taken for dead: its lock, which shows other processes that it is alive, is gone, perhaps because something closed all descriptors; \
              close the environment here and open it again",
         )
     }
@@ -176,7 +176,7 @@ impl Error {
     pub(crate) fn cut_short() -> Self {
         Self::new(
             ErrorKind::Poisoned,
-            "the file that holds the environment's shared memory was made shorter while it was in use, or there was no room for it any more; \
+            "the file that holds the environment's shared memory was made shorter (truncated) while it was in use, or there was no room for it any more; \
              close the environment everywhere and open it again: what was handed over to the operating system is in its files",
         )
     }
@@ -217,8 +217,11 @@ impl Error {
     /// A tree was built anew since its pages were looked for.
     #[cold]
     pub(crate) fn rebuilt() -> Self {
-        Self::new(ErrorKind::Conflict, "a large transaction changed the database meanwhile; run it again")
-            .with_signal(Signal::Rebuilt)
+        Self::new(
+            ErrorKind::Conflict,
+            "a large transaction changed the database meanwhile; run this one again",
+        )
+        .with_signal(Signal::Rebuilt)
     }
 
     /// A database has got an index, or lost one, since somebody who writes to it looked.
@@ -226,7 +229,7 @@ impl Error {
     pub(crate) fn changed() -> Self {
         Self::new(
             ErrorKind::Conflict,
-            "another transaction gave a database an index, or took one from it, and committed first; run it again",
+            "another transaction created or removed an index of a database, and committed first; run this one again",
         )
         .with_signal(Signal::Changed)
     }
@@ -234,7 +237,7 @@ impl Error {
     /// Another took over the making of checkpoints.
     #[cold]
     pub(crate) fn succeeded() -> Self {
-        Self::new(ErrorKind::Conflict, "another process makes the checkpoint by now; run it again")
+        Self::new(ErrorKind::Conflict, "another process has taken over the checkpoint; try again")
             .with_signal(Signal::Succeeded)
     }
 
@@ -291,7 +294,7 @@ impl Error {
     #[cold]
     pub(crate) fn not_durable(mut self) -> Self {
         self.0.message = format!(
-            "{self}; what was committed is visible and nothing is lost, but it is not durable yet: remove the cause, and sync, which tries it again"
+            "{self}; what was committed is visible and nothing is lost, but it is not durable yet: remove the cause, and call sync, which tries again"
         );
         self.0.kind = ErrorKind::NotDurable;
         self

@@ -80,7 +80,11 @@ impl Arguments {
             (None, line) if line.starts_with(b"VERSION=") => Format::Db,
             (None, line) if line.starts_with(b"{") => Format::Json,
             (None, line) if line.windows(7).any(|word| word == b"EXTRACT") => Format::Zwr,
-            _ => return Err(lines.wrong("the beginning of the text is that of no known format; name the format with --format")),
+            _ => {
+                return Err(lines.wrong(
+                    "the beginning of the text is that of no known format; name the format with --format",
+                ));
+            }
         };
         lines.back();
         match format {
@@ -127,9 +131,7 @@ impl Arguments {
         made: Made,
     ) -> Result<(), Failure> {
         if self.no_overwrite && made.holds == Holds::Values(Duplicates::Inserted) {
-            return Err(
-                "values in the order of insertion are always added: leave out --no-overwrite".into()
-            );
+            return Err("values in the order of insertion are always added: leave out --no-overwrite".into());
         }
         if let Some((_, before)) = databases.get(&name) {
             return if *before == made {

@@ -81,7 +81,9 @@ fn recover(place: &Existing) -> Result<Outcome, Failure> {
     }
     if !report.recovered {
         output::line(match report {
-            RecoveryReport { joined: true, .. } => "Other processes have it open: there was nothing to recover.",
+            RecoveryReport { joined: true, .. } => {
+                "Other processes have it open: there was nothing to recover."
+            }
             RecoveryReport { closed: true, .. } => "It had been closed: there was nothing to recover.",
             _ => {
                 "It had not been closed, and its last checkpoint has all commits: there was nothing to recover."

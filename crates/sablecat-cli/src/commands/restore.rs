@@ -35,7 +35,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         // If it is the key that is wrong, opening it in that way says so.
         arguments.backup.builder()?.read_only(true).open(arguments.backup.path())?;
         let shown = arguments.backup.shown();
-        return Err(format!("{shown} is not a closed environment; finish the backup, or make a new one").into());
+        return Err(
+            format!("{shown} is not a closed environment; finish the backup, or make a new one").into()
+        );
     };
     let keys = (&arguments.copying, &arguments.backup.keying);
     let aside = Aside::new(&arguments.to)?;

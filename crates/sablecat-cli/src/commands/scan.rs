@@ -41,10 +41,10 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let (env, database) = arguments.place.open_to_read(&arguments.reading)?;
     arguments.print(database).map_err(|failure| match failure.downcast_ref::<Error>() {
-        Some(error) if error.kind() == ErrorKind::SnapshotTooOld => {
-            format!("{error}; other processes write to the environment: without --read-only the command joins them")
-                .into()
-        }
+        Some(error) if error.kind() == ErrorKind::SnapshotTooOld => format!(
+            "{error}; other processes write to the environment: without --read-only the command joins them"
+        )
+        .into(),
         _ => failure,
     })?;
     env.close()?;

@@ -147,7 +147,8 @@ fn show(Arguments { place, reading, databases, .. }: &Arguments) -> Result<Outco
     }
     output::table(&volumes)?;
     if let Some(counters) = counters {
-        let mut grid = Grid::new(format!("\nSince {}, by all processes that had it open", counters.since), ["", ""], 1);
+        let mut grid =
+            Grid::new(format!("\nSince {}, by all processes that had it open", counters.since), ["", ""], 1);
         grid.rows = GROWING
             .into_iter()
             .map(|(_, name, _, of)| vec![name.to_owned(), number(of(&counters))])
@@ -175,7 +176,10 @@ fn unswept(env: &Env, name: &str) -> Option<u64> {
     let counted = env
         .existing_database(name)
         .and_then(|found| found.map(|database| Expiring::of(env, &database)?.unswept(env)).transpose());
-    counted.inspect_err(|error| eprintln!("sablecat: counting the expired records of {name:?}: {error}")).ok().flatten()
+    counted
+        .inspect_err(|error| eprintln!("sablecat: counting the expired records of {name:?}: {error}"))
+        .ok()
+        .flatten()
 }
 
 /// How large a database is; none if that cannot be told: it needs a comparator, is arranged in a way that is
@@ -183,7 +187,9 @@ fn unswept(env: &Env, name: &str) -> Option<u64> {
 fn size_of(env: &Env, name: &str) -> Option<DatabaseStats> {
     let size =
         env.existing_database(name).and_then(|found| found.map(|database| database.stats()).transpose());
-    size.inspect_err(|error| eprintln!("sablecat: estimating the size of the database {name:?}: {error}")).ok().flatten()
+    size.inspect_err(|error| eprintln!("sablecat: estimating the size of the database {name:?}: {error}"))
+        .ok()
+        .flatten()
 }
 
 /// The table of databases, each with its size, if that could be told.

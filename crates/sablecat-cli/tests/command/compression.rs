@@ -22,7 +22,7 @@ fn an_environment_is_compressed_as_it_is_asked_for_and_stat_says_what_that_saves
         writeln!(lines, r#"{{"key":"{n:05}","value":"{value}"}}"#).expect("to a string");
     }
     refused("put small a 1 --page-size 4096 --compression lz4", "16384");
-    refused("put small a 1 --compression zip", "is no compression");
+    refused("put small a 1 --compression zip", "is not a compression");
     let files = scratch.run("put probe a 1 --compression lz4");
     if files.err.contains("holes") {
         return;

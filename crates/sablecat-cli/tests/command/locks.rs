@@ -14,10 +14,7 @@ fn who_has_a_record_and_who_waits_for_it_is_shown() {
     db.insert("k", "v").unwrap();
     // So that the database's number can be told from its name.
     env.checkpoint().unwrap();
-    assert_eq!(
-        scratch.run("locks env"),
-        answer(0, "no record is locked, and no process has a role\n", "")
-    );
+    assert_eq!(scratch.run("locks env"), answer(0, "no record is locked, and no process has a role\n", ""));
 
     let mut holder = env.begin().unwrap();
     holder.set_name("invoices\u{1b}[2J");

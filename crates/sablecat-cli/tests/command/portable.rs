@@ -83,7 +83,10 @@ fn records_that_are_there_are_set_anew_or_left_alone() {
     let scratch = Scratch::new("overwrite");
     assert_eq!(scratch.run("put env a mine").code, 0);
     let answer = scratch.run_with("load env --no-overwrite", PRINT.as_bytes(), &[]);
-    assert_eq!((answer.code, &*answer.out), (1, "3 records set\n1 existed already, and were left as they are\n"));
+    assert_eq!(
+        (answer.code, &*answer.out),
+        (1, "3 records set\n1 existed already, and were left as they are\n")
+    );
     assert_eq!(scratch.run("get env a").out, "mine");
     assert_eq!(scratch.run_with("load env", PRINT.as_bytes(), &[]).code, 0);
     assert_eq!(scratch.run("get env a").out, "first\0\n\\ x");
@@ -253,7 +256,10 @@ fn queues_numbered_records_and_several_values_come_and_go() {
     let poem = scratch.run("dump env --db poem --format db-print").out;
     assert!(poem.ends_with(" 3\n b\n 4\n last\n 5\n but one\nDATA=END\n"), "{poem}");
     let answer = scratch.run_with("load env --db lines --no-overwrite", text_of(KINDS[1].2).as_bytes(), &[]);
-    assert_eq!((answer.code, &*answer.out), (1, "0 records set\n2 existed already, and were left as they are\n"));
+    assert_eq!(
+        (answer.code, &*answer.out),
+        (1, "0 records set\n2 existed already, and were left as they are\n")
+    );
 }
 
 /// db5.3_load takes the first character of `re_pad=0x2e` for the byte, and writes `0x30` again.

@@ -67,9 +67,9 @@ impl ReadTxn {
         let mut copied = Copied::default();
         let mut all = Vec::new();
         for name in self.databases()?.into_iter().filter(|name| *name != POSITIONS) {
-            let database = self
-                .existing_database(&name)?
-                .ok_or_else(|| Error::corruption(format!("the catalog lists the database {name:?}, which is not there")))?;
+            let database = self.existing_database(&name)?.ok_or_else(|| {
+                Error::corruption(format!("the catalog lists the database {name:?}, which is not there"))
+            })?;
             all.push(database);
         }
         // What an index is of is there before it.

@@ -657,7 +657,7 @@ impl Env {
         Err(Error::new(
             ErrorKind::InUse,
             format!(
-                "{left} other handles of the environment are left (clones, databases); it stays open until the last of them is dropped"
+                "{left} other handles of the environment are left (clones, databases); the environment stays open until the last of them is dropped"
             ),
         ))
     }

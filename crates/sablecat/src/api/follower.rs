@@ -59,7 +59,7 @@ impl Follower {
     /// As [`Env::database`]; `Invalid` for an empty name.
     pub fn new(env: &Env, origin: &str) -> Result<Follower> {
         if origin.is_empty() {
-            return Err(Error::invalid("the name of the origin to follow is empty; give it one"));
+            return Err(Error::invalid("an empty name for the origin of a follower; give it a name"));
         }
         Ok(Follower { positions: env.database(POSITIONS)?, origin: origin.to_owned() })
     }
@@ -160,7 +160,9 @@ fn apply_one(txn: &mut Txn<'_>, change: Change<'_>, databases: &mut HashMap<Stri
             if txn.existing_database(name)?.is_some() {
                 return Err(Error::new(
                     ErrorKind::Exists,
-                    format!("the origin created the database {name:?}, and there is one here already"),
+                    format!(
+                        "the origin created the database {name:?}, and a database of that name exists here already"
+                    ),
                 ));
             }
             match index {
@@ -191,7 +193,7 @@ fn missing(name: &str) -> Error {
     Error::new(
         ErrorKind::NotFound,
         format!(
-            "the origin has a database {name:?}, and there is none here; follow it from its beginning, or from a copy"
+            "the origin has a database {name:?}, and this environment has none; follow the origin from its beginning, or from a copy"
         ),
     )
 }

@@ -385,7 +385,9 @@ impl<O: Kind> Numbered<O> {
 
 #[cold]
 fn no_bytes() -> Error {
-    Error::invalid("numbered records of 0 bytes; give a length of at least 1, or none for records of any length")
+    Error::invalid(
+        "numbered records of 0 bytes; give a length of at least 1, or none for records of any length",
+    )
 }
 
 /// Appends records, one after the other: see [`Numbered::appender`].

@@ -590,6 +590,6 @@ pub(super) use reading;
 #[cold]
 pub(super) fn foreign(name: &str) -> Error {
     Error::invalid(format!(
-        "the database {name:?} belongs to another environment than the one it is used with; open it there"
+        "the database {name:?} belongs to another environment than the one it is used with; open a database of that environment"
     ))
 }

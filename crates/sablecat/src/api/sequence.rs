@@ -279,7 +279,7 @@ impl Sequence {
     /// As [`Sequence::next`]; `Invalid` for none.
     pub fn next_block(&self, count: u64) -> Result<(i64, i64)> {
         if count == 0 {
-            return Err(Error::invalid("no numbers were asked for"));
+            return Err(Error::invalid("a block of 0 numbers of a sequence; ask for at least 1"));
         }
         self.take(count).map(|block| (block.next, block.last))
     }

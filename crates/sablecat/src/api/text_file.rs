@@ -158,7 +158,10 @@ impl TextFile {
             if !file.try_lock().map_err(io("locking"))? {
                 return Err(Error::new(
                     ErrorKind::InUse,
-                    format!("writing the text {}: another writer is writing it now; try again when it has ended", self.path.display()),
+                    format!(
+                        "writing the text {}: another writer is writing it now; try again when it has ended",
+                        self.path.display()
+                    ),
                 ));
             }
             // Who had it locked when it was opened may have made it the text meanwhile.
@@ -192,7 +195,7 @@ impl TextFile {
             let (number, record) = record?;
             if bytes.is_none() && record.contains(&delimiter) {
                 return Err(Error::invalid(format!(
-                    "writing the text {}: record {number} has the byte 0x{delimiter:02x} in it, with which records end",
+                    "writing the text {}: record {number} contains the byte 0x{delimiter:02x}, which ends records",
                     self.path.display()
                 )));
             }

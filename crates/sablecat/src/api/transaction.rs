@@ -594,7 +594,10 @@ impl<'env> Txn<'env> {
     /// The error of work that made nothing of what an operation failed by.
     pub(super) fn lost_error(&self) -> Error {
         let kind = self.lost.get().unwrap_or(ErrorKind::Conflict);
-        Error::new(kind, "an operation of the transaction failed, and its closure ignored the error; run the transaction again")
+        Error::new(
+            kind,
+            "an operation of the transaction failed, and its closure ignored the error; run the transaction again",
+        )
     }
 
     pub(super) fn give_up(&mut self) {

@@ -115,11 +115,11 @@ fn found(core: &Databases, tree: Option<TreeId>, slot: Option<u16>) -> Option<Do
 fn refused(what: String, around: Doing) -> Error {
     let why = match around {
         Doing::Write(_) => {
-            "within the work of a transaction on the same environment (that of Env::write, or what Database::retain or an Entry calls): it would be \
-             another transaction, and the two would get in each other's way; use the transaction that the work was given, or do it before or after"
+            "within the closure of a transaction on the same environment (of Env::write, Database::retain or an Entry): it would be \
+             another transaction, and the two would conflict; use the transaction that the closure is given, or do it before or after"
         }
         Doing::Load(_) => {
-            "from the iterator of a bulk load of the same database, which can only fill an empty one; have the iterator give the record, or do it after"
+            "from the iterator of a bulk load of the same database, which must stay empty until it is loaded; let the iterator return the record, or do it after the load"
         }
     };
     Error::new(ErrorKind::NotAllowed, format!("{what} {why}"))

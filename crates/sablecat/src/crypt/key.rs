@@ -118,7 +118,10 @@ impl EncryptionKey {
         let io = |e: std::io::Error| match e.kind() {
             std::io::ErrorKind::AlreadyExists => Error::new(
                 ErrorKind::Exists,
-                format!("writing the key to {}: it exists already, and may be a key that is needed; name another file", path.display()),
+                format!(
+                    "writing the key to {}: it exists already, and may be a key that is needed; name another file",
+                    path.display()
+                ),
             ),
             _ => Error::io("writing the key to", path, e),
         };

@@ -129,7 +129,7 @@ impl KeyBlock {
         }
         let u32_at = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         if u32_at(16) != VERSION {
-            return Err(format!("it is of version {}, and this build knows {VERSION}", u32_at(16)));
+            return Err(format!("it has version {}, and this build knows version {VERSION}", u32_at(16)));
         }
         let cipher = Cipher::of_number(bytes[48])
             .ok_or_else(|| format!("it is for cipher {}, which this build does not know", bytes[48]))?;
@@ -157,11 +157,11 @@ impl KeyBlock {
         let ascend = found.keys.windows(2).all(|pair| pair[0].number < pair[1].number);
         let is_there = |key: &Wrapped| key.number == found.newest && key.number > 0;
         if !ascend || !found.keys.iter().any(is_there) {
-            return Err("its keys cannot be".into());
+            return Err("its keys are impossible".into());
         }
         // Whatever else is in the bytes would not be in those of this one.
         if found.encode()[..] != bytes[..] {
-            return Err("it uses parts of the format that this build does not know; use a newer one".into());
+            return Err("it uses parts of the format that this build does not know; use a newer build".into());
         }
         Ok(found)
     }

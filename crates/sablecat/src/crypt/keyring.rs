@@ -276,11 +276,11 @@ impl Keyring {
         }
         Err(if block.keys.iter().any(|key| key.number == number) {
             Refused::NoKey(format!(
-                "it is enciphered with data key {number}, which was added after the environment's key was changed; tell this process the new one (Env::change_encryption_key), or open it again with that"
+                "it is encrypted with data key {number}, which was added after the environment's key was changed; give this process the new key (Env::change_encryption_key), or open the environment again with it"
             ))
         } else {
             Refused::Damaged(format!(
-                "it is enciphered with data key {number}, which the environment does not have"
+                "it is encrypted with data key {number}, which the environment does not have"
             ))
         })
     }

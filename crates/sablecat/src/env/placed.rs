@@ -20,7 +20,7 @@ pub(in crate::env) fn keys(
 ) -> Result<Option<Arc<[KeyRule]>>> {
     if entry.volume.index() >= pages.volume_count() {
         return Err(Error::corruption(format!(
-            "the catalog says that the database {name:?} is in volume {}, which there is not",
+            "the catalog says that the database {name:?} is in volume {}, which does not exist",
             entry.volume
         )));
     }

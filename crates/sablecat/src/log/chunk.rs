@@ -241,7 +241,7 @@ pub(super) fn parts_gone(commit: Lsn) -> Error {
     Error::new(
         ErrorKind::LogGone,
         format!(
-            "parts of the large commit that is logged at LSN {commit} are not kept any more: begin anew with a copy of a state after it"
+            "parts of the large commit that is logged at LSN {commit} are not kept any more: begin again with a copy of a later state"
         ),
     )
 }

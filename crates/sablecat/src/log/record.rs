@@ -268,7 +268,7 @@ impl<'a> Record<'a> {
         let (distance, [kind, version, padding, codec]) = (word as u32, ((word >> 32) as u32).to_le_bytes());
         let unknown = |what: &str, value: u8| {
             let what = format!(
-                "the log record at LSN {lsn} has {what} {value}, which this version of the library does not know; use a newer one"
+                "the log record at LSN {lsn} has {what} {value}, which this version of the library does not know; use a newer version"
             );
             Error::new(ErrorKind::Invalid, what)
         };
@@ -316,11 +316,11 @@ impl<'a> Record<'a> {
             return if may_be_clear {
                 Ok(self)
             } else {
-                Err(Error::corruption(format!("{} is not enciphered, and the environment is", place())))
+                Err(Error::corruption(format!("{} is not encrypted, and the environment is", place())))
             };
         };
         let keys = keys.ok_or_else(|| {
-            Error::corruption(format!("{} is enciphered, and the environment is not", place()))
+            Error::corruption(format!("{} is encrypted, and the environment is not", place()))
         })?;
         keys.open_record([self.kind as u8, version], self.body, text)
             .map_err(|refused| refused.into_error(place()))?;

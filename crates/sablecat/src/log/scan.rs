@@ -428,7 +428,7 @@ impl<'l> Scan<'l> {
 fn gone(segments: &Segments, lsn: Lsn) -> Error {
     let path = segments.path_of(segments.number_of(lsn));
     let message = format!(
-        "{}: what was read of the log at LSN {lsn} is not there any more; open the environment again",
+        "{}: the log at LSN {lsn}, which was read before, is not there any more; open the environment again",
         path.display()
     );
     Error::new(ErrorKind::Io, message)

@@ -145,7 +145,7 @@ impl Header {
         }
         if block[USED_BYTES..].iter().any(|&byte| byte != 0) {
             return Err(
-                "its header uses parts of the format that this library does not know; use a newer one".into(),
+                "its header uses parts of the format that this version of the library does not know; use a newer version".into(),
             );
         }
         let mut uuid = [0; 16];

@@ -248,7 +248,7 @@ impl Log {
                 // this life's.
                 if segments.read_header(number)? != header {
                     return Err(Error::corruption(format!(
-                        "log segment {} is there already, of another life: files were replaced, or added, while the environment was open",
+                        "log segment {} exists already, and belongs to another life (timeline) of the log: files were replaced, or added, while the environment was open",
                         ready.display()
                     )));
                 }

@@ -90,9 +90,7 @@ impl Log {
         let segments = self.segments()?;
         let tail = self.tail();
         if from > tail {
-            return Err(Error::invalid(format!(
-                "LSN {from} as a place in the log to go on from: the log ends at {tail}"
-            )));
+            return Err(Error::invalid(format!("reading changes after LSN {from}: the log ends at {tail}")));
         }
         let lives = self.lives_from(from)?;
         let scan = segments.scan_live(self, lives, from)?;
@@ -271,7 +269,7 @@ impl Tail<'_> {
         match self.log.segments().and_then(is_gone) {
             Ok(true) => self.log.gone(at),
             Ok(false) if self.at() == self.from && error.is_corruption() => {
-                Error::invalid(format!("LSN {at} as a place in the log to go on from: no commit ends there"))
+                Error::invalid(format!("reading changes after LSN {at}: no commit ends there"))
             }
             _ => error,
         }

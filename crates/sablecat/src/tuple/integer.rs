@@ -69,7 +69,7 @@ impl Integer {
     }
 
     fn too_large(&self, wanted: &str) -> Error {
-        Error::new(ErrorKind::Invalid, format!("the integer {self} is no {wanted}"))
+        Error::new(ErrorKind::Invalid, format!("the integer {self} does not fit {wanted}"))
     }
 }
 

@@ -57,7 +57,7 @@ pub(crate) fn parts(bytes: &[u8]) -> Result<(Vec<u8>, &[u8])> {
         first.push(byte);
     }
     Err(Error::invalid(format!(
-        "the key {} has no end of a key with several values: something else was written to the database",
+        "the key {} does not end like a key with several values: something else was written to the database",
         bytes.escape_ascii()
     )))
 }

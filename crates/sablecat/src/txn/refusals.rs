@@ -25,7 +25,7 @@ pub(in crate::txn) fn count_conflict(error: Error, me: &Participant) -> Error {
 #[cold]
 pub(in crate::txn) fn removed() -> Error {
     conflict(
-        "another transaction removed a database that this one works on, and committed first; run it again",
+        "another transaction removed a database that this one uses, and committed first; run this one again",
     )
 }
 

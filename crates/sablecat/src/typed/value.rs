@@ -30,7 +30,7 @@ impl<T: ValueBytes + ?Sized> ValueBytes for &T {
 /// The error of bytes that are not a value of a type.
 #[cold]
 fn none_of<T>(bytes: &[u8], why: &dyn std::fmt::Display) -> Error {
-    Error::invalid(format!("a value of {} bytes is no {}: {why}", bytes.len(), std::any::type_name::<T>()))
+    Error::invalid(format!("a value of {} bytes is not a {}: {why}", bytes.len(), std::any::type_name::<T>()))
 }
 
 macro_rules! as_they_are {

@@ -299,7 +299,7 @@ fn what_cannot_be_held_in_memory_is_refused() {
     };
     invalid(held(&place).journal(Journal::new()), "a journal");
     invalid(held(&place).volume("other", "other.db"), "other volumes");
-    invalid(place.builder().held_in(place.env()), "to have its image");
+    invalid(place.builder().held_in(place.env()), "directory for its image");
     let error = held(&place).open_data_store(place.env()).expect_err("it is refused");
     assert!(error.kind() == ErrorKind::Invalid && error.to_string().contains("a Data Store"), "{error}");
     assert_eq!(refused(held(&place).create(false), &place.env()).kind(), ErrorKind::NotFound);

@@ -86,7 +86,7 @@ fn an_environment_is_not_held_in_its_own_directory() {
     let link = place.base.join("link");
     symlink(place.env(), &link).unwrap();
     for memory in [link.clone(), place.env().join("../env"), place.env().join(".")] {
-        refused(place.builder().held_in(&memory), &place.env(), "that is to have its image");
+        refused(place.builder().held_in(&memory), &place.env(), "which is the directory for its image");
         assert!(!name(&place).exists());
     }
     // Later on.
@@ -99,7 +99,7 @@ fn an_environment_is_not_held_in_its_own_directory() {
     symlink(place.env(), memory(&place)).unwrap();
     for read_only in [false, true] {
         let builder = if read_only { Env::builder().read_only(true) } else { place.builder() };
-        refused(builder, &place.env(), "that is to have its image");
+        refused(builder, &place.env(), "which is the directory for its image");
     }
     fs::remove_file(memory(&place)).unwrap();
     fs::rename(&aside, memory(&place)).unwrap();

@@ -161,7 +161,11 @@ pub(super) fn carry_out(shell: &mut Shell, line: &str) -> Result<(), Failure> {
     let exactly = COMMANDS.iter().find(|command| command.name == name);
     let command = match (exactly, begin_so.next(), begin_so.next()) {
         (Some(command), ..) | (None, Some(command), None) => command,
-        _ => return Err(format!("no command begins with .{name}, or several do; .help lists the commands").into()),
+        _ => {
+            return Err(
+                format!("no command begins with .{name}, or several do; .help lists the commands").into()
+            );
+        }
     };
     (command.run)(shell, given)
         .map_err(|error| came_up(format_args!(".{} {}", command.name, command.arguments), error))
@@ -181,7 +185,10 @@ fn help(shell: &mut Shell, _: &[String]) -> Result<(), Failure> {
         let usage = format!("{name} {arguments}");
         writeln!(out, ".{usage:<width$}  {does}")?;
     }
-    Ok(writeln!(out, "All other lines are SQL, up to a semicolon. The end of the input, Ctrl-D, ends the shell too.")?)
+    Ok(writeln!(
+        out,
+        "All other lines are SQL, up to a semicolon. The end of the input, Ctrl-D, ends the shell too."
+    )?)
 }
 
 /// The words of a line; what is between quotes is one.

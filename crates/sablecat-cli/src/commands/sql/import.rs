@@ -21,7 +21,8 @@ impl<'a> Wanted<'a> {
             match word {
                 "--skip" => {
                     let lines = given.next().unwrap_or_default();
-                    skip = lines.parse().map_err(|_| format!("{lines:?} is not a number of lines to skip"))?;
+                    skip =
+                        lines.parse().map_err(|_| format!("{lines:?} is not a number of lines to skip"))?;
                 }
                 "--separator" => {
                     separator = match given.next().map(str::as_bytes) {
@@ -62,7 +63,9 @@ fn insert(db: &Connection, wanted: &Wanted<'_>) -> Result<(), Failure> {
     }
     let mut columns = count_columns(db, table)?;
     if columns == 0 {
-        let heads = next()?.ok_or_else(|| format!("{file} has no first line, which must name the columns of the new table"))?;
+        let heads = next()?.ok_or_else(|| {
+            format!("{file} has no first line, which must name the columns of the new table")
+        })?;
         let heads: Vec<String> =
             heads.iter().map(|head| quoted(&String::from_utf8_lossy(head)) + " TEXT").collect();
         db.execute_batch(&format!("CREATE TABLE {} ({})", quoted(table), heads.join(", ")))?;

@@ -108,7 +108,9 @@ impl Shell {
     /// Carries out the statements and commands of a file.
     pub(super) fn read(&mut self, path: &str) -> Result<(), Failure> {
         if self.within == READ_WITHIN_MAX {
-            return Err(format!("reading {path}: .read is nested more than {READ_WITHIN_MAX} files deep").into());
+            return Err(
+                format!("reading {path}: .read is nested more than {READ_WITHIN_MAX} files deep").into()
+            );
         }
         let file = File::open(path).map_err(|error| format!("reading {path}: {error}"))?;
         self.within += 1;

@@ -101,7 +101,7 @@ impl Keyring {
         refuse(
             &self.path,
             self.cipher,
-            "its key was changed by another process; tell this one the new key first (Env::change_encryption_key)",
+            "another process has changed its key; give this process the new key first (Env::change_encryption_key)",
         )
     }
 

@@ -61,7 +61,7 @@ impl Held {
             let version = text.strip_prefix(MAGIC).and_then(|rest| rest.lines().next());
             match version.and_then(|version| version.trim().parse::<u32>().ok()) {
                 Some(version) if version != VERSION => Error::invalid(format!(
-                    "{}: it is of version {version}, and this build knows {VERSION}",
+                    "{}: it has version {version}, and this build knows version {VERSION}",
                     path.display()
                 )),
                 _ => Error::corruption(format!(

@@ -156,7 +156,7 @@ impl Default for Config {
 pub(in crate::env) fn check_directory(directory: &Path) -> Result<()> {
     if directory.as_os_str().is_empty() {
         return Err(Error::invalid(
-            "an empty path for the directory of an environment; say \".\" for the current directory",
+            "an empty path for the directory of an environment; use \".\" for the current directory",
         ));
     }
     Ok(())

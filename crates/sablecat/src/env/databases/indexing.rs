@@ -187,7 +187,7 @@ impl EnvTxn<'_> {
             let Some(entry) = self.records.entry(database)? else {
                 return Err(Error::new(
                     ErrorKind::NotFound,
-                    format!("the index {name:?} {what} {database:?}, of which there is no database"),
+                    format!("the index {name:?} {what} {database:?}: there is no database of that name"),
                 ));
             };
             entry.method(database.as_bytes())?;
@@ -198,7 +198,7 @@ impl EnvTxn<'_> {
             }
             if entry.holds == Holds::Expiring && info.extractor != BY_EXPIRY {
                 return Err(Error::invalid(format!(
-                    "the index {name:?} {what} {database:?}, whose records expire: it would go on finding what has"
+                    "the index {name:?} {what} {database:?}, whose records expire: the index would still find expired records"
                 )));
             }
             if entry.comparator.is_some() {
@@ -209,13 +209,13 @@ impl EnvTxn<'_> {
             }
             Ok(())
         };
-        check(&info.primary, "is to be of")?;
+        check(&info.primary, "cannot be of")?;
         self.check_by_expiry(name, info)?;
         let functions = &self.core.config.functions;
         functions.extractor(&info.extractor, name)?;
         let mut names = vec![&info.extractor];
         if let Some((referenced, on_remove)) = &info.references {
-            check(referenced, "is to refer to")?;
+            check(referenced, "cannot refer to")?;
             let is_temporary =
                 |name: &str| Ok::<_, Error>(self.records.entry(name)?.is_some_and(|entry| entry.temporary));
             if is_temporary(referenced)? && !is_temporary(&info.primary)? {
@@ -232,7 +232,7 @@ impl EnvTxn<'_> {
         }
         if let Some(long) = names.iter().find(|name| name.len() > FUNCTION_NAME_BYTES_MAX) {
             return Err(Error::invalid(format!(
-                "the name of an extractor or a nullifier with {} bytes; they can have {FUNCTION_NAME_BYTES_MAX}",
+                "the name of an extractor or a nullifier with {} bytes; such names can have {FUNCTION_NAME_BYTES_MAX} at most",
                 long.len()
             )));
         }
@@ -251,7 +251,7 @@ impl EnvTxn<'_> {
             return Ok(());
         }
         Err(Error::invalid(format!(
-            "the index {name:?} by the extractor {BY_EXPIRY:?}, which is that of records that expire alone (Expiring::open makes it)"
+            "the index {name:?} with the extractor {BY_EXPIRY:?}, which is only for records that expire (Expiring::open creates that index)"
         )))
     }
 

@@ -364,7 +364,7 @@ pub(crate) fn key_of(unique: bool, entry: &[u8], value: Vec<u8>) -> Result<Vec<u
 #[cold]
 pub(crate) fn leads_nowhere(index: &str, primary: &str, key: &[u8]) -> Error {
     Error::corruption(format!(
-        "the index {index:?} leads to a record {} of {primary:?}, which is not there; make the index anew",
+        "the index {index:?} leads to a record {} of {primary:?}, which is not there; create the index again",
         key.escape_ascii()
     ))
 }
@@ -420,7 +420,7 @@ pub(super) fn follower(
         let bad = || {
             disagrees(view, begun, || {
                 format!(
-                    "the database {name:?} has the index {:?}, which is not there, or is none",
+                    "the database {name:?} has the index {:?}, which is not there, or is not an index",
                     related.name
                 )
             })

@@ -112,7 +112,7 @@ impl Named {
         Error::new(
             ErrorKind::NotFound,
             format!(
-                "the database {:?} was removed after this handle was opened, or what created it was undone",
+                "the database {:?} was removed after this handle was opened, or its creation was undone",
                 self.name
             ),
         )
@@ -124,7 +124,7 @@ impl Named {
         Error::new(
             ErrorKind::NotAllowed,
             format!(
-                "the database {:?} was created in a transaction that has not committed; until it has, use it in that one",
+                "the database {:?} was created in a transaction that has not committed; until then, use it in that transaction",
                 self.name
             ),
         )
@@ -170,7 +170,7 @@ pub(crate) fn arranged(named: Arc<Named>, method: Method) -> Result<Arc<Named>> 
         return Ok(named);
     }
     Err(Error::invalid(format!(
-        "the database {:?} is arranged as a {}, and was asked for as a {method}",
+        "the database {:?} is a {}, and was asked for as a {method}",
         named.name,
         named.method()
     )))
@@ -397,14 +397,14 @@ impl Databases {
         asked.comparator.map(|comparator| self.comparator(comparator)).transpose()?;
         if asked.comparator.is_some_and(|comparator| comparator.len() > OPTION_BYTES_MAX) {
             return Err(Error::invalid(format!(
-                "the name of a comparator with more than {OPTION_BYTES_MAX} bytes"
+                "a name of a comparator with more than {OPTION_BYTES_MAX} bytes"
             )));
         }
         let mut method = asked.method.or(asked.holds.method()).unwrap_or(self.config.method);
         if asked.comparator.is_some() && method.hashes() {
             if asked.method.is_some() {
                 return Err(Error::invalid(format!(
-                    "a comparator for the database {name:?}, which is to be a hash table: these have an order of their own"
+                    "a comparator for the database {name:?}, which would be a hash table: hash tables have an order of their own"
                 )));
             }
             method = Method::default();
@@ -538,7 +538,7 @@ pub(in crate::env) fn check_asked(named: &Named, asked: Asked<'_>) -> Result<()>
     check_holds(&named.name, named.holds, asked.holds)?;
     if asked.temporary && !named.is_temporary() {
         return Err(Error::invalid(format!(
-            "the database {:?} is a durable one, and was asked for as temporary",
+            "the database {:?} is durable, and was asked for as temporary",
             named.name
         )));
     }

@@ -58,7 +58,7 @@ impl Held {
     fn check_image(&self, superblock: &Superblock) -> Result<()> {
         let refuse = |why: &str| {
             Err(Error::invalid(format!(
-                "{} is {why} than {} speaks of; put the right one there",
+                "{} is {why} than {} names; put the right file there",
                 self.image().display(),
                 self.directory.join(HELD_NAME).display()
             )))
@@ -76,7 +76,7 @@ impl Held {
     fn check_files(&self, superblock: &Superblock) -> Result<()> {
         let refuse = |why: &str| {
             Err(Error::invalid(format!(
-                "{} has another environment than the one in {}, which is to be held there{why}: move one of them",
+                "{} has another environment than the one in {}, which should be held there{why}: move one of them",
                 self.memory.display(),
                 self.directory.display()
             )))
@@ -102,7 +102,7 @@ impl Held {
             || id(&self.memory)?.zip(id(&self.directory)?).is_some_and(|(one, other)| one == other);
         if are_one {
             return Err(Error::invalid(format!(
-                "the environment in {} cannot be held in {}, the directory that is to have its image",
+                "the environment in {} cannot be held in {}, which is the directory for its image",
                 self.directory.display(),
                 self.memory.display()
             )));
@@ -169,7 +169,7 @@ fn check_settings(config: &Config, mode: Mode) -> Result<()> {
         return Ok(());
     };
     Err(Error::invalid(format!(
-        "an environment that is held in memory cannot have {refused}, of which its image would have nothing"
+        "an environment that is held in memory cannot have {refused}: its image would not include that"
     )))
 }
 
@@ -196,7 +196,7 @@ fn put_into_memory(directory: &Path, memory: &Path, config: &Config) -> Result<H
         return Err(Error::new(
             ErrorKind::InUse,
             format!(
-                "processes have the environment in {} open; close it everywhere to have it held in memory",
+                "processes have the environment in {} open; to hold it in memory, close it everywhere first",
                 directory.display()
             ),
         ));
@@ -207,7 +207,7 @@ fn put_into_memory(directory: &Path, memory: &Path, config: &Config) -> Result<H
     let has_volume = config.disk.exists(&volume).map_err(|e| Error::io("looking for", &volume, e))?;
     if has_volume || has_log(&config, &memory.join(LOG))? {
         return Err(Error::invalid(format!(
-            "{} has files of an environment already; remove them to have the one in {} held there, or choose another directory in memory",
+            "{} has files of an environment already; to hold the one in {} there, remove them, or choose another directory in memory",
             memory.display(),
             directory.display()
         )));
@@ -225,7 +225,7 @@ fn put_into_memory(directory: &Path, memory: &Path, config: &Config) -> Result<H
         )))
     };
     if !superblock.clean {
-        return refuse("it was not closed; open it once without that, and close it");
+        return refuse("it was not closed; open it once without that setting, and close it");
     }
     if has_more_than_an_image(&superblock) {
         return refuse("it keeps a journal, or has other volumes");
@@ -304,7 +304,7 @@ fn load(held: &Held, directory: &Path, config: &Config) -> Result<()> {
     };
     if !superblock.clean {
         return Err(Error::invalid(format!(
-            "{} is no image, but a volume that was used where it is; move {} away to go on with it there",
+            "{} is not an image, but a volume that was used where it is; to go on with it there, move {} away",
             image.display(),
             held.directory.join(HELD_NAME).display()
         )));

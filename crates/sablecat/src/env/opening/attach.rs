@@ -161,7 +161,7 @@ fn judge(file: (File, &Path), volume: &Volume, entrance: &Entrance) -> Result<Re
         || are_elsewhere;
     if is_another {
         return Err(entrance.cannot_join(
-            "its files are not those that they have open: they were replaced; close it everywhere, then put the right files in their place",
+            "its files are not those that they have open: they were replaced; close it everywhere, then put the right files back",
         ));
     }
     Ok(region)
@@ -195,7 +195,7 @@ fn join(
         return Err(Error::new(
             ErrorKind::InUse,
             format!(
-                "{}: others have the environment open, and the log there is not theirs: files were replaced; close it everywhere",
+                "{}: other processes have the environment open, and the log there is not theirs: files were replaced; close it everywhere",
                 directory.display()
             ),
         ));

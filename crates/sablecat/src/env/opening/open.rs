@@ -69,7 +69,7 @@ pub(crate) fn in_memory(mut config: Config, mode: Mode) -> Result<Arc<Core>> {
     }
     if config.encryption.is_some() {
         return Err(Error::invalid(
-            "an environment in memory alone writes nothing that could be enciphered; open it without a key, or in a directory",
+            "an environment in memory alone writes nothing that could be encrypted; open it without a key, or in a directory",
         ));
     }
     if config.read_only {
@@ -79,7 +79,7 @@ pub(crate) fn in_memory(mut config: Config, mode: Mode) -> Result<Arc<Core>> {
     }
     if config.journaling.over(None).is_some() {
         return Err(Error::invalid(
-            "an environment in memory alone has no log, so it cannot keep a journal; open it without, or in a directory",
+            "an environment in memory alone has no log, so it cannot keep a journal; open it without a journal, or in a directory",
         ));
     }
     // Nothing can be evicted, so the cache is all there is: unless a limit was asked for, room for as much as

@@ -99,7 +99,7 @@ pub(crate) fn prepare(directory: &Path, mut config: Config, target: Target) -> R
     let superblock = Volume::look(&*config.disk, &path)?;
     let Some(journal) = superblock.journal.clone() else {
         return Err(Error::invalid(format!(
-            "the environment in {} keeps no journal, so there is nothing to go back to; turn it on for the next time",
+            "the environment in {} keeps no journal, so it cannot be taken back; turn a journal on for the next time",
             directory.display()
         )));
     };

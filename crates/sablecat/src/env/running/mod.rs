@@ -91,7 +91,7 @@ impl Running {
                 return Err(Error::new(
                     ErrorKind::Timeout,
                     format!(
-                        "waited {time:?} to see what was committed at LSN {lsn}: the newest commit to be seen here is at {visible}"
+                        "waited {time:?} until what was committed at LSN {lsn} is visible: the newest commit visible here is at {visible}"
                     ),
                 ));
             }
@@ -104,5 +104,5 @@ impl Running {
 
 #[cold]
 fn read_only() -> Error {
-    Error::new(ErrorKind::ReadOnly, "the environment was opened read-only; open it to be written to")
+    Error::new(ErrorKind::ReadOnly, "the environment was opened read-only; open it for writing")
 }

@@ -141,19 +141,15 @@ pub(super) fn region_from_outside(directory: &Path, config: &Config) -> Result<O
     let file = match regular::open(&region_path, OpenOptions::new().read(true), 0) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let taken = lock
-                .whole_file_is_taken()
-                .map_err(|e| Error::io("testing the locks of", &lock_path, e))?;
+            let taken =
+                lock.whole_file_is_taken().map_err(|e| Error::io("testing the locks of", &lock_path, e))?;
             return if taken { Err(taken_alone(&lock_path, &lock.attach_note())) } else { Ok(None) };
         }
         Err(error) => return Err(Error::io("opening the shared memory", &region_path, error)),
     };
     let uuid = Volume::look(&*config.disk, &volume)?.uuid;
     let region = Region::look_at((file, &region_path), this_boots(uuid)?, lock).map_err(|error| {
-        Error::new(
-            error.kind(),
-            format!("the shared memory {} cannot be looked at: {error}", region_path.display()),
-        )
+        Error::new(error.kind(), format!("reading the shared memory {}: {error}", region_path.display()))
     })?;
     Ok(Some(Arc::new(region)))
 }

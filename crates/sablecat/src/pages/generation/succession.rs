@@ -234,7 +234,7 @@ impl Generations {
         moored.ok_or_else(|| {
             Error::new(
                 ErrorKind::TooMany,
-                "no superblock can be written, since several processes have been stopped while they wrote theirs; let them go on, or end them",
+                "no superblock can be written, since several processes were stopped while they wrote theirs; let them continue, or kill them",
             )
         })
     }

@@ -311,7 +311,7 @@ impl Pool {
         let to_do = if self.has_all_frames() { "enlarge the cache" } else { MEMORY_IS_FULL };
         (needs >= has / 4 * 3).then(|| {
             Error::cache_full(format!(
-                "the transaction needs {needs} bytes of cache and more, for the pages that it changes as they were and as they will be, and the \
+                "the transaction needs {needs} bytes of cache and more, for the old and the new versions of the pages that it changes, and the \
                  cache has {has}; change less in one transaction, or {to_do}"
             ))
         })
@@ -343,10 +343,10 @@ impl Pool {
             // Who is about to give some back may not be running, and what is removed is to be removed: it is
             // tried again without latches.
             None if me.removes.get() => Error::no_room(
-                "the environment lives in memory alone, and what is kept of it for removals is in use; end snapshots, remove less at once, or try again",
+                "the environment is in memory alone, and the part of its cache that is reserved for removals is in use; end snapshots, remove less at once, or try again",
             ),
             None => Error::cache_full(format!(
-                "the environment lives in memory alone and its {bytes} bytes are used up; end snapshots, remove records, or give it a larger cache (Builder::cache_size)"
+                "the environment is in memory alone and its {bytes} bytes are used up; end snapshots, remove records, or give it a larger cache (Builder::cache_size)"
             )),
         }
     }

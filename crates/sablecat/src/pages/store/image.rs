@@ -17,7 +17,9 @@ impl Store {
     /// `Invalid` without a volume; those of [`Volume::write_image`](crate::pages::volume::Volume).
     pub(crate) fn write_image(&self, me: &Participant, to: &dyn File, path: &Path) -> Result<Image> {
         let Some(volume) = &self.volume else {
-            return Err(Error::invalid("in memory alone there is nothing to make an image of"));
+            return Err(Error::invalid(
+                "writing an image of an environment in memory alone, which has no files",
+            ));
         };
         let image = self.without_checkpoint(me, || {
             self.fail_if_poisoned()?;

@@ -105,7 +105,7 @@ impl Compression {
         }
         missing(self.mark()).map_or(Ok(()), |name| {
             Err(Error::invalid(format!(
-                "compression by {name}, which this build has not; use one with the feature `{name}`"
+                "compression by {name}, which this build does not have; use a build with the feature `{name}`"
             )))
         })
     }
@@ -142,7 +142,9 @@ impl FromStr for Compression {
             ("lz4", _) => Ok(Compression::Lz4),
             ("zstd", _) => Ok(Compression::zstd()),
             (_, Some(Some(level))) => Ok(Compression::Zstd { level }),
-            _ => Err(format!("{text:?} is no compression; there are none, lz4, zstd, and zstd:1 to zstd:22")),
+            _ => Err(format!(
+                "{text:?} is not a compression; there are none, lz4, zstd, and zstd:1 to zstd:22"
+            )),
         }
     }
 }
@@ -256,7 +258,7 @@ impl Tools {
         packed: &[u8],
         text: &mut [u8],
     ) -> std::result::Result<usize, String> {
-        let wrong = |name: &str, error: String| format!("it is no text that {name} has compressed: {error}");
+        let wrong = |name: &str, error: String| format!("it is not data that {name} has compressed: {error}");
         match compressor {
             #[cfg(feature = "lz4")]
             LZ4 => lz4_flex::block::decompress_into(packed, text).map_err(|e| wrong("LZ4", e.to_string())),

@@ -150,7 +150,7 @@ impl Volume {
     pub(crate) fn check_names(&self, disk: &dyn Disk) -> Result<()> {
         for file in &self.files {
             if !file.is_of_its_name(disk)? {
-                return Err(replaced(file.path(), "another one has its name, or none"));
+                return Err(replaced(file.path(), "another file, or none, has its name now"));
             }
         }
         Ok(())
@@ -163,7 +163,7 @@ impl Volume {
     /// `Poisoned`, [in doubt](Error::is_volume_in_doubt), if not; those of the file.
     pub(crate) fn check_generation(&self) -> Result<()> {
         let is_newest = superblock::is_newest(self.file(), self.path(), &self.superblock())?;
-        if is_newest { Ok(()) } else { Err(replaced(self.path(), "its last checkpoint is another")) }
+        if is_newest { Ok(()) } else { Err(replaced(self.path(), "its last checkpoint is a different one")) }
     }
 
     /// Makes the superblock in force durable, if it is not, and the newest that there is; unless it is in
@@ -573,7 +573,7 @@ impl Volume {
 
 fn replaced(path: &Path, why: &str) -> Error {
     let message = format!(
-        "{}: the file was replaced while the environment was open ({why}); close it everywhere, see that the right files are there, and open it again",
+        "{}: the file was replaced while the environment was open ({why}); close it everywhere, put the right files there, and open it again",
         path.display()
     );
     Error::volume_in_doubt(message)

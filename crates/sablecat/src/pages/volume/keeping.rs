@@ -135,7 +135,7 @@ impl Journal {
     pub(crate) fn check(&self) -> std::result::Result<(), String> {
         if self.directory.is_empty() || self.directory.len() > DIRECTORY_BYTES_MAX {
             return Err(format!(
-                "a journal directory with a name of {} bytes; it has 1 to {DIRECTORY_BYTES_MAX}",
+                "a journal directory with a name of {} bytes; it must have 1 to {DIRECTORY_BYTES_MAX}",
                 self.directory.len()
             ));
         }

@@ -189,7 +189,7 @@ impl Volume {
             && let Some(how) = placement.compressions().find(|&how| how != Compression::None)
         {
             return Err(Error::invalid(format!(
-                "{}: compression {how} of pages of {} bytes, which would save nothing: file systems give space by {GRANULE}; it is for pages of {BLOCK_SIZE_MIN} bytes and more, best of 16384 to 65536, and an environment keeps the size it is made with",
+                "{}: compression {how} of pages of {} bytes, which would save nothing: file systems allocate space in units of {GRANULE} bytes; it is for pages of {BLOCK_SIZE_MIN} bytes and more, best of 16384 to 65536, and an environment keeps the page size it was created with",
                 self.path().display(),
                 self.block_size()
             )));
@@ -299,7 +299,7 @@ impl Volume {
         let name = &extra.name;
         let wrong = |kind, why: String| {
             let message = format!(
-                "{}: {why}; wanted is the volume {name:?} of the environment in {}: put its file there, or say where it is when you open the environment",
+                "{}: {why}; needed is the volume {name:?} of the environment in {}: put its file there, or give its path when you open the environment",
                 path.display(),
                 self.directory().display()
             );
@@ -396,7 +396,7 @@ impl Volume {
         for (file, (now, then)) in self.files.iter().zip(chosen) {
             if now != then && now != Compression::None && !file.try_hole()? {
                 return Err(Error::invalid(format!(
-                    "{}: its file system makes no holes in files, so compression {now} would save nothing; choose none, or another file system",
+                    "{}: its file system does not support holes in files, so compression {now} would save nothing; choose none, or another file system",
                     file.path().display()
                 )));
             }
@@ -429,7 +429,7 @@ fn unlock(
         (None, Some(_)) => Err(Error::new(
             ErrorKind::EncryptionKey,
             format!(
-                "{}: a key was given, and the environment is not encrypted; open it without one; to encrypt it, copy it into a new environment that is made with a key",
+                "{}: a key was given, and the environment is not encrypted; open it without a key; to encrypt it, copy it into a new environment that is created with a key",
                 path.display()
             ),
         )),

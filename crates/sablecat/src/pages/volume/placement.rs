@@ -229,7 +229,7 @@ impl Placement {
             }
             if path.is_empty() || path.len() > PATH_BYTES_MAX {
                 return Err(format!(
-                    "a path of {} bytes for the volume {name:?}; it has 1 to {PATH_BYTES_MAX}",
+                    "a path of {} bytes for the volume {name:?}; it must have 1 to {PATH_BYTES_MAX}",
                     path.len()
                 ));
             }
@@ -237,7 +237,7 @@ impl Placement {
                 self.volumes[..n].iter().find(|other| other.name == *name || other.path == *path)
             {
                 return Err(format!(
-                    "the volumes {:?} and {name:?}, in {:?} and {path:?}, are one",
+                    "the volumes {:?} and {name:?}, in {:?} and {path:?}, are the same",
                     other.name, other.path
                 ));
             }
@@ -249,7 +249,7 @@ impl Placement {
                 || (kind == 3) == prefix.is_empty()
             {
                 return Err(format!(
-                    "{:?} as what is placed: names and prefixes of keys have 1 to {NAME_BYTES_MAX} bytes",
+                    "a placement rule for {:?}: names and prefixes of keys have 1 to {NAME_BYTES_MAX} bytes",
                     rule.place
                 ));
             }
@@ -378,7 +378,7 @@ impl Declared {
         for (place, name) in &self.places {
             let volume = after.volume(name).ok_or_else(|| {
                 Error::invalid(format!(
-                    "{place:?} is placed in the volume {name:?}, which there is not; declare it first"
+                    "{place:?} is placed in the volume {name:?}, which does not exist; declare it first"
                 ))
             })?;
             match after.rules.iter_mut().find(|rule| rule.place == *place) {
@@ -390,7 +390,7 @@ impl Declared {
             compression.check()?;
             let volume = after.volume(name).ok_or_else(|| {
                 Error::invalid(format!(
-                    "compression {compression} of the volume {name:?}, which there is not; declare it first"
+                    "compression {compression} of the volume {name:?}, which does not exist; declare it first"
                 ))
             })?;
             match volume.index().checked_sub(1) {

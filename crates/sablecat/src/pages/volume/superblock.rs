@@ -465,7 +465,7 @@ fn decode(bytes: &[u8]) -> Copy {
     }
     if let Some(name) = compression::missing(marks) {
         return Copy::Unknown(format!(
-            "blocks of the volume may be compressed by {name}, which this build has not; use one with the feature `{name}`"
+            "blocks of the volume may be compressed by {name}, which this build does not have; use a build with the feature `{name}`"
         ));
     }
     // Checked before the sizes: a codec may have others.

@@ -178,11 +178,11 @@ impl CatalogEntry {
             0 if version != LIST_OF_NOBODY => None,
             MADE => Some(Listed::Made),
             REPLACED => Some(Listed::Replaced),
-            _ => return Err(wrong("is a list and does not say of what")),
+            _ => return Err(wrong("is a list and does not say which kind")),
         };
         let text = |bytes: &[u8]| {
             String::from_utf8(bytes.to_vec())
-                .map_err(|_| wrong("names its comparator in bytes that are no text"))
+                .map_err(|_| wrong("has a name of a comparator that is not text"))
         };
         let (mut comparator, mut seed, mut holds, mut others) = (None, None, None, Vec::new());
         let (mut relations, mut temporary) = (Box::<Relations>::default(), false);
@@ -245,7 +245,7 @@ impl CatalogEntry {
                 _ => format!("tree {}, which has no name any more", self.tree),
             };
             Error::not_known(format!(
-                "{whose} has {what}, which this version of the library does not know; use it with a newer one"
+                "{whose} has {what}, which this version of the library does not know; use a newer version"
             ))
         };
         let method =

@@ -45,7 +45,9 @@ impl<'a> Meaning<'a> {
                 Key::Unknown => Meaning::Nothing,
             },
             Operation::DeleteRange { tree: CATALOG, .. } => {
-                return Err(Error::corruption("the log removes a range of the catalog, which nobody does"));
+                return Err(Error::corruption(
+                    "the log removes a range of the catalog, which no version of the library does",
+                ));
             }
             Operation::DeleteRange { tree, lower, upper } => Meaning::Range { tree, bounds: (lower, upper) },
             Operation::Put { tree, key, value } => Meaning::Record { tree, key, value: Some(value) },

@@ -94,12 +94,12 @@ impl LockTable {
                 }
             }
             // Another of the circle has been chosen too, by a detector that came from another circle.
-            None => message += &format!("{} was part of several circles of waiting transactions", called(me)),
+            None => message += &format!("{} was part of several cycles of waiting transactions", called(me)),
         }
         let reason = match self.policy {
             DeadlockPolicy::Youngest => "youngest of them",
             DeadlockPolicy::Oldest => "oldest of them",
-            DeadlockPolicy::Requester => "one that closed the circle",
+            DeadlockPolicy::Requester => "one that closed the cycle",
         };
         message += &format!("; participant {me} gives way as the {reason}. Run the transaction again");
         Error::new(ErrorKind::Deadlock, message)

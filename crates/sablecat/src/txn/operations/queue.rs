@@ -304,7 +304,9 @@ impl Kernel {
             self.check_there(tree, me)?;
             let mut locks = prepared.free[..prepared.locks].iter();
             if locks.any(|&lock| self.locks.is_taken(me.number(), lock)) {
-                return Err(conflict("another transaction has just got in hand what was to be changed"));
+                return Err(conflict(
+                    "another transaction has just taken the record of the queue that this one was about to change; run this one again",
+                ));
             }
             #[cfg(test)]
             others(At::Checked);

@@ -274,7 +274,7 @@ impl Run {
     #[cold]
     fn is_changed(&self) -> Error {
         Error::corruption(format!(
-            "a part of a large transaction, which was set aside in {}, is not what was written; nothing of it is committed: give it up, and run it again",
+            "reading back a part of a large transaction from {}: it is not what was written; nothing of the transaction is committed: drop it, and run it again",
             self.extent.directory().display()
         ))
     }

@@ -83,7 +83,7 @@ impl Journal {
             position.len.checked_sub(1).map_or(Some(0), |last| self.undos.get(last).map(|undo| undo.change));
         if after != Some(position.after) {
             return Err(Error::invalid(
-                "rolling back to a savepoint that is gone: the transaction was rolled back to an earlier one since; nothing was undone",
+                "rolling back to a savepoint that is gone, since the transaction was rolled back to an earlier one: nothing was undone",
             ));
         }
         if self.kept.is_some_and(|kept| position.len < kept) {

@@ -628,5 +628,5 @@ pub(in crate::txn) fn count_between<R: PageRead>(
 
 #[cold]
 fn changed() -> Error {
-    conflict("another transaction changed what this one has read, and committed first; run it again")
+    conflict("another transaction changed what this one has read, and committed first; run this one again")
 }

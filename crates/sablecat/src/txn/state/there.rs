@@ -66,7 +66,7 @@ impl States {
             return Ok(());
         }
         Err(conflict(
-            "another transaction created a database that this one found not to be there, and committed first; run it again",
+            "another transaction created a database that this one did not find, and committed first; run this one again",
         ))
     }
 

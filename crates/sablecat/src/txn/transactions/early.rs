@@ -88,7 +88,7 @@ impl Transaction<'_> {
             return match kernel.record_is_same(tree, key, (at, self.time.get()), newest.at(), me)? {
                 true => Ok(()),
                 false => Err(conflict(
-                    "another transaction changed a record since this one's snapshot, and committed it; run it again",
+                    "another transaction changed a record after this one's snapshot, and has committed; run this one again",
                 )),
             };
         }

@@ -41,7 +41,7 @@ impl Transaction<'_> {
         for tree in trees.iter().filter(|tree| !tree.is_new()) {
             if !self.has_name(tree)? {
                 return Err(conflict(
-                    "a database was given an index after the transaction that writes to it had begun; run it again",
+                    "a database got an index after the transaction that writes to it had begun; run the transaction again",
                 ));
             }
         }

@@ -274,7 +274,7 @@ impl<'k> Transaction<'k> {
             Ok(())
         } else {
             let lost = conflict(
-                "a record locked for update had been changed since the transaction began; run it again",
+                "a record locked for update had been changed since the transaction began; run the transaction again",
             );
             Err(count_conflict(lost, &self.seat))
         }
@@ -475,7 +475,7 @@ impl<'k> Transaction<'k> {
         } else if me.slot().is_revoked() {
             return Err(Error::new(
                 ErrorKind::SnapshotTooOld,
-                "the transaction's snapshot was given up for want of cache; run it again",
+                "the transaction's snapshot was given up because the cache was full; run the transaction again",
             ));
         }
         let at = self.at();

@@ -312,7 +312,9 @@ fn store_with<'s, 'c>(
 
 #[cold]
 fn changed_first() -> Error {
-    conflict("another transaction changed a record that this one changes, and committed first; run it again")
+    conflict(
+        "another transaction changed a record that this one changes, and committed first; run this one again",
+    )
 }
 
 /// Which committed changes of others forbid a write.

@@ -292,7 +292,7 @@ impl<'a> Build<'a> {
             return Ok(());
         }
         Err(conflict(
-            "another transaction changed a record that this one changes, and committed first; run it again",
+            "another transaction changed a record that this one changes, and committed first; run this one again",
         ))
     }
 
