@@ -93,7 +93,7 @@ fn what_is_over_leaves_the_cache() {
 #[test]
 fn an_address_is_given_once() {
     for printed in run("secondary_index") {
-        assert!(printed.starts_with("refused: a record 3 of \"users\""), "{printed}");
+        assert!(printed.starts_with("refused: setting the record 3 of \"users\""), "{printed}");
         assert!(printed.ends_with("\n2 users, 1 orders\n"), "{printed}");
     }
 }

@@ -87,7 +87,7 @@ fn integers_of_all_types_and_sizes_come_back() {
     same([isize::MIN]);
     assert_eq!(pack(&(7u8,)), pack(&(7i128,)), "whatever the type");
     let error = unpack::<(u8,)>(&pack(&(256,))).unwrap_err();
-    assert_eq!(error.to_string(), "byte 0 of a tuple: the integer 256 is no u8");
+    assert_eq!(error.to_string(), "byte 0 of a tuple: the integer 256 does not fit u8");
     assert_eq!(pack(&(u64::MAX,)), b"\x1c\xff\xff\xff\xff\xff\xff\xff\xff");
     let least_of_eight_bytes = -i128::from(u64::MAX);
     assert_eq!(pack(&(least_of_eight_bytes,)), b"\x0c\0\0\0\0\0\0\0\0");
