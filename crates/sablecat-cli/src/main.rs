@@ -52,7 +52,7 @@ const SIGNALLED: u8 = 128;
 #[command(
     name = NAME,
     version,
-    after_help = "Exit codes: 0 done; 1 the key is absent or problems were found; 2 it could not be done; 129, 130, 143 interrupted, and closed."
+    after_help = "Exit codes: 0 done; 1 the key is absent or problems were found; 2 the command failed; 129, 130, 143 interrupted by a signal, after closing the environment."
 )]
 struct Arguments {
     #[command(subcommand)]

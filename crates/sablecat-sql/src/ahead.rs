@@ -213,10 +213,10 @@ impl Ahead {
 
 /// What a key of a table is that no row id is.
 pub(crate) fn no_rowid() -> Failure {
-    Failure::corrupt("a key of a table is no row id")
+    Failure::corrupt("a key of a table is not a row id")
 }
 
 /// What a record is of which SQLite cannot say how long it is.
 pub(crate) fn too_long() -> Failure {
-    Failure::corrupt("a record is longer than any of SQLite's")
+    Failure::corrupt("a record is longer than SQLite's records can be")
 }

@@ -79,7 +79,7 @@ pub(crate) fn push_varint(to: &mut Vec<u8>, number: u64) {
 
 fn broken() -> Failure {
     Failure::corrupt(
-        "a record of an index is none of SQLite's; check the database with PRAGMA integrity_check",
+        "a record of an index is not in SQLite's format; check the database with PRAGMA integrity_check",
     )
 }
 

@@ -85,7 +85,7 @@ impl Arguments {
                     Globals::of(held.database().clone())?.export(state, Stoppable(out))?;
                     interrupt::check()
                 }
-                _ => Err("one database of globals is printed as zwr: say which with --db".into()),
+                _ => Err("the format zwr is for a single database of globals: name it with --db".into()),
             },
         }
     }
@@ -103,12 +103,12 @@ impl Arguments {
             let held = Held::existing(state, name)?;
             if matches!(held, Held::Expiring(_)) {
                 eprintln!(
-                    "sablecat: the records of {name} expire, which this format does not say: loaded, they are there for good; --json keeps their times"
+                    "sablecat: the records of {name} expire, which this format does not say: when loaded, they never expire; --json keeps their times"
                 );
             }
             if held.database().is_temporary() {
                 eprintln!(
-                    "sablecat: {name} is temporary, which this format does not say: loaded, it is durable; --json says it"
+                    "sablecat: {name} is temporary, which this format does not say: when loaded, it is durable; --json says it"
                 );
             }
             writer.begin((!alone).then_some(name), Made::of(held.database()))?;

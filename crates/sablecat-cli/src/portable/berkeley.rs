@@ -243,7 +243,9 @@ impl<R: BufRead> Reader<R> {
                 ("format", "bytevalue") => print = Some(false),
                 ("type", "btree" | "hash" | "queue" | "recno") => kind = Some(value.to_owned()),
                 ("type", "heap") => {
-                    return Err(self.lines.wrong("a database of the type heap, which there is none of"));
+                    return Err(self
+                        .lines
+                        .wrong("a database of the type heap, which sablecat does not have"));
                 }
                 ("re_len", _) => match value.parse() {
                     Ok(bytes) if bytes > 0 => record_bytes = Some(bytes),
@@ -258,7 +260,7 @@ impl<R: BufRead> Reader<R> {
                 ("dupsort", "0" | "1") => sorted = value == "1",
                 ("HEADER", "END") => break,
                 _ if OF_NO_CONCERN.contains(&what) => {}
-                _ => return Err(self.lines.wrong(format!("{line:?} is not known in a header"))),
+                _ => return Err(self.lines.wrong(format!("{line:?} is not a known line of a header"))),
             }
             if !self.lines.advance()? {
                 return Err(self.lines.wrong("HEADER=END is missing: the input was cut short"));

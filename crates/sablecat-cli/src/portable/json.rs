@@ -312,7 +312,9 @@ impl<R: BufRead> Reader<R> {
                 Some(bytes) => Ok(Some(bytes)),
                 None => Err(self.lines.wrong(format!("{hex:?} is pairs of hexadecimal digits"))),
             },
-            _ => Err(self.lines.wrong(format!("{name:?} or {hex:?} is a text, and there is one of them"))),
+            _ => Err(self
+                .lines
+                .wrong(format!("one of {name:?} and {hex:?} must be there, as a text, and not both"))),
         }
     }
 }

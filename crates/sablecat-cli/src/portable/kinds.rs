@@ -188,7 +188,9 @@ impl Held {
                 let next = appender.last_number() + 1;
                 match which {
                     Some(Which::Number(number)) if number > next => {
-                        let why = format!("record {number} where the next is {next}: these have no gaps");
+                        let why = format!(
+                            "record {number} where the next is {next}: renumbered records have no gaps"
+                        );
                         return Err(why.into());
                     }
                     Some(Which::Number(number)) if number < next && !overwrite => return Ok(false),

@@ -561,7 +561,7 @@ impl Connection {
         let last = self.last_root()?;
         self.check(&self.numbers.clone(), LAST_ROOT)?;
         let root = last.checked_add(1).filter(|root| i32::try_from(*root).is_ok()).ok_or_else(|| {
-            Failure::too_big("there were as many tables and indices here as there are numbers for them")
+            Failure::too_big("creating a table or an index: the environment has used all numbers for them")
         })?;
         let numbers = self.numbers.clone();
         self.makes = true;

@@ -46,7 +46,7 @@ impl Asked<'_> {
     /// A record that was to change or to go is not there.
     fn gone(&self) -> Failure {
         Failure::refused(format!(
-            "a record of the database {:?} that was to change is not there any more: the statement has changed it \
+            "a record of the database {:?} that the statement was to change is not there any more: the statement has changed it \
              already",
             self.table.name
         ))
@@ -294,7 +294,7 @@ fn change_numbered(
             }
             if key.as_deref().is_some_and(|to| number_of(to) != number) {
                 return Err(Failure::refused(format!(
-                    "the number of a record of the database {:?} is its place among them: it is not to be changed",
+                    "the number of a record of the database {:?} is its position among all records: it cannot be changed",
                     asked.table.name
                 )));
             }

@@ -295,7 +295,7 @@ impl Entries {
         let layout = &self.table.layout;
         let wrong = |why: String| {
             Failure::refused(format!(
-                "the record {} of the database {:?} is no row of this table: {why}",
+                "the record {} of the database {:?} does not fit this table: {why}",
                 key.escape_ascii(),
                 self.table.name
             ))
@@ -313,7 +313,7 @@ impl Entries {
                 (_, Kind::WholeText) => Ok(Value::Text(key)),
                 (_, Kind::WholeBlob) => Ok(Value::Blob(key, 0)),
                 (_, Kind::Number) => match key.try_into().map(u64::from_be_bytes) {
-                    Ok(0) | Err(_) => Err(wrong("its key is no number above 0".to_owned())),
+                    Ok(0) | Err(_) => Err(wrong("its key is not a number above 0".to_owned())),
                     Ok(of) => number(of),
                 },
                 _ => {
@@ -326,7 +326,7 @@ impl Entries {
         }
         let live = || match layout.expires() {
             false => Ok((0, value)),
-            true => expiry(value).ok_or_else(|| wrong("it says no time".to_owned())),
+            true => expiry(value).ok_or_else(|| wrong("it has no expiry time".to_owned())),
         };
         match (index - layout.columns.len(), layout.expires()) {
             (0, _) => layout.content.decode(live()?.1).map_err(wrong),

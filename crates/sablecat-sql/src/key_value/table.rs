@@ -96,9 +96,7 @@ impl Arguments {
             let (what, said) = (what.trim(), said.trim());
             let is_said = |name: &str, has: bool| has && what.eq_ignore_ascii_case(name);
             if is_said("key", read.key.is_some()) || is_said("value", read.value.is_some()) {
-                return Err(Failure::refused(format!(
-                    "the module sablecat is told of {what} more than once"
-                )));
+                return Err(Failure::refused(format!("the module sablecat is given {what} more than once")));
             }
             if what.eq_ignore_ascii_case("key") {
                 read.key = Some(match said.strip_prefix('(').and_then(|said| said.strip_suffix(')')) {
@@ -174,7 +172,7 @@ fn elements_of(said: &str) -> Result<Vec<Column>> {
         let is_word = |name: &str| name.chars().all(|c| c == '_' || c.is_alphanumeric());
         if !is_word(name) || RESERVED.into_iter().any(is_taken) || columns.iter().any(|c| is_taken(&c.name)) {
             return Err(Failure::refused(format!(
-                "{name} cannot be a column of the key of a table of sablecat's: it is no name, or there is one of it"
+                "{name} cannot be a key column of a table of sablecat: it is not a name, or is the name of another column"
             )));
         }
         columns.push(Column { name: name.to_owned(), kind });
@@ -336,7 +334,7 @@ impl Table {
             return Ok(());
         }
         Err(Failure::refused(format!(
-            "the database {:?} was made anew, of another kind; a table of it is to be made anew too",
+            "the database {:?} was created again, as another kind; drop its table and create it again",
             self.name
         )))
     }
@@ -354,7 +352,7 @@ fn kind_of(arguments: &Arguments, database: &Database) -> Result<(Holds, bool)> 
         Holds::Queue { .. } | Holds::Numbers { .. } | Holds::Renumbered { .. } => {}
         _ => {
             return Err(Failure::refused(format!(
-                "the database {name:?} holds {holds}, which make no table"
+                "the database {name:?} holds {holds}, which cannot be a table"
             )));
         }
     }

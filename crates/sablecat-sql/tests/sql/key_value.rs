@@ -480,7 +480,7 @@ fn what_cannot_be_a_table_is_refused_with_a_reason() {
     env.remove_database("plain").expect("it goes");
     assert!(said(&db, "SELECT * FROM kv").contains("no database \"plain\" any more"));
     env.database_holding("plain", Holds::Values(Duplicates::Sorted)).expect("another one");
-    assert!(said(&db, "SELECT * FROM kv").contains("made anew"));
+    assert!(said(&db, "SELECT * FROM kv").contains("created again"));
     drop(env);
     drop(db);
     let db = directory.ours();

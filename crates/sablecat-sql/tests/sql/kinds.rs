@@ -191,7 +191,9 @@ fn numbers_that_close_up_are_places() {
     }
     db.execute_batch("UPDATE lines SET value = 'changed' WHERE number = 3").expect("a row");
     assert_eq!(texts(&db, "SELECT value FROM lines WHERE number = 3"), ["changed"]);
-    assert!(said(&db, "UPDATE lines SET number = 9 WHERE number = 3").contains("its place among them"));
+    assert!(
+        said(&db, "UPDATE lines SET number = 9 WHERE number = 3").contains("its position among all records")
+    );
     assert!(said(&db, "INSERT INTO lines VALUES (300, 'x')").contains("they have no gaps"));
     // Removed one after the other, each by what it was.
     db.execute_batch("DELETE FROM lines WHERE number IN (1, 2, 3)").expect("rows");
@@ -388,7 +390,7 @@ fn typed_keys_and_values_are_columns() {
         );
         env.database(&name).expect("it").insert("short", "").expect("a record");
         assert!(
-            said_of_rows(&db, &format!("SELECT * FROM {name}")).contains("is no row of this table"),
+            said_of_rows(&db, &format!("SELECT * FROM {name}")).contains("does not fit this table"),
             "{kind}"
         );
     }
@@ -421,7 +423,7 @@ fn what_cannot_be_found_by_its_values_is_told() {
     let one = nodes.global("a").expect("a name").at(1).key().to_vec();
     let digits = [&one[..one.len() - 1], &[1, 0]].concat();
     nodes.database().insert(digits, "").expect("a number with zeros behind");
-    assert!(said_of_rows(&db, "SELECT s1 FROM nodes").contains("is no row of this table"));
+    assert!(said_of_rows(&db, "SELECT s1 FROM nodes").contains("does not fit this table"));
     for (name, holds) in [("numbers", false), ("queue", true)] {
         let database = match holds {
             true => Queue::open(&env, name, 1).expect("a queue").database().clone(),
@@ -429,12 +431,12 @@ fn what_cannot_be_found_by_its_values_is_told() {
         };
         make(&db, name, name);
         database.insert([0; 8], "x").expect("a record");
-        assert!(said_of_rows(&db, &format!("SELECT number FROM {name}")).contains("no number above 0"));
+        assert!(said_of_rows(&db, &format!("SELECT number FROM {name}")).contains("not a number above 0"));
     }
     let sessions = Expiring::open(&env, "sessions").expect("a database");
     make(&db, "sessions", "sessions, key=text");
     sessions.database().insert("k", "short").expect("a record");
-    assert!(said_of_rows(&db, "SELECT value FROM sessions").contains("it says no time"));
+    assert!(said_of_rows(&db, "SELECT value FROM sessions").contains("it has no expiry time"));
     assert_eq!(db.execute("DELETE FROM sessions", []), Ok(1), "it can be removed");
 
     // What is no number is null to SQL, and the other way round.
