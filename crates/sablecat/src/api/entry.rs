@@ -21,7 +21,8 @@ use crate::error::Result;
 /// # }
 /// ```
 ///
-/// In a [transaction](crate::Txn::entry), or a [Data Store](crate::DataStore::entry), it is part of that:
+/// The entry of a [transaction](crate::Txn::entry) or of a [Data Store](crate::DataStore::entry) is changed
+/// as part of that:
 ///
 /// ```
 /// # fn main() -> sablecat::Result<()> {

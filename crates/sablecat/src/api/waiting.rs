@@ -43,8 +43,8 @@ impl Env {
         self.try_write_when(work)
     }
 
-    /// As [`Env::write_when`], with errors of the caller's own, as [`Env::try_write`] has them: one that
-    /// `work` returns is returned, and nothing is kept.
+    /// As [`Env::write_when`], for work with its own error type, like [`Env::try_write`]: an error of `work`
+    /// is returned, and nothing of what it did is kept.
     ///
     /// # Errors
     /// As [`Env::write_when`].
@@ -69,7 +69,7 @@ impl Env {
         self.try_write_when_within(time, work)
     }
 
-    /// As [`Env::write_when_within`], with errors of the caller's own.
+    /// As [`Env::write_when_within`], for work with its own error type.
     ///
     /// # Errors
     /// As [`Env::write_when`].
