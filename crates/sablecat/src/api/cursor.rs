@@ -121,15 +121,17 @@ impl<K: Kind> Cursor<K> {
         (self.place == Place::At).then_some(&*self.key)
     }
 
-    /// Goes to the first record; its key. None, and it stands after the last, if there are no records.
+    /// Goes to the first record, and returns its key. If there are no records, returns none and stands after
+    /// the last.
     ///
     /// # Errors
-    /// As [`Read::get`]; then it stays where it was. So for all that move it.
+    /// As [`Read::get`]; then it stays where it was. The same holds for all methods that move it.
     pub fn first(&mut self, state: &(impl Read<Of = K> + ?Sized)) -> Result<Option<&[u8]>> {
         self.walk(state, (Bound::Unbounded, Bound::Unbounded), true)
     }
 
-    /// Goes to the last record; its key. None, and it stands before the first, if there are no records.
+    /// Goes to the last record, and returns its key. If there are no records, returns none and stands before
+    /// the first.
     ///
     /// # Errors
     /// As [`Cursor::first`].
@@ -137,8 +139,8 @@ impl<K: Kind> Cursor<K> {
         self.walk(state, (Bound::Unbounded, Bound::Unbounded), false)
     }
 
-    /// Goes to the next record above where it stands; its key. None, and it stands after the last, if there
-    /// is none.
+    /// Goes to the next record above where it stands, and returns its key. If there is none, returns none and
+    /// stands after the last.
     ///
     /// # Errors
     /// As [`Cursor::first`].
@@ -151,8 +153,8 @@ impl<K: Kind> Cursor<K> {
         }
     }
 
-    /// Goes to the next record below where it stands; its key. None, and it stands before the first, if there
-    /// is none.
+    /// Goes to the next record below where it stands, and returns its key. If there is none, returns none and
+    /// stands before the first.
     ///
     /// # Errors
     /// As [`Cursor::first`].
@@ -164,8 +166,8 @@ impl<K: Kind> Cursor<K> {
         }
     }
 
-    /// Goes to the record with this key or, if there is none, to the next one above it; its key. None, and it
-    /// stands after the last, if there is neither.
+    /// Goes to the record with this key or, if there is none, to the next one above it, and returns the key
+    /// found. If there is neither, returns none and stands after the last.
     ///
     /// # Errors
     /// As [`Cursor::first`].
@@ -177,8 +179,8 @@ impl<K: Kind> Cursor<K> {
         self.walk(state, (Bound::Included(key.as_ref().to_vec()), Bound::Unbounded), true)
     }
 
-    /// Goes to the record with this key or, if there is none, to the next one below it; its key. None, and it
-    /// stands before the first, if there is neither.
+    /// Goes to the record with this key or, if there is none, to the next one below it, and returns the key
+    /// found. If there is neither, returns none and stands before the first.
     ///
     /// # Errors
     /// As [`Cursor::first`].
@@ -191,8 +193,8 @@ impl<K: Kind> Cursor<K> {
     }
 
     /// Goes to the record with this key; if there is none, to the next one above it; if there is none either,
-    /// to the next one below. Says how the key of the record at which it then stands compares with this one,
-    /// in the database's order; none if there are no records.
+    /// to the next one below. Returns how the key of the record at which it then stands compares with this
+    /// one, in the database's order; none if there are no records.
     ///
     /// # Errors
     /// As [`Cursor::first`].
@@ -210,8 +212,8 @@ impl<K: Kind> Cursor<K> {
         Ok(self.last(state)?.map(|_| Ordering::Less))
     }
 
-    /// Goes to the record before which there are `n`, in a database that counts them; its key. None, and it
-    /// stands after the last, if there are no more than that.
+    /// Goes to the record with `n` records before it, in a database that counts them, and returns its key. If
+    /// there are no more than that, returns none and stands after the last.
     ///
     /// # Errors
     /// As [`Read::rank`]; then it stays where it was.
@@ -236,8 +238,8 @@ impl<K: Kind> Cursor<K> {
         }
     }
 
-    /// How many records there are before where it stands, in a database that counts them: the number of the
-    /// record there. None if it stands at none.
+    /// How many records there are before the one at which it stands, in a database that counts them: the
+    /// number of that record. None if it stands at none.
     ///
     /// # Errors
     /// As [`Read::rank`].

@@ -106,16 +106,16 @@ impl<O: Kind> IndexCursor<O> {
         Ok(self.value.as_deref())
     }
 
-    /// Goes to the first entry; if there is none, returns none, and stands after the last.
+    /// Goes to the first entry. If there is none, returns none and stands after the last.
     ///
     /// # Errors
-    /// As [`Read::get`], and `Invalid` at what is no entry; then it stays where it was. So for all that move
-    /// it.
+    /// As [`Read::get`], and `Invalid` at what is no entry; then it stays where it was. The same holds for
+    /// all methods that move it.
     pub fn first(&mut self, state: &impl Read<Of = O>) -> Result<Option<&[u8]>> {
         self.go(state, true, |at| at.first(state))
     }
 
-    /// Goes to the last entry. None, and it stands before the first, if there is none.
+    /// Goes to the last entry. If there is none, returns none and stands before the first.
     ///
     /// # Errors
     /// As [`IndexCursor::first`].
@@ -123,8 +123,8 @@ impl<O: Kind> IndexCursor<O> {
         self.go(state, false, |at| at.last(state))
     }
 
-    /// Goes to the next entry, with the same index key or the next one. None, and it stands after the last,
-    /// if there is none. From nowhere, to the first.
+    /// Goes to the next entry, with the same index key or the next one. If there is none, returns none and
+    /// stands after the last. If it stands nowhere, goes to the first.
     ///
     /// # Errors
     /// As [`IndexCursor::first`].
@@ -133,8 +133,8 @@ impl<O: Kind> IndexCursor<O> {
         self.go(state, true, |at| at.next(state))
     }
 
-    /// Goes to the entry before, with the same index key or the one before. None, and it stands before the
-    /// first, if there is none. From nowhere, to the last.
+    /// Goes to the entry before, with the same index key or the one before. If there is none, returns none
+    /// and stands before the first. If it stands nowhere, goes to the last.
     ///
     /// # Errors
     /// As [`IndexCursor::first`].
@@ -142,7 +142,8 @@ impl<O: Kind> IndexCursor<O> {
         self.go(state, false, |at| at.prev(state))
     }
 
-    /// Goes to the next record with the same index key; false, and it stays where it is, if there is none.
+    /// Goes to the next record with the same index key. If there is none, returns false and stays where it
+    /// is.
     ///
     /// # Errors
     /// As [`IndexCursor::first`].
@@ -151,7 +152,8 @@ impl<O: Kind> IndexCursor<O> {
         self.at.next_same(state)
     }
 
-    /// Goes to the record before with the same index key; false, and it stays where it is, if there is none.
+    /// Goes to the record before with the same index key. If there is none, returns false and stays where it
+    /// is.
     ///
     /// # Errors
     /// As [`IndexCursor::first`].
@@ -159,8 +161,8 @@ impl<O: Kind> IndexCursor<O> {
         self.at.prev_same(state)
     }
 
-    /// Goes to the first record with the next index key. None, and it stands after the last, if there is
-    /// none.
+    /// Goes to the first record with the next index key. If there is none, returns none and stands after the
+    /// last.
     ///
     /// # Errors
     /// As [`IndexCursor::first`].
@@ -168,8 +170,8 @@ impl<O: Kind> IndexCursor<O> {
         self.go(state, true, |at| at.next_other(state))
     }
 
-    /// Goes to the last record with the index key before. None, and it stands before the first, if there is
-    /// none.
+    /// Goes to the last record with the index key before. If there is none, returns none and stands before
+    /// the first.
     ///
     /// # Errors
     /// As [`IndexCursor::first`].
@@ -177,7 +179,7 @@ impl<O: Kind> IndexCursor<O> {
         self.go(state, false, |at| at.prev_other(state))
     }
 
-    /// Goes to the first record with this index key; false, and it stays where it is, if there is none.
+    /// Goes to the first record with this index key. If there is none, returns false and stays where it is.
     ///
     /// # Errors
     /// As [`IndexCursor::first`].
@@ -185,8 +187,8 @@ impl<O: Kind> IndexCursor<O> {
         self.seek_pair_or_after(state, key, [])
     }
 
-    /// Goes to the first record with this index key or, if there is none, with the next one above it. None,
-    /// and it stands after the last, if there is neither.
+    /// Goes to the first record with this index key or, if there is none, with the next one above it. If
+    /// there is neither, returns none and stands after the last.
     ///
     /// # Errors
     /// As [`IndexCursor::first`].
@@ -194,8 +196,8 @@ impl<O: Kind> IndexCursor<O> {
         self.go(state, true, |at| at.at_or_after(state, key.as_ref()))
     }
 
-    /// Goes to the last record with this index key or, if there is none, with the next one below it. None,
-    /// and it stands before the first, if there is neither.
+    /// Goes to the last record with this index key or, if there is none, with the next one below it. If there
+    /// is neither, returns none and stands before the first.
     ///
     /// # Errors
     /// As [`IndexCursor::first`].
@@ -207,8 +209,8 @@ impl<O: Kind> IndexCursor<O> {
         self.go(state, false, |at| at.at_or_before(state, key.as_ref()))
     }
 
-    /// Goes to this record with this index key; false, and it stays where it is, if the record does not have
-    /// it, or is not there.
+    /// Goes to this record with this index key. If the record does not have it, or is not there, returns
+    /// false and stays where it is.
     ///
     /// # Errors
     /// As [`IndexCursor::first`].
@@ -228,7 +230,7 @@ impl<O: Kind> IndexCursor<O> {
     }
 
     /// Goes to this record with this index key or, if it does not have it, to the next one above by its own
-    /// key that does; false, and it stays where it is, if there is none either.
+    /// key that does. If there is none either, returns false and stays where it is.
     ///
     /// # Errors
     /// As [`IndexCursor::first`].

@@ -90,17 +90,17 @@ impl<O: Kind> MultiCursor<O> {
         Ok(self.at.parts().filter(|_| is_there).map(|(_, value)| value))
     }
 
-    /// Goes to the first value of the first key. None, and it stands after the last, if there is none.
+    /// Goes to the first value of the first key. If there is none, returns none and stands after the last.
     ///
     /// # Errors
     /// As [`Read::get`], and `Invalid` at a record that is none of such a database; then it stays where it
-    /// was. So for all that move it.
+    /// was. The same holds for all methods that move it.
     pub fn first(&mut self, state: &(impl Read<Of = O> + ?Sized)) -> Result<Option<&[u8]>> {
         self.at.first(state)?;
         Ok(self.key())
     }
 
-    /// Goes to the last value of the last key. None, and it stands before the first, if there is none.
+    /// Goes to the last value of the last key. If there is none, returns none and stands before the first.
     ///
     /// # Errors
     /// As [`MultiCursor::first`].
@@ -109,8 +109,8 @@ impl<O: Kind> MultiCursor<O> {
         Ok(self.key())
     }
 
-    /// Goes to the next value, of the same key or else the first of the next one. None, and it stands after
-    /// the last, if there is none. From nowhere, to the first.
+    /// Goes to the next value, of the same key or else the first of the next one. If there is none, returns
+    /// none and stands after the last. If it stands nowhere, goes to the first.
     ///
     /// # Errors
     /// As [`MultiCursor::first`].
@@ -120,8 +120,8 @@ impl<O: Kind> MultiCursor<O> {
         Ok(self.key())
     }
 
-    /// Goes to the value before, of the same key or else the last of the one before. None, and it stands
-    /// before the first, if there is none. From nowhere, to the last.
+    /// Goes to the value before, of the same key or else the last of the one before. If there is none,
+    /// returns none and stands before the first. If it stands nowhere, goes to the last.
     ///
     /// # Errors
     /// As [`MultiCursor::first`].
@@ -130,7 +130,7 @@ impl<O: Kind> MultiCursor<O> {
         Ok(self.key())
     }
 
-    /// Goes to the next value of the same key; false, and it stays where it is, if there is none.
+    /// Goes to the next value of the same key. If there is none, returns false and stays where it is.
     ///
     /// # Errors
     /// As [`MultiCursor::first`].
@@ -138,7 +138,7 @@ impl<O: Kind> MultiCursor<O> {
         self.at.next_same(state)
     }
 
-    /// Goes to the value before, of the same key; false, and it stays where it is, if there is none.
+    /// Goes to the value before, of the same key. If there is none, returns false and stays where it is.
     ///
     /// # Errors
     /// As [`MultiCursor::first`].
@@ -146,7 +146,7 @@ impl<O: Kind> MultiCursor<O> {
         self.at.prev_same(state)
     }
 
-    /// Goes to the first value of the next key. None, and it stands after the last, if there is none.
+    /// Goes to the first value of the next key. If there is none, returns none and stands after the last.
     ///
     /// # Errors
     /// As [`MultiCursor::first`].
@@ -155,7 +155,7 @@ impl<O: Kind> MultiCursor<O> {
         Ok(self.key())
     }
 
-    /// Goes to the last value of the key before. None, and it stands before the first, if there is none.
+    /// Goes to the last value of the key before. If there is none, returns none and stands before the first.
     ///
     /// # Errors
     /// As [`MultiCursor::first`].
@@ -164,7 +164,7 @@ impl<O: Kind> MultiCursor<O> {
         Ok(self.key())
     }
 
-    /// Goes to the first value of this key; false, and it stays where it is, if the key has none.
+    /// Goes to the first value of this key. If the key has none, returns false and stays where it is.
     ///
     /// # Errors
     /// As [`MultiCursor::first`].
@@ -172,8 +172,8 @@ impl<O: Kind> MultiCursor<O> {
         self.at.seek(state, key.as_ref(), &[])
     }
 
-    /// Goes to the first value of this key or, if it has none, of the next one above it. None, and it stands
-    /// after the last, if there is neither.
+    /// Goes to the first value of this key or, if it has none, of the next one above it. If there is neither,
+    /// returns none and stands after the last.
     ///
     /// # Errors
     /// As [`MultiCursor::first`].
@@ -186,8 +186,8 @@ impl<O: Kind> MultiCursor<O> {
         Ok(self.key())
     }
 
-    /// Goes to the last value of this key or, if it has none, of the next one below it. None, and it stands
-    /// before the first, if there is neither.
+    /// Goes to the last value of this key or, if it has none, of the next one below it. If there is neither,
+    /// returns none and stands before the first.
     ///
     /// # Errors
     /// As [`MultiCursor::first`].
@@ -200,8 +200,8 @@ impl<O: Kind> MultiCursor<O> {
         Ok(self.key())
     }
 
-    /// Goes to this value of this key, the first such; false, and it stays where it is, if the key does not
-    /// have it. Looks at all values of the key if these are not sorted.
+    /// Goes to this value of this key, the first equal one. If the key does not have it, returns false and
+    /// stays where it is. Looks at all values of the key if these are not sorted.
     ///
     /// # Errors
     /// As [`MultiCursor::first`].
@@ -218,8 +218,8 @@ impl<O: Kind> MultiCursor<O> {
         Ok(true)
     }
 
-    /// Goes to this value of this key or, if the key does not have it, to its next value above; false, and it
-    /// stays where it is, if there is none either.
+    /// Goes to this value of this key or, if the key does not have it, to its next value above. If there is
+    /// none either, returns false and stays where it is.
     ///
     /// # Errors
     /// As [`MultiCursor::first`]; `NotAllowed` where values are not sorted.
