@@ -216,7 +216,7 @@ impl<K: Key, V: Value, O: Kind> Typed<K, V, O> {
         to.remove(&self.database, key.key_bytes())
     }
 
-    /// Removes the records of some keys; how many there were.
+    /// Removes the records of a range of keys, and returns how many there were.
     ///
     /// # Errors
     /// As [`Write::remove_range`].

@@ -206,7 +206,7 @@ impl<O: Kind> Index<O> {
         })
     }
 
-    /// Removes all records of the primary with an index key; how many there were.
+    /// Removes all records of the primary with an index key, and returns how many there were.
     ///
     /// # Errors
     /// As [`Write::remove`]; `Corruption` as for [`Index::get`].

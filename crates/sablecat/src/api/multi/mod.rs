@@ -296,7 +296,7 @@ impl<O: Kind> MultiMap<O> {
         label::between(below, above).ok_or_else(|| self.not_ours(key))
     }
 
-    /// Removes all values of a key; how many there were.
+    /// Removes all values of a key, and returns how many there were.
     ///
     /// # Errors
     /// As [`Write::remove_range`].
