@@ -82,8 +82,8 @@ impl<'d> Entry<'d> {
         Entry { key: key.to_vec(), update: Box::new(update), changes: Vec::new() }
     }
 
-    /// Lets `change` change the value, if there is one. If the entry is a transaction of its own, `change` may
-    /// run more than once, each time on the newest committed value.
+    /// Lets `change` change the value, if there is one. If the entry is a transaction of its own, `change`
+    /// may run more than once, each time on the newest committed value.
     pub fn and_modify(mut self, change: impl FnMut(&mut Vec<u8>) + 'd) -> Self {
         self.changes.push(Box::new(change));
         self
