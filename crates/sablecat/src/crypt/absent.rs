@@ -30,7 +30,7 @@ impl Keyring {
         match encryption.key.0 {}
     }
 
-    /// Volumes with a cipher have been refused by who read their superblock.
+    /// Volumes with a cipher have been refused when their superblock was read.
     pub(crate) fn read(
         _: Arc<dyn File>,
         path: &Path,

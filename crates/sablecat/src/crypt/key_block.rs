@@ -17,12 +17,13 @@
 //! cipher, its number. So the tags tell whether the user's key is the right one: they are the check value.
 //!
 //! *Two writes for a new key.* First it is there, and the old one is still used; when that is durable, it is
-//! used. So who sees that a key is used, in whatever process, knows that no crash takes it away. Both berths
-//! have it then, and after the user's key was changed none has anything that the old one opens.
+//! used. So any process that sees that a key is used knows that no crash takes it away. Both berths have it
+//! then, and after the user's key was changed none has anything that the old one opens.
 //!
-//! *What is read need not be durable*: who wrote it may have been killed before its flush, or that failed. So
-//! it is written once more to its berth before the other one is written over: else a crash could leave
-//! neither. Who opens the environment alone does so too, lest the key that opened it opens it no more.
+//! *What is read need not be durable*: the process that wrote it may have been killed before its flush, or
+//! the flush may have failed. So it is written once more to its berth before the other one is written over:
+//! else a crash could leave neither. A process that opens the environment alone does so too: otherwise the
+//! key that opened it might not open it again.
 
 use std::path::Path;
 

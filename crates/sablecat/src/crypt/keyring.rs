@@ -33,7 +33,7 @@ use crate::error::{Error, ErrorKind, Result};
 const SALT_BYTES: usize = 12;
 /// Bytes before the text of a record: key, salt, count.
 const HEAD_BYTES: usize = 4 + SALT_BYTES + 8;
-/// Keys of earlier openings that are kept for who reads the log.
+/// Keys of earlier openings that are kept for readers of the log.
 const OPENED_MAX: usize = 16;
 
 const _: () = assert!(BLOCK_BYTES == 4 + NONCE_BYTES + TAG_BYTES);
@@ -50,14 +50,14 @@ pub(crate) struct Keyring {
     known: RwLock<Arc<Known>>,
     /// What records of earlier openings were met with.
     opened: Mutex<Vec<(Salt, Arc<Aead>)>>,
-    /// Held by who changes the keys.
+    /// Held by the thread that changes the keys.
     changing: Mutex<()>,
     /// What others tell; and up to which number the newest key block was looked for.
     watch: OnceLock<Watch>,
     looked: AtomicU64,
 }
 
-/// What those tell who share an environment.
+/// What the processes that share an environment tell each other.
 struct Watch {
     /// The number of the newest key block that any process has written.
     newest: Box<dyn Fn() -> u64 + Send + Sync>,

@@ -114,7 +114,7 @@ pub(crate) enum Refused {
 }
 
 impl Refused {
-    /// The error of who read it at a place.
+    /// The error of a reader that read it at a place.
     pub(crate) fn into_error(self, place: impl Display) -> Error {
         match self {
             Refused::Damaged(why) => Error::corruption(format!("{place}: {why}")),

@@ -1,4 +1,4 @@
-//! Berths: who writes a superblock where, and what it may still write when it was stopped.
+//! Berths: which participant writes a superblock where, and what it may still write after it was stopped.
 //!
 //! ```text
 //! free ──take──▶ drafting ──┬─▶ set ──┬──▶ free: written, flushed
@@ -9,18 +9,18 @@
 //! The file knows no compare-and-swap: what a process was told to write it writes, however long it was
 //! stopped before. So a checkpointer takes a berth before it writes anything that names its generation, and
 //! puts the bytes of its superblock, its *draft*, beside the berth's word before it says that the berth is
-//! *set*. It writes the superblock only after that. Who takes its role over finds one of two things, and
+//! *set*. It writes the superblock only after that. A successor in its role finds one of two things, and
 //! decides it by compare-and-swap:
 //!
-//! - *drafting*: now it is *over*, and the one who was stopped will never write the superblock, for it cannot
-//!   set the berth any more;
+//! - *drafting*: now it is *over*, and the participant that was stopped will never write the superblock, for
+//!   it cannot set the berth any more;
 //! - *set*: the successor writes the same bytes to the same berth, flushes, and goes on from that generation.
 //!   Then it is over: what the other may still write are those bytes, at that place.
 //!
-//! So of one generation there is one superblock only, whoever wrote it. A berth that is over is used for
-//! nothing else until the one who had it is seen to have given up: by itself, or by being reaped. The draft
-//! is stored by who drafts, who looks before each word whether the berth is still its own, and by nobody
-//! after that.
+//! So of one generation there is one superblock only, whichever participant wrote it. A berth that is over is
+//! used for nothing else until the participant that had it is seen to have given up: by itself, or by being
+//! reaped. The draft is stored by the participant that drafts, and by nobody after that. Before each word
+//! this participant looks whether the berth is still its own.
 
 use sablecat_os::atomic::{AtomicU64, Ordering};
 
@@ -38,7 +38,7 @@ const GENERATION_SHIFT: u32 = OWNER_BITS + 2;
 /// The highest generation that there can be.
 pub(crate) const GENERATION_MAX: u64 = u64::MAX >> GENERATION_SHIFT;
 
-/// How far who has a berth has come.
+/// How far the owner of a berth has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stage {
     /// Nothing of the superblock is written.
@@ -68,7 +68,7 @@ pub(crate) struct BerthWords {
     drafts: [[AtomicU64; DRAFT_WORDS]; BERTHS],
 }
 
-/// Who had a berth at one moment, for which generation, and how far it had come.
+/// The owner of a berth at one moment, for which generation it had it, and how far it had come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Mooring(u64);
 
@@ -80,7 +80,7 @@ impl Mooring {
     fn at(self, stage: Stage) -> Mooring {
         Mooring(self.0 & !STAGE_MASK | stage.bits())
     }
-    /// The slot of who has it.
+    /// The slot of the owner.
     pub(crate) fn owner(self) -> u16 {
         (self.0 & OWNER_MASK) as u16
     }
@@ -106,7 +106,7 @@ pub(crate) struct Moored<'a> {
 }
 
 impl BerthWords {
-    /// Who has a berth; none: nobody.
+    /// The owner of a berth; none if the berth is free.
     ///
     /// SeqCst, here and below: rare, and in one order with the role's word.
     pub(crate) fn look(&self, berth: Berth) -> Option<Mooring> {
@@ -160,8 +160,8 @@ impl Moored<'_> {
     #[must_use]
     pub(crate) fn set(&mut self, draft: &[u8; DRAFT_BYTES]) -> bool {
         for (word, eight) in self.words.drafts[self.berth.index()].iter().zip(draft.as_chunks::<8>().0) {
-            // Each time: who was taken for dead meanwhile must not write over what another drafts in its
-            // place.
+            // Each time: a participant that was taken for dead meanwhile must not write over what another
+            // drafts in its place.
             if self.words.words[self.berth.index()].load(Ordering::SeqCst) != self.mooring.0 {
                 return false;
             }
@@ -179,7 +179,7 @@ impl Moored<'_> {
 
 impl Drop for Moored<'_> {
     fn drop(&mut self) {
-        // Its own, as it was left or over. Who was taken for dead finds it free, or another's.
+        // Its own, as it was left or over. A participant that was taken for dead finds it free, or another's.
         if !self.words.change(self.berth, self.mooring, 0) {
             self.words.change(self.berth, self.mooring.at(Stage::Over), 0);
         }

@@ -1,4 +1,4 @@
-//! The bytes of frames: pages, as those see them who may.
+//! The bytes of frames: pages, for the participants that may look at them.
 
 use std::ptr::NonNull;
 

@@ -1,8 +1,9 @@
 //! What participants have counted since the region was made.
 //!
 //! Each counts in its own slot, by plain stores, on lines that it has at hand. No slot's counts are ever
-//! taken back, whoever has it: so nobody who leaves or dies has anything to hand over, nothing is counted
-//! twice, and a sum over the slots that were ever used is all there is to looking: 10 ns each, about.
+//! taken back, whichever tenant has it: so a participant that leaves or dies has nothing to hand over,
+//! nothing is counted twice, and a sum over the slots that were ever used is all there is to looking: 10 ns
+//! each, about.
 //!
 //! Costs, counted by callgrind with everything in the cache: 4 of the 1,385 instructions of a get of any
 //! record, 7 of the 4,108 of a put.

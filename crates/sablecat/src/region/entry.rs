@@ -6,8 +6,9 @@
 //! being written its seal is not known: there stands {block 40 | writer 16 | 0 4 | flags 4}.
 //!
 //! A is written by compare-and-swap only: to latch, to unlatch, and by the commit step from {old, owner} to
-//! {new, nobody}. B is written by the holder of the latch, once from zero by whoever reads the page's map
-//! leaf, and for a page whose id nobody knows yet by whoever is storing it (pages/store/run.rs).
+//! {new, nobody}. B is written by the holder of the latch, once from zero by the participant that reads the
+//! page's map leaf, and for a page whose id nobody knows yet by the participant that is storing it
+//! (pages/store/run.rs).
 
 use sablecat_os::atomic::{AtomicU64, Ordering};
 
@@ -124,7 +125,7 @@ impl BlockWord {
     pub(crate) fn captured(self) -> BlockWord {
         BlockWord(self.0 | Self::CAPTURED)
     }
-    /// No checkpoint's any more: the block is for whoever frees the page to release.
+    /// No checkpoint's any more: the participant that frees the page releases the block.
     #[inline]
     pub(crate) fn uncaptured(self) -> BlockWord {
         BlockWord(self.0 & !Self::CAPTURED)
@@ -141,7 +142,7 @@ impl BlockWord {
     pub(crate) fn writing(self, writer: u16) -> BlockWord {
         BlockWord(self.0 | Self::WRITING | u64::from(writer) << BLOCK_BITS)
     }
-    /// Who writes the block, while it is being written.
+    /// The slot of the participant that writes the block, while it is being written.
     #[inline]
     pub(crate) fn writer(self) -> u16 {
         ((self.0 & Self::WRITER) >> BLOCK_BITS) as u16

@@ -36,7 +36,7 @@ impl Fence {
         Ok(Fence { word: NonNull::from(&*own_word), incarnation: own(0)?, _own: Some(own_word) })
     }
 
-    /// Of this process, which begins to be a member. For who keeps the mapping for as long.
+    /// Of this process, which begins to be a member. The caller keeps the mapping for as long.
     ///
     /// # Errors
     /// As of [`Fence::of_nobody`].
@@ -97,11 +97,11 @@ impl Region {
             return Error::inherited();
         }
         if self.look_whether_cut_short() {
-            // Who only looks at the region from outside changes nothing of it.
+            // A process that only looks at the region from outside changes nothing of it.
             if let Some(own) = self.membership.as_ref().filter(|own| own.number < self.geometry.members) {
                 // What others can still see of it is of no use to them either; and what this process holds
-                // they need not wait for, once it writes to no file any more: whoever comes then may be the
-                // first.
+                // they need not wait for, once it writes to no file any more: the next process that comes may
+                // then be the first.
                 self.header().volume_poisoned.store(1, Ordering::Release);
                 if self.guard.get().is_none_or(|guard| guard.is_idle()) {
                     own.give_up();
@@ -130,7 +130,7 @@ impl Region {
     }
 
     /// Does something, of which nothing counts, whatever it came to, once the region is found to be cut
-    /// short: zeros are not what those who read them take for granted, and may have them panic.
+    /// short: code that reads zeros may not expect them, and may panic.
     ///
     /// # Errors
     /// Those of `work`; `Poisoned` in that case.

@@ -12,9 +12,9 @@
 //! must pass. Only the holder of the page's latch, the commit step and the sweep that won the state word
 //! write the rest.
 //!
-//! The state alone says what a frame is to whoever finds its owner dead: in a *claimed* one there is a
-//! version, whole, which readers may need; in a *building* one there is nothing that anybody can come upon
-//! any more, or yet.
+//! The state alone says what a frame is to a participant that finds its owner dead: in a *claimed* one there
+//! is a version, whole, which readers may need; in a *building* one there is nothing that anybody can come
+//! upon any more, or yet.
 
 use sablecat_os::atomic::{AtomicU32, AtomicU64, Ordering};
 

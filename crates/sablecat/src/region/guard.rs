@@ -1,9 +1,9 @@
 //! The guard: what stands between an environment and its files.
 //!
-//! Somebody may cut short the file of a region that is in use. Who finds that goes on with zeros for what is
-//! missing, until it comes to where it looks at its fence (sablecat-os, `truncation`). Blocks that count as
-//! free by a bitmap of zeros are not, and a superblock of zeros says nothing: so from the first zero on,
-//! which comes after the fence, nothing is changed in any file.
+//! Somebody may cut short the file of a region that is in use. A process that finds that goes on with zeros
+//! for what is missing, until it comes to where it looks at its fence (sablecat-os, `truncation`). Blocks
+//! that count as free by a bitmap of zeros are not, and a superblock of zeros says nothing: so from the first
+//! zero on, which comes after the fence, nothing is changed in any file.
 
 use std::sync::{Arc, OnceLock, Weak};
 

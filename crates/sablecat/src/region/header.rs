@@ -1,7 +1,8 @@
 //! The header: the few words that everybody reads.
 //!
-//! It begins with what is fixed once the region is made, under a checksum: who attaches believes nothing else
-//! of a region before that is right, and looks then whether what varies is within its bounds.
+//! It begins with what is fixed once the region is made, under a checksum. A process that attaches believes
+//! nothing else of a region before that checksum is right; then it looks whether what varies is within its
+//! bounds.
 
 use sablecat_os::atomic::{AtomicU32, AtomicU64, Ordering};
 use sablecat_os::clock;
@@ -33,12 +34,12 @@ pub(crate) const RECENT_MAX: usize = 4096;
 #[repr(C, align(128))]
 #[derive(Debug)]
 pub(crate) struct Recent {
-    /// Commits that begin in the log before this LSN are listed. Written by who wants that, in the commit
-    /// role; only grows.
+    /// Commits that begin in the log before this LSN are listed. Written by the participant that wants that,
+    /// in the commit role; only grows.
     pub(crate) wanted: AtomicU64,
     /// How many entries there have been. Written in the commit step; only grows.
     pub(crate) head: AtomicU64,
-    /// Where who waits for a change sleeps. Woken by commits once they are visible.
+    /// Where participants sleep that wait for a change. Woken by commits once they are visible.
     pub(crate) sleepers: Sleepers,
     /// {position, lower half 32 | page 32}. Written in the commit step, by compare-and-swap.
     pub(crate) entries: [AtomicU64; RECENT_MAX],
@@ -50,7 +51,7 @@ pub(crate) struct Recent {
 pub(crate) struct Line<T>(pub(crate) T);
 
 /// The newest published commit and, on the same cache lines, whether what was learnt of where leaves are
-/// still holds (txn/commit/rebuilt.rs): who reads the one has the other at hand.
+/// still holds (txn/commit/rebuilt.rs): a participant that reads the one has the other at hand.
 #[repr(C, align(128))]
 #[derive(Debug)]
 pub(crate) struct Visible(pub(crate) AtomicU64, pub(crate) Rebuilds);
@@ -68,8 +69,8 @@ pub(crate) struct Rebuilds {
     /// gone. Never below `since`; written in commit steps; only grows.
     pub(crate) leaves: AtomicU64,
     /// The structure latches, one bit each, under which trees are being built anew: no leaf of these may
-    /// change without the latch. A bit is set and cleared by who has the latch; one that the dead left, by
-    /// the next to have it.
+    /// change without the latch. A bit is set and cleared by the holder of the latch; one that a dead holder
+    /// left, by the next holder.
     pub(crate) frozen: AtomicU64,
 }
 
@@ -122,19 +123,20 @@ pub(crate) struct Header {
     /// Published commits: every commit with an LSN at or below it is swung. Written in the commit step and by
     /// helpers; only grows.
     pub(crate) visible: Visible,
-    /// Who is in the commit step.
+    /// The participant that is in the commit step.
     pub(crate) commit: Line<RoleWord>,
-    /// Who is making a checkpoint.
+    /// The participant that is making a checkpoint.
     pub(crate) checkpoint: Line<RoleWord>,
     /// How far a checkpoint has come: {tag of the role's holding 32 | words of the bits of changed pages that
-    /// it has dealt with, all ones: all 32}. Written by who has the role, by compare-and-swap; it counts only
-    /// for the holding that it names.
+    /// it has dealt with, all ones: all 32}. Written by the holder of the role, by compare-and-swap; it
+    /// counts only for the holding that it names.
     pub(crate) captured_below: Line<AtomicU64>,
-    /// Grows while who has the checkpoint role gets on. Written by it; one that was succeeded too.
+    /// Grows while the holder of the checkpoint role gets on. Written by the holder, and also by one that was
+    /// succeeded.
     pub(crate) checkpoint_moves: AtomicU64,
     /// How often the checkpoint role was taken over from the living since a checkpoint came to its end.
     pub(crate) checkpoint_successions: AtomicU32,
-    /// Where superblocks are written, and by whom.
+    /// Where superblocks are written, and by which participants.
     pub(crate) berths: BerthWords,
     /// The operation clock for physical reuse of evicted frames. Written by evictors; only grows.
     pub(crate) epoch: Line<AtomicU64>,
@@ -162,37 +164,37 @@ pub(crate) struct Header {
     pub(crate) free_known: AtomicU32,
     /// 1 once a write to the volume has failed in a way that leaves unknown what is on it.
     pub(crate) volume_poisoned: AtomicU32,
-    /// States at or above this LSN come after the last commit that took a name from a database: who has seen
-    /// one in a state below looks for it again. Written in the commit step, before the commit point. 1 at
-    /// first, so that 0 is a state that nobody has seen.
+    /// States at or above this LSN come after the last commit that took a name from a database: a participant
+    /// that has seen a name in a state below looks for it again. Written in the commit step, before the
+    /// commit point. 1 at first, so that 0 is a state that nobody has seen.
     pub(crate) names_since: AtomicU64,
     /// Frames below this have memory for certain, and so page ids their places in the tables. Only grow.
     pub(crate) frames_ready: Line<AtomicU64>,
     pub(crate) pages_ready: AtomicU64,
-    /// Who keeps house: flushes in the background, makes checkpoints.
+    /// The participant that keeps house: flushes in the background, makes checkpoints.
     pub(crate) housekeep: Line<RoleWord>,
-    /// Who mends what dead processes left undone.
+    /// The participant that mends what dead processes left undone.
     pub(crate) reap: Line<RoleWord>,
     /// When the dead were last looked for: milliseconds of the monotonic clock.
     pub(crate) looked: Line<AtomicU64>,
     /// The serial gate: a transaction that keeps losing holds it while others stay out of commit.
     pub(crate) serial: Line<RoleWord>,
-    /// Who frees pages that nothing leads to.
+    /// The participant that frees pages that nothing leads to.
     pub(crate) unreachable: Line<RoleWord>,
     /// How many bulk loads have begun. Written by them, each before it publishes anything.
     pub(crate) loads_begun: AtomicU64,
-    /// Which holding of the role of who frees what nothing leads to looks for what is lost
-    /// (pages/store/lost.rs), and one; 0: none.
+    /// The holding of the role above (`unreachable`) that looks for what is lost (pages/store/lost.rs), and
+    /// one; 0: none.
     pub(crate) suspecting: Line<AtomicU64>,
     /// How often page ids and blocks of each group were taken while somebody looked for what is lost. Written
-    /// by who takes them, before it does.
+    /// by the participant that takes them, before it does.
     pub(crate) taken: [AtomicU32; TAKEN_GROUPS],
     /// Which pages were published of late.
     pub(crate) recent: Recent,
-    /// The number of the newest key block: who enciphers and knows an older one looks at the file. Written by
-    /// who has written it; only grows.
+    /// The number of the newest key block: a process that enciphers and knows an older one looks at the file.
+    /// Written by the process that has written that key block; only grows.
     pub(crate) keys: Line<AtomicU64>,
-    /// How far ahead of the hand somebody has seen to dirty frames. Written by who cleans; a hint.
+    /// How far ahead of the hand somebody has seen to dirty frames. Written by cleaners; a hint.
     pub(crate) cleaned: Line<AtomicU64>,
 }
 
@@ -227,7 +229,7 @@ impl Header {
     }
 
     /// Whether the words that vary are such as they can be in a region of these sizes, whatever its users are
-    /// doing: so that nobody who goes by them leaves the region.
+    /// doing: so that no process that goes by them leaves the region.
     ///
     /// # Errors
     /// Invalid, naming the word.
@@ -269,8 +271,8 @@ impl Header {
         Ok(())
     }
 
-    /// The LSN of the newest published commit. Acquire: pairs with the Release in the commit step, so that
-    /// whoever sees the LSN sees the entries it swung.
+    /// The LSN of the newest published commit. Acquire: pairs with the Release in the commit step, so that a
+    /// participant that sees the LSN sees the entries it swung.
     #[inline]
     pub(crate) fn visible(&self) -> Lsn {
         Lsn(self.visible.0.load(Ordering::Acquire))
@@ -279,15 +281,15 @@ impl Header {
     /// States at or above this LSN come after the last commit that switched trees to other pages.
     #[inline]
     pub(crate) fn rebuilt_since(&self) -> Lsn {
-        // Acquire: pairs with the Release in `say_rebuilt`. Whoever has pinned that commit or a later one
-        // sees it, since it was stored before `visible` was raised.
+        // Acquire: pairs with the Release in `say_rebuilt`. A participant that has pinned that commit or a
+        // later one sees it, since it was stored before `visible` was raised.
         Lsn(self.visible.1.since.load(Ordering::Acquire))
     }
 
     /// Where leaves are is remembered from states at or above this LSN only.
     #[inline]
     pub(crate) fn leaves_since(&self) -> Lsn {
-        // Acquire: as in `rebuilt_since`, for whoever has pinned a state with such pages.
+        // Acquire: as in `rebuilt_since`, for a participant that has pinned a state with such pages.
         Lsn(self.visible.1.leaves.load(Ordering::Acquire))
     }
 }

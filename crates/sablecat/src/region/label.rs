@@ -1,7 +1,7 @@
-//! Labels: what a transaction says of itself, for people who look at who does what.
+//! Labels: what a transaction says of itself, for people that look at what each participant does.
 //!
-//! Nothing is decided by one. It is written by the owner of its slot alone; who reads it meanwhile gets it
-//! whole or not at all.
+//! Nothing is decided by one. It is written by the owner of its slot alone; a reader meanwhile gets it whole
+//! or not at all.
 
 use sablecat_os::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
@@ -30,7 +30,7 @@ impl Label {
         bytes[..text.len()].copy_from_slice(text.as_bytes());
         let version = self.version.load(Ordering::Relaxed);
         self.version.store(version | 1, Ordering::Relaxed);
-        // Whoever finds a word that follows finds the odd version too.
+        // A reader that finds one of the words stored below finds the odd version too.
         fence(Ordering::Release);
         self.len.store(text.len() as u32, Ordering::Relaxed);
         for (word, part) in self.words.iter().zip(bytes.chunks_exact(8)) {

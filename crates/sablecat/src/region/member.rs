@@ -2,18 +2,18 @@
 //!
 //! A member's number is the byte it holds locked in the environment's lock file for as long as it is
 //! attached; whether it lives is asked of that lock, never of what stands here. The rest is for people, but
-//! for which file it has open: who enters compares that. Written under the attach lock: by the member when it
-//! enters and leaves, and by whoever has reaped it.
+//! for which file it has open: a process that enters compares that. Written under the attach lock: by the
+//! member when it enters and leaves, and by the process that has reaped it.
 //!
 //! The *incarnation* is for processes that live although they were taken for dead, since the lock was closed
-//! behind their backs. Who reaps a member makes it another before anything else; a process whose member has
-//! another incarnation than when it entered touches nothing that is shared any more. An odd one is that of a
-//! process, an even one that of nobody, or of a process found dead. It changes by compare-and-swap, and
-//! whoever enters makes it another too, its lock held: so who has found a process dead, and comes late to say
-//! so, does not say it of the next one.
+//! behind their backs. A process that reaps a member makes it another before anything else; a process whose
+//! member has another incarnation than when it entered touches nothing that is shared any more. An odd one is
+//! that of a process, an even one that of nobody, or of a process found dead. It changes by compare-and-swap,
+//! and a process that enters makes it another too, its lock held: so a process that has found another one
+//! dead, and comes late to say so, does not say it of the next one.
 //!
-//! A process whose threads read the log says from where on they do, so that whoever lets go of old log leaves
-//! that. What it says names its incarnation, and counts as long as that is in force: it ends with the
+//! A process whose threads read the log says from where on they do, so that a process that lets go of old log
+//! leaves that. What it says names its incarnation, and counts as long as that is in force: it ends with the
 //! process's death being noted, and nothing that a process says late is taken for what the next one says.
 
 use sablecat_os::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -43,7 +43,7 @@ pub(crate) struct Member {
     volume: [AtomicU64; 2],
     incarnation: AtomicU64,
     /// From where on this process reads the log ([`said`], in blocks and one more; 0: it does not). Written
-    /// by the process alone, read by who lets go of log.
+    /// by the process alone, read by processes that let go of log.
     log_wanted: AtomicU64,
     /// How much of it, from the end, it wants at most ([`said`], in blocks). Written before the other.
     log_lag_max: AtomicU64,
@@ -90,7 +90,7 @@ impl Member {
         self.used.store(used_as(self.incarnation.load(Ordering::SeqCst)), Ordering::SeqCst);
     }
 
-    /// Strikes out the process that stood here as this incarnation, or whom this one says to be dead; unless
+    /// Strikes out the process that stood here as this incarnation, or which this one says to be dead; unless
     /// another stands here by now. None of its slots is in use any more. False if that was done already.
     pub(crate) fn leave(&self, incarnation: u64) -> bool {
         self.used.compare_exchange(used_as(incarnation), 0, Ordering::SeqCst, Ordering::SeqCst).is_ok()
@@ -155,7 +155,7 @@ impl Member {
 
     /// From where on the process here wants the log, of which the end is `tail`; none if it does not read it.
     pub(crate) fn log_wanted(&self, tail: Lsn) -> Option<Lsn> {
-        // SeqCst throughout: rare, and in one order with the words of who begins to read.
+        // SeqCst throughout: rare, and in one order with the words of a process that begins to read.
         let wanted = self.log_wanted.load(Ordering::SeqCst);
         let lag_max = self.log_lag_max.load(Ordering::SeqCst);
         let incarnation = self.incarnation.load(Ordering::SeqCst);
@@ -170,7 +170,7 @@ impl Member {
     }
 
     /// Whether the process still stands here that was this incarnation: it has not left, and was not reaped.
-    /// SeqCst: who finds it gone finds all that it, or who reaped it, has done.
+    /// SeqCst: a process that finds it gone finds all that it, or the process that reaped it, has done.
     pub(super) fn stands_as(&self, incarnation: u32) -> bool {
         self.used.load(Ordering::SeqCst) == incarnation
     }

@@ -29,7 +29,7 @@ impl Membership {
         Membership { lock, number }
     }
 
-    /// Who is no member, and asks after those who are.
+    /// A process that is no member, and asks after members.
     pub(crate) fn outside(lock: LockFile) -> Membership {
         Membership::new(lock, OUTSIDE)
     }
@@ -65,8 +65,8 @@ impl Membership {
         Ok(self.lock.holder(ATTACH_BYTE)? == Holder::Whole)
     }
 
-    /// Tries to be the one who enters or leaves, and leaves a note of who that is. True if it is this process
-    /// now.
+    /// Tries to be the process that enters or leaves, and leaves a note that says which process that is. True
+    /// if it is this process now.
     pub(crate) fn try_attach_lock(&self, note: impl FnOnce() -> String) -> std::io::Result<bool> {
         let is_mine = self.lock.try_lock(ATTACH_BYTE)?;
         if is_mine {
@@ -80,12 +80,12 @@ impl Membership {
         self.lock.leave_note(note);
     }
 
-    /// The note of who enters or leaves.
+    /// The note of the process that enters or leaves.
     pub(crate) fn attach_note(&self) -> String {
         self.lock.note()
     }
 
-    /// Whether others, who open the lock file at `path`, do not find this member's byte locked.
+    /// Whether other processes, which open the lock file at `path`, do not find this member's byte locked.
     pub(crate) fn seems_dead(&self, path: &Path) -> bool {
         LockFile::open_to_ask(path)
             .is_ok_and(|others| matches!(others.holder(member_byte(self.number)), Ok(Holder::Nobody)))

@@ -15,9 +15,10 @@
 //! table at creation, frames as they come into use ([decision
 //! 17](../../../../docs/decisions/0017-large-pages.md)).
 //!
-//! Rules of the region: every word is an atomic; each type says who may write its words and what a reader
-//! finds if that writer dies. The bytes of a frame are plain memory, written only by the one participant that
-//! holds the frame as *building*, and immutable from its publication until the frame is freed.
+//! Rules of the region: every word is an atomic; each type says which participants may write its words and
+//! what a reader finds if that writer dies. The bytes of a frame are plain memory, written only by the one
+//! participant that holds the frame as *building*, and immutable from its publication until the frame is
+//! freed.
 //!
 //! This module and its children hold the casts between the mapping and its types; `unsafe` stands here and
 //! nowhere above, except for the modules that turn a frame into a page.
@@ -89,7 +90,7 @@ const WHOLE: u64 = u64::from_le_bytes(*b"the end.");
 /// As much as this part of the frames' memory is left free for tables when frames are added.
 const TABLES_PART: usize = 8;
 
-/// Who was refused memory for more frames does without for so long.
+/// For how long a process that was refused memory for more frames does without.
 const ASK_AGAIN_MS: u64 = 1000;
 
 /// A mapped region and where its parts begin.
@@ -105,7 +106,7 @@ pub(crate) struct Region {
     fence: Fence,
     /// What stands between a shared one and the files.
     guard: OnceLock<Arc<Guard>>,
-    /// What to do when a wait takes long: somebody who died may be in the way.
+    /// What to do when a wait takes long: a participant that died may be in the way.
     stalled: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// Until when, by the monotonic clock in milliseconds, this process asks for no memory for more frames. A
     /// hint.
@@ -190,8 +191,8 @@ impl Region {
         Region::attach_by(Mapping::file, file, identity)
     }
 
-    /// The same, to look at and nothing else: for who may perhaps not even write to it. Whatever of it is
-    /// changed through this is a fault of the process.
+    /// The same, to look at and nothing else: for a process that may perhaps not even write to it. Whatever
+    /// of it is changed through this is a fault of the process.
     ///
     /// # Errors
     /// As [`Region::attach`].
@@ -228,8 +229,8 @@ impl Region {
         Ok(region)
     }
 
-    /// What the file of a shared region ends in: whoever makes it shorter takes this away or leaves zeros,
-    /// also if it is made as long again.
+    /// What the file of a shared region ends in: a process that makes it shorter takes this away or leaves
+    /// zeros, also if it is made as long again.
     fn last_word(&self) -> &AtomicU64 {
         self.part(self.offsets.last_word, 0)
     }
@@ -340,7 +341,8 @@ impl Region {
         if from >= to {
             return None;
         }
-        // Being refused costs as much as being given, and who has few frames asks before every operation.
+        // Being refused costs as much as being given, and a process with few frames asks before every
+        // operation.
         let now = clock::monotonic().as_millis() as u64;
         if now < self.refused_until.load(Ordering::Relaxed) {
             return None;
@@ -357,7 +359,7 @@ impl Region {
             self.refused_until.store(now + ASK_AGAIN_MS, Ordering::Relaxed);
             return None;
         }
-        // Whoever loses the race reserved the same range.
+        // A loser of the race reserved the same range.
         ready.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst).ok()?;
         Some(from as u32..to as u32)
     }
@@ -422,8 +424,8 @@ impl Region {
     /// anybody looks for what is lost.
     #[inline]
     pub(crate) fn count_taken(&self, space: usize, numbers: Range<u64>) {
-        // SeqCst: see `Slot::begin_hand`. So is the count, before the number is taken: who finds that taken
-        // finds it counted.
+        // SeqCst: see `Slot::begin_hand`. So is the count, before the number is taken: a participant that
+        // finds that taken finds it counted.
         if self.header().suspecting.0.load(Ordering::SeqCst) != 0 {
             let words = numbers.start / 64..numbers.end.div_ceil(64);
             for word in words.take(TAKEN_GROUPS) {
@@ -467,13 +469,13 @@ impl Region {
         }
     }
 
-    /// Whether the participant in a slot, who holds something, is dead. If so its member is another
+    /// Whether the participant in a slot, which holds something, is dead. If so its member is another
     /// incarnation when this returns: should its process live after all, it touches nothing shared any more.
     /// `holds_still` says whether it still holds it.
     ///
-    /// A member that has left by itself, or was reaped, holds nothing, and who has its number since must not
-    /// be fenced. So the incarnation is read first, and changed from that only: whoever reaps has changed it
-    /// before.
+    /// A member that has left by itself, or was reaped, holds nothing, and a process that has its number
+    /// since must not be fenced. So the incarnation is read first, and changed from that only: a process that
+    /// reaps has changed it before.
     pub(crate) fn is_dead_and_fenced(&self, slot: u16, holds_still: &dyn Fn() -> bool) -> bool {
         let (Some(member), Some(membership)) = (self.slot(slot).member(), &self.membership) else {
             return !self.is_alive(slot);

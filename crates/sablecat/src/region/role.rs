@@ -1,13 +1,13 @@
 //! Roles: work that one participant does at a time.
 //!
 //! A role word is {owner slot, sequence}. The sequence changes with every acquisition, so a release or a help
-//! that was meant for an older holding fails. Writer: whoever acquires or releases; if the owner dies the
-//! word still names it, and the finder decides by the rules of that role what to finish before it ends the
-//! holding for the dead.
+//! that was meant for an older holding fails. Writer: the participant that acquires or releases; if the owner
+//! dies the word still names it, and the finder decides by the rules of that role what to finish before it
+//! ends the holding for the dead.
 //!
-//! Who has a role has it until its [`Held`] is dropped. The words are given and taken here and nowhere else,
-//! so a thread that unwinds, because a caller's closure or comparator panicked, gives up every role on its
-//! way. What a role's holder has half done then is for whatever guards that.
+//! A participant has a role until its [`Held`] is dropped. The words are given and taken here and nowhere
+//! else, so a thread that unwinds, because a caller's closure or comparator panicked, gives up every role on
+//! its way. What a role's holder has half done then is left to whatever guards that.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
@@ -29,7 +29,7 @@ const SERIAL_QUEUE: usize = 253;
 const HOUSEKEEPING_QUEUE: usize = 252;
 const REAPING_QUEUE: usize = 251;
 const UNREACHABLE_QUEUE: usize = 250;
-/// No role's: of those who want the end of a write that another is at.
+/// No role's: of participants that wait for the end of a write that another is at.
 pub(crate) const WRITTEN_QUEUE: usize = 249;
 const _: () = assert!(PAGE_QUEUES + STRUCTURE_LATCHES <= WRITTEN_QUEUE);
 
@@ -82,11 +82,13 @@ impl RoleWord {
         Holding(self.0.load(Ordering::Acquire))
     }
 
-    /// Takes the role for `slot` if it is free, and says with which holding; otherwise who has it.
+    /// Takes the role for `slot` if it is free, and says with which holding; otherwise says which holding has
+    /// it.
     #[inline]
     fn acquire(&self, slot: u16) -> std::result::Result<Holding, Holding> {
         debug_assert_ne!(slot, 0);
-        // Acquire: who finds the role held may go on to what its holder has announced, as after `look`.
+        // Acquire: a participant that finds the role held may go on to what its holder has announced, as
+        // after `look`.
         let seen = self.0.load(Ordering::Acquire);
         if seen & OWNER_MASK != 0 {
             return Err(Holding(seen));
@@ -142,7 +144,7 @@ impl Watch {
     }
 }
 
-/// A role, and where those sleep who want it.
+/// A role, and where participants sleep that want it.
 #[derive(Clone, Copy)]
 pub(crate) struct Role<'a> {
     work: Work,
@@ -157,13 +159,13 @@ impl fmt::Debug for Role<'_> {
 }
 
 impl<'a> Role<'a> {
-    /// Who has it.
+    /// Its holding now.
     #[inline]
     pub(crate) fn look(self) -> Holding {
         self.word.look()
     }
 
-    /// Takes it for `slot` if it is free; otherwise says who has it.
+    /// Takes it for `slot` if it is free; otherwise says which holding has it.
     #[inline]
     pub(crate) fn try_take(self, slot: u16) -> std::result::Result<Held<'a>, Holding> {
         self.word.acquire(slot).map(|holding| Held { role: self, holding })
@@ -181,13 +183,13 @@ impl<'a> Role<'a> {
         self.word.take_over(from, slot).map(|holding| Held { role: self, holding })
     }
 
-    /// Takes it for `slot` from somebody dead, who has been fenced, unless that holding has ended: to finish
-    /// what that one left.
+    /// Takes it for `slot` from a dead participant, which has been fenced, unless that holding has ended: to
+    /// finish what that one left.
     pub(crate) fn inherit(self, from: Holding, slot: u16) -> Option<Held<'a>> {
         self.word.take_over(from, slot).map(|holding| Held { role: self, holding })
     }
 
-    /// Takes it for `slot`, waiting for whoever has it.
+    /// Takes it for `slot`, waiting for the participant that has it.
     ///
     /// # Errors
     /// `Poisoned` if this process was taken for dead, meanwhile perhaps: its slot is another's then, and the
@@ -196,8 +198,8 @@ impl<'a> Role<'a> {
         self.wait_for(|| self.try_take_unfenced(slot).transpose())
     }
 
-    /// [`Role::try_take`] for who has waited, for how long nobody knows: looks, before and after, whether the
-    /// slot is this process's still.
+    /// [`Role::try_take`] for a participant that has waited, for how long nobody knows: looks, before and
+    /// after, whether the slot is this process's still.
     ///
     /// # Errors
     /// As [`Role::take`].
@@ -228,7 +230,7 @@ impl<'a> Role<'a> {
     #[inline]
     fn wake(self) {
         match self.work {
-            // Who is woken takes it, and wakes the next in the end.
+            // The participant that is woken takes it, and wakes the next in the end.
             Work::Structure(_) => self.queue.wake_one(),
             // Nobody waits for these.
             Work::Housekeeping | Work::Reaping | Work::Unreachable => {}
@@ -253,8 +255,8 @@ impl Held<'_> {
 
     /// Whether another has taken it over.
     pub(crate) fn is_succeeded(&self) -> bool {
-        // SeqCst: who finds that it still has the role has come before its successor, in one order with all
-        // that is changed in the name of holdings.
+        // SeqCst: a participant that finds that it still has the role has come before its successor, in one
+        // order with all that is changed in the name of holdings.
         self.role.word.0.load(Ordering::SeqCst) != self.holding.0
     }
 }
@@ -266,8 +268,9 @@ impl Drop for Held<'_> {
         if self.role.queue.region.is_inherited() {
             return;
         }
-        // A helper may have ended it, or who took this process for dead. If not it is let go of in that case
-        // too: who has got it since is known to nobody who would end it.
+        // A helper may have ended it, or a process that took this one for dead. If not it is let go of in
+        // that case too: the tenant that has got the slot since is known to nobody that would end the
+        // holding.
         self.role.word.release(self.holding);
         self.role.wake();
     }

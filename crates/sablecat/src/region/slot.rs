@@ -5,8 +5,8 @@
 //! so that a finder of a dead owner's slot knows all that may be half done.
 //!
 //! Whose it is one word says, by compare-and-swap only: {taking 45 | mended 1 | dead 1 | member and one 17}.
-//! Each taking has another number; so whoever acts upon a tenant that it saw a while ago finds that there is
-//! another.
+//! Each taking has another number; so a participant that acts upon a tenant that it saw a while ago finds
+//! that there is another.
 
 use sablecat_os::atomic::{AtomicU32, AtomicU64, Ordering, fence_behind_swap};
 
@@ -51,7 +51,7 @@ struct ListWords {
     new: AtomicU32,
 }
 
-/// Who has a slot, as seen at one moment: a member, and which of all its takings.
+/// The tenant of a slot, as seen at one moment: a member, and which of all its takings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Tenant(u64);
 
@@ -122,8 +122,9 @@ pub(crate) struct Slot {
     /// keeps.
     guard: AtomicU64,
     epoch: AtomicU64,
-    /// Twice the commits that whoever had this slot has published; one more from before the commit point of
-    /// the next until that is published. Who mends what the dead left says by compare-and-swap which it was.
+    /// Twice the commits that the tenants of this slot have published; one more from before the commit point
+    /// of the next until that is published. A participant that mends what the dead left says by
+    /// compare-and-swap which it was.
     commits: AtomicU64,
     commit: AtomicU64,
     /// Where the log of this participant's large, uncommitted write set begins at the earliest: recovery must
@@ -141,11 +142,11 @@ pub(crate) struct Slot {
     /// Odd while the owner has page ids or blocks in hand (pages/participants/hand.rs). Another number each
     /// time.
     hand: AtomicU32,
-    /// Pages looked at and found in the cache, by whoever had this slot. Beside `looked_at`, which a look
+    /// Pages looked at and found in the cache, by the tenants of this slot. Beside `looked_at`, which a look
     /// writes anyway.
     hits: AtomicU64,
     list: [ListWords; SLOT_LIST_INLINE],
-    /// What else whoever had this slot has counted ([`Counted`]).
+    /// What else the tenants of this slot have counted ([`Counted`]).
     counts: [AtomicU64; Counted::KINDS],
     /// The record lock that the owner waits for, 0 if none, encoded by txn/locks. Written by the owner; a
     /// deadlock detector may mark it by compare-and-swap. If the owner dies it stays, and says nothing that
@@ -181,7 +182,7 @@ impl Slot {
         }
         taken
     }
-    /// Who has it. SeqCst: in one order with the reapers' marks ([`Slot::mends`]).
+    /// The tenant. SeqCst: in one order with the reapers' marks ([`Slot::mends`]).
     pub(crate) fn tenant(&self) -> Tenant {
         Tenant(self.tenant.load(Ordering::SeqCst))
     }
@@ -209,8 +210,9 @@ impl Slot {
         self.tenant.compare_exchange(from.0, to.0, Ordering::SeqCst, Ordering::Relaxed).is_ok()
     }
 
-    /// Says that the owner mends, before it looks for whom. SeqCst: who has marked a slot as mended, and then
-    /// sees nobody who mends, knows that whoever begins later finds the mark.
+    /// Says that the owner mends, before it looks for tenants to mend. SeqCst: a participant that has marked
+    /// a slot as mended, and then sees no participant that mends, knows that one that begins later finds the
+    /// mark.
     pub(crate) fn begin_mending(&self) {
         self.mends.store(1, Ordering::SeqCst);
     }
@@ -279,8 +281,8 @@ impl Slot {
     }
 
     /// Announces that the superblock that another set in this berth will be written; before the berth is
-    /// looked at. SeqCst: then either the berth is another's by now, or whoever takes it after that sees
-    /// this.
+    /// looked at. SeqCst: then either the berth is another's by now, or a participant that takes it after
+    /// that sees this.
     pub(crate) fn begin_settling(&self, berth: Berth) {
         self.settles.store(berth.index() as u32 + 1, Ordering::SeqCst);
     }
@@ -294,8 +296,8 @@ impl Slot {
     }
 
     /// Announces pages that are published before anything leads to them; before the first of them is. SeqCst:
-    /// who looks for pages that nothing leads to pins its state first, and then sees this or a state that
-    /// does not have the pages.
+    /// a participant that looks for pages that nothing leads to pins its state first, and then sees this or a
+    /// state that does not have the pages.
     pub(crate) fn begin_load(&self) {
         self.loads.store(1, Ordering::SeqCst);
     }
@@ -308,14 +310,14 @@ impl Slot {
         self.loads.load(Ordering::SeqCst) != 0
     }
 
-    /// From now on the owner may have page ids and blocks in hand. SeqCst: who looks for what is lost says so
-    /// first and then looks at all hands; so either it finds this, or what the owner takes from now on is
-    /// counted.
+    /// From now on the owner may have page ids and blocks in hand. SeqCst: a participant that looks for what
+    /// is lost says so first and then looks at all hands; so either it finds this, or what the owner takes
+    /// from now on is counted.
     pub(crate) fn begin_hand(&self) {
         let hand = self.hand.load(Ordering::Relaxed);
         self.hand.store(hand.wrapping_add(1) | 1, Ordering::SeqCst);
     }
-    /// It has none any more. Release: whoever finds this finds what was named and given back.
+    /// It has none any more. Release: a participant that finds this finds what was named and given back.
     pub(crate) fn end_hand(&self) {
         let hand = self.hand.load(Ordering::Relaxed);
         self.hand.store(hand.wrapping_add(1) & !1, Ordering::Release);
@@ -348,7 +350,7 @@ impl Slot {
         // Release: what was looked at before has been.
         self.looked_at.store(frame.0, Ordering::Release);
     }
-    /// For who has fenced everywhere since it made a frame unreachable.
+    /// For a participant that has fenced everywhere since it made a frame unreachable.
     pub(crate) fn looked_at(&self) -> FrameId {
         FrameId(self.looked_at.load(Ordering::SeqCst))
     }
@@ -384,8 +386,8 @@ impl Slot {
         Lsn(self.commit.load(Ordering::Acquire))
     }
     /// Announces the commit at `at`; the Release of the phase orders the list and the LSN before it. That of
-    /// the LSN, as with the list's words: who reads what belongs to a holding of the commit role finds the
-    /// one before it ended.
+    /// the LSN, as with the list's words: a participant that reads what belongs to a holding of the commit
+    /// role finds the one before it ended.
     #[inline]
     pub(crate) fn begin_commit(&self, at: Lsn) {
         self.commit.store(at.0, Ordering::Release);
@@ -394,10 +396,10 @@ impl Slot {
     /// It is published, and counted by the same store.
     #[inline]
     pub(crate) fn end_commit(&self) {
-        // Once whoever has it was taken for dead, others have.
+        // Once the tenant was taken for dead, others have.
         self.commits.store(self.commits.load(Ordering::Relaxed).wrapping_add(1) & !1, Ordering::Release);
     }
-    /// How far its commits have come, for who mends what it left.
+    /// How far its commits have come, for a participant that mends what it left.
     pub(crate) fn begun(&self) -> Begun {
         Begun(self.commits.load(Ordering::Acquire))
     }

@@ -1,15 +1,15 @@
 //! Wait queues: futex words that waiters for latches and roles hash to.
 //!
 //! Pages hash to the lower half of the queues; each structure latch and role has one of the upper half to
-//! itself, so that those who sleep there all wait for the same thing.
+//! itself, so that all that sleep there wait for the same thing.
 //!
 //! Waiting is always bounded: a waiter that missed its wake (its owner died, or two things hashed to one
 //! queue) looks again after a few milliseconds.
 //!
-//! A queue is one word: the lowest bit says that somebody may be asleep, the rest counts wakes. Who is about
-//! to sleep sets the bit; who wakes clears it and counts, in one step, so that of many releases only the
-//! first asks the kernel to wake anybody, however long the woken take to run, and a sleeper that is killed
-//! costs one such call, not one with every release ever after.
+//! A queue is one word: the lowest bit says that somebody may be asleep, the rest counts wakes. A thread that
+//! is about to sleep sets the bit. A thread that wakes others clears it and counts, in one step: so of many
+//! releases only the first asks the kernel to wake anybody, however long the woken take to run, and a sleeper
+//! that is killed costs one such call, not one with every release ever after.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use super::Region;
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 /// The same for waits that may take as long as a transaction: sleeps double up to this.
 const LOOK_AGAIN_LONG: Duration = Duration::from_millis(16);
-/// The same for who would sleep for as long as nobody commits.
+/// The same for a thread that would sleep for as long as nobody commits.
 const LOOK_AGAIN_IDLE: Duration = Duration::from_secs(1);
 /// After so many sleeps that nobody ended, a wait takes long.
 const STALLED: u32 = 3;
@@ -172,8 +172,8 @@ impl WaitQueue {
 
 impl Sleepers {
     /// Sleeps until `done` gives something, looking whenever the sleepers are woken; or until the monotonic
-    /// clock has reached `deadline` (none: never). For who waits for what may be long in coming, and whom it
-    /// does no harm to hear of it late, should whoever was to wake it have died just then.
+    /// clock has reached `deadline` (none: never). For a thread that waits for what may be long in coming,
+    /// and that may hear of it late, if the participant that was to wake it died just then.
     pub(crate) fn listen<T>(
         &self,
         deadline: Option<Duration>,
@@ -194,12 +194,13 @@ impl Sleepers {
     /// Says that somebody is about to sleep, before a last look; the word to sleep on.
     fn announce(&self) -> u32 {
         let seen = self.word.fetch_or(ASLEEP, Ordering::SeqCst) | ASLEEP;
-        // The last look is after it, whatever it looks at: who changes that before, finds the bit.
+        // The last look is after it, whatever it looks at: so either this look sees a change, or the thread
+        // that makes it finds the bit.
         fence_behind_swap();
         seen
     }
 
-    /// Wakes whoever sleeps here. The caller's change came before, by a sequentially consistent operation.
+    /// Wakes all that sleep here. The caller's change came before, by a sequentially consistent operation.
     #[inline]
     pub(crate) fn wake(&self) {
         let seen = self.word.load(Ordering::SeqCst);
@@ -210,14 +211,14 @@ impl Sleepers {
 
     #[cold]
     fn wake_sleepers(&self, seen: u32) {
-        // Who fails here: another did it, after the caller's change.
+        // If it fails here: another did it, after the caller's change.
         if self.word.compare_exchange(seen, seen.wrapping_add(1), Ordering::SeqCst, Ordering::SeqCst).is_ok()
         {
             futex::wake(&self.word, u32::MAX);
         }
     }
 
-    /// Wakes one of those who sleep here, if all wait for the same thing and one alone can have it: that one
+    /// Wakes one of those that sleep here, if all wait for the same thing and one alone can have it: that one
     /// does the same when it gives it back. If it is killed before it has it, the others look again by
     /// themselves.
     #[inline]
@@ -230,12 +231,12 @@ impl Sleepers {
 
     #[cold]
     fn wake_one_sleeper(&self, seen: u32) {
-        // The bit stays, for there may be more of them. Who fails here: another did it, for this change or a
-        // later one.
+        // The bit stays, for there may be more of them. If it fails here: another did it, for this change or
+        // a later one.
         let next = seen.wrapping_add(2);
         let counted = self.word.compare_exchange(seen, next, Ordering::SeqCst, Ordering::SeqCst).is_ok();
         if counted && futex::wake(&self.word, 1) == 0 {
-            // Nobody sleeps; who is about to finds the word changed.
+            // Nobody sleeps; a thread that is about to finds the word changed.
             let _ =
                 self.word.compare_exchange(next, next.wrapping_add(1), Ordering::SeqCst, Ordering::SeqCst);
         }

@@ -1,7 +1,7 @@
 //! Changing the keys, by one process at a time.
 //!
 //! Each change is two key blocks, one after the other (key_block.rs). What is read is written once more
-//! before the other berth is written over: who wrote it may not have come to its flush.
+//! before the other berth is written over: the process that wrote it may not have come to its flush.
 
 use zeroize::Zeroizing;
 
@@ -47,8 +47,8 @@ impl Keyring {
         Ok(number)
     }
 
-    /// Writes the key block once more where it is: whoever wrote it may have died before its flush. Durable
-    /// when the file is flushed. The caller is alone.
+    /// Writes the key block once more where it is: the process that wrote it may have died before its flush.
+    /// Durable when the file is flushed. The caller is alone.
     ///
     /// # Errors
     /// Those of the file.
@@ -82,7 +82,7 @@ impl Keyring {
             self.write_durably(&block)?;
             *lock(&self.by) = to.clone();
             self.adopt(known);
-            // In case who changed it came no further than the first write.
+            // In case the process that changed it came no further than the first write.
             return self.write(&KeyBlock { number: block.number + 1, ..block }, to);
         }
         let by = lock(&self.by).clone();
