@@ -17,8 +17,8 @@ pub(crate) struct Bell {
 }
 
 impl Bell {
-    /// Has another bell rung with this one [until somebody listens](Bell::has_listener): who hears that sees
-    /// to it that somebody does.
+    /// Has another bell rung with this one [until somebody listens](Bell::has_listener): a thread that hears
+    /// the other bell sees to it that somebody listens to this one.
     pub(crate) fn until_listened_to(&self, other: &Arc<Bell>) {
         *self.instead() = Some(Arc::clone(other));
     }
@@ -37,10 +37,10 @@ impl Bell {
         self.instead.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Calls whoever listens.
+    /// Calls the listener.
     #[inline]
     pub(crate) fn ring(&self) {
-        // Relaxed: whoever rang before has called.
+        // Relaxed: the thread that rang before has called.
         if !self.rung.load(Ordering::Relaxed) {
             self.ring_loudly();
         }

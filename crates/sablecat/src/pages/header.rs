@@ -39,7 +39,7 @@ pub(crate) const fn is_page_size(bytes: usize) -> bool {
     PAGE_SIZE_MIN <= bytes && bytes <= 65536 && bytes.is_multiple_of(8)
 }
 
-/// Bytes at a place that the page has, as whoever checked it knows.
+/// Bytes at a place that the page has, as the code that checked it knows.
 #[inline(always)]
 pub(crate) fn at<const N: usize>(page: &[u8], at: usize) -> [u8; N] {
     match page.get(at..).and_then(|rest| rest.first_chunk::<N>()) {

@@ -118,14 +118,16 @@ impl Pages {
         me.free.borrow_mut().clear();
     }
 
-    /// As who has waited for frames in vain, and then builds something else in some of those that it gets.
+    /// As a participant that has waited for frames in vain, and then builds something else in some of those
+    /// that it gets.
     #[cfg(feature = "shuttle")]
     pub(crate) fn overwrite_unlooked(&self, me: &Participant) {
         let _ = self.sweep_round(me, usize::MAX, true);
         self.free_unlooked(me, true);
         let taken: Vec<_> = (0..3).map_while(|_| self.take_frame(me).ok()).collect();
         for frame in taken {
-            // SAFETY: the frame is building and ours. (Who looks at it nevertheless is what this is to find.)
+            // SAFETY: the frame is building and ours. (This is to find a participant that looks at it
+            // nevertheless.)
             unsafe { self.region.page_mut(frame) }.fill(0);
             self.drop_frame(frame, me);
         }
@@ -355,8 +357,8 @@ fn a_chain_that_has_been_freed_under_a_sweep_is_left_alone() {
         (pretend(|| pages.allocate_page().unwrap()), pretend(|| pages.allocate_page().unwrap()));
     commit(&pages, page, Some(1), &writer).unwrap();
     pages.pin(&reader);
-    // Who supersedes a version is the first to free it: one remains, of an older state than one that is
-    // freed.
+    // The participant that supersedes a version is the first to free it: one remains, of an older state than
+    // one that is freed.
     for seat in [&writer, &idle, &writer] {
         commit(&pages, page, Some(2), seat).unwrap();
     }
@@ -389,7 +391,7 @@ fn a_chain_that_has_been_freed_under_a_sweep_is_left_alone() {
 }
 
 /// A process that dies as it takes a version out of the middle of its chain leaves it claimed until that is
-/// mended. Who holds the latch, to commit, may have to read what is behind it first.
+/// mended. A committer that holds the latch may have to read what is behind it first.
 #[test]
 fn a_version_claimed_by_the_dead_is_read_and_passed_by_who_holds_the_latch() {
     for claimed in 0..3 {
@@ -418,8 +420,8 @@ fn a_version_claimed_by_the_dead_is_read_and_passed_by_who_holds_the_latch() {
     }
 }
 
-/// Versions that a pin has held back come to who superseded them when it is gone; nobody has to sweep for
-/// them.
+/// Versions that a pin has held back come to the participant that superseded them when the pin is gone;
+/// nobody has to sweep for them.
 #[test]
 fn own_versions_come_back_after_a_pin() {
     let pages = pool(1024);
@@ -514,7 +516,7 @@ fn who_is_held_up_by_a_pin_gives_way_now_and_then() {
 #[test]
 fn a_frame_has_one_owner_though_several_remember_it_as_free() {
     let pages = pool(16);
-    // But for the last of them, which are for who removes.
+    // But for the last of them, which are for participants that remove.
     let free = 14;
     let (one, two) = (pages.participants.sit().unwrap(), pages.participants.sit().unwrap());
     let take = |me: &Participant| {

@@ -3,7 +3,7 @@
 //! ```text
 //! free ──take──▶ drafting ──┬─▶ set ──┬──▶ free: written, flushed
 //!                           ▼         ▼
-//!                         over ──────over ──▶ free: the one who had it has seen that
+//!                         over ──────over ──▶ free: the one that had it has seen that
 //! ```
 //!
 //! The file knows no compare-and-swap: what a process was told to write it writes, however long it was

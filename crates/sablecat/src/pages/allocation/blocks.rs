@@ -1,7 +1,7 @@
 //! The blocks of all volumes: one space of numbers, with an allocator for each volume.
 //!
 //! A block's number says which volume it is in and where there (types.rs), so whatever reads, names or checks
-//! blocks need not know of volumes. Only who allocates says where.
+//! blocks need not know of volumes. Only a participant that allocates says where.
 
 use std::fmt;
 use std::ops::Index;

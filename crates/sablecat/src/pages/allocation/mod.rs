@@ -1,8 +1,8 @@
 //! Allocation: numbers of pages and of blocks, each in use or free.
 //!
-//! Both are bits in shared memory (`space`), those of blocks for each volume (`blocks`). Whoever has numbers
-//! that nothing names yet, or any more, says so (participants/hand.rs): what the dead had in hand is found by
-//! that (store/lost.rs).
+//! Both are bits in shared memory (`space`), those of blocks for each volume (`blocks`). A participant that
+//! has numbers that nothing names yet, or any more, says so (participants/hand.rs): what the dead had in hand
+//! is found by that (store/lost.rs).
 
 mod blocks;
 mod space;

@@ -13,16 +13,16 @@
 //! however full), after trying the word that allocation last succeeded in: so numbers come out ascending and
 //! close together, which makes long writes of blocks.
 //!
-//! A number belongs to whoever set its bit by compare-and-swap. Everything else is a hint that may be wrong
-//! and mends itself: a summary bit missing over a full word is set by who finds the word full; a summary bit
-//! left over a word with room (its releaser died between two instructions) hides at most that word's numbers
-//! until one of them is released. What a process had allocated and not yet made known when it died stays
-//! allocated until somebody finds it lost (pages/store/lost.rs). The high-water mark is raised before a
-//! bit at or beyond it is set, so no bit is set above it; scans end there.
+//! A number belongs to the participant that set its bit by compare-and-swap. Everything else is a hint that
+//! may be wrong and mends itself: a summary bit missing over a full word is set by a participant that finds
+//! the word full; a summary bit left over a word with room (its releaser died between two instructions) hides
+//! at most that word's numbers until one of them is released. What a process had allocated and not yet made
+//! known when it died stays allocated until somebody finds it lost (pages/store/lost.rs). The high-water mark
+//! is raised before a bit at or beyond it is set, so no bit is set above it; scans end there.
 //!
 //! All atomics of the memory are sequentially consistent. The one place that needs it: a releaser clears a
-//! bit and then looks at the summary; who fills a word sets the summary and then looks at the word; one of
-//! them sees the other.
+//! bit and then looks at the summary; a participant that fills a word sets the summary and then looks at the
+//! word; one of them sees the other.
 
 use std::fmt;
 use std::ops::Range;
@@ -75,8 +75,8 @@ impl BitSpace {
     /// An allocator over `bits / 64` words of memory and two words beside them. Fresh memory is all zero, and
     /// everything is free then.
     ///
-    /// The summaries are in the same memory, so a 64th of `bits` is not given out; whoever uses the same
-    /// memory gives the same `bits`.
+    /// The summaries are in the same memory, so a 64th of `bits` is not given out; all that use the same
+    /// memory give the same `bits`.
     ///
     /// # Safety
     /// `memory` points to `bits / 64` atomics, `hint` and `high` to one each, all valid for as long as the
@@ -389,8 +389,8 @@ impl BitSpace {
         let before = self.high_water();
         let after = self.highest_used().map_or(0, |highest| highest + 1);
         if after < before && self.high().compare_exchange(before, after, SeqCst, SeqCst).is_ok() {
-            // Who took a number after it was passed by, and raised the mark before it was lowered, is seen
-            // now; who raises it later raises it from where it is.
+            // A participant that took a number after the number was passed by, and raised the mark before the
+            // mark was lowered, is seen now; one that raises the mark later raises it from where it is.
             let words = (after / 64) as usize..before.div_ceil(64) as usize;
             if let Some(highest) = self.highest_in(words) {
                 self.raise_high_water(highest + 1);
@@ -423,7 +423,8 @@ impl BitSpace {
                     if level + 1 == self.depth {
                         return Ok(None);
                     }
-                    // The summary above does not say so yet: whoever filled it is about to say it, or died.
+                    // The summary above does not say so yet: the participant that filled it is about to say
+                    // it, or died.
                     self.note_full_at(level, index);
                     continue 'again;
                 }

@@ -13,7 +13,7 @@ use crate::types::{Lsn, PageId};
 #[derive(Debug, Default)]
 pub(in crate::pages) struct Following {
     pub(in crate::pages) state: Mutex<State>,
-    /// Held by who goes on to a newer view.
+    /// Held by the thread that goes on to a newer view.
     pub(in crate::pages) turn: Mutex<()>,
 }
 

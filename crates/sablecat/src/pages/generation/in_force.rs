@@ -27,7 +27,7 @@ impl Generations {
     /// Nobody knows any more what is on the volume: no checkpoint is made of it from here on, and nothing
     /// read from it is believed. The caller has the checkpoint role, or had it when it flushed.
     pub(in crate::pages) fn poison(&self) {
-        // Release, and before the role is released: pairs with the look of who takes it next.
+        // Release, and before the role is released: pairs with the look of the next holder.
         if self.region.header().volume_poisoned.swap(1, Ordering::Release) == 0 {
             trace::tell(Happened::Poisoned { what: "volume", cause: "a write or flush of it failed" });
         }
@@ -62,13 +62,14 @@ impl Generations {
     /// Says which generation is durable and in force, and of which LSN it is.
     pub(in crate::pages) fn say_in_force(&self, generation: u64, checkpoint: u64) {
         let header = self.region.header();
-        // Only upwards: who was succeeded says it late.
+        // Only upwards: a participant that was succeeded says it late.
         header.generation.0.fetch_max(generation, Ordering::SeqCst);
         header.checkpointed.fetch_max(checkpoint, Ordering::SeqCst);
         header.checkpoint_successions.store(0, Ordering::Relaxed);
     }
 
-    /// As [`Generations::learn_free`], for who makes no checkpoint; unless somebody does, who will.
+    /// As [`Generations::learn_free`], for a participant that makes no checkpoint; unless another makes one:
+    /// that one will learn which are free.
     pub(in crate::pages) fn learn_free_early(&self, me: &Participant) -> Result<()> {
         let Some(volume) = &self.volume else { return Ok(()) };
         if self.region.header().free_known.load(Ordering::Acquire) != 0 {
@@ -90,7 +91,7 @@ impl Generations {
         let found = volume.scan()?;
         // Before anything is free: should this process die here, what is not free yet is lost
         // (store/lost.rs), but what is free, and perhaps in use again, is not made free a second time. By one
-        // alone, who may have been succeeded since: what it does not free nobody else can have.
+        // participant alone, which may have been succeeded since: what it does not free nobody else can have.
         if self
             .region
             .header()

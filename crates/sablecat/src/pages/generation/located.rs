@@ -92,7 +92,7 @@ impl Generations {
     /// Gives back `count` page ids in a row whose pages nothing is left of.
     pub(in crate::pages) fn release_run(&self, first: PageId, count: u64) {
         hand::assert_in_hand();
-        // Of who was taken for dead they may be others' by now.
+        // If this process was taken for dead, they may be others' by now.
         if !self.region.is_fenced() {
             self.page_ids.release_run(u64::from(first.0), count);
         }
@@ -124,7 +124,7 @@ impl Generations {
         })
     }
 
-    /// The error of who reads that there is a page which has no place in the page table.
+    /// The error for a participant that reads of a page which has no place in the page table.
     #[cold]
     pub(in crate::pages) fn no_place(&self, page: PageId) -> Error {
         let places = self.region.geometry().pages_max;

@@ -1,8 +1,8 @@
 //! Generations: the volume as all processes of the region share it.
 //!
-//! Which generation of it is in force, and whether what is on it can be believed (`in_force`); who may write
-//! the next (`succession`), from which pages (`unsaved`); which page ids and blocks are free, and where each
-//! page is (`located`). Who may only read goes on from one to the next (`followed`).
+//! Which generation of it is in force, and whether what is on it can be believed (`in_force`); which
+//! participant may write the next (`succession`), from which pages (`unsaved`); which page ids and blocks are
+//! free, and where each page is (`located`). A read-only process goes on from one to the next (`followed`).
 
 pub(in crate::pages) mod followed;
 mod in_force;
@@ -31,7 +31,7 @@ pub(crate) struct Generations {
     pub(in crate::pages) blocks: BlockSpace,
     /// None: what is in the region is the newest state, not the volume's.
     pub(in crate::pages) following: Option<followed::Following>,
-    /// For how long who has the checkpoint role has not moved.
+    /// For how long the holder of the checkpoint role has not moved.
     watch: Watch,
 }
 
@@ -41,7 +41,8 @@ impl Generations {
     pub(in crate::pages) fn new(region: Arc<Region>, volume: Option<Volume>) -> Result<Generations> {
         let header = region.header();
         let of_pages = Arc::clone(&region);
-        // Who was taken for dead takes nothing any more: it could not be told from what it had in hand.
+        // A process that was taken for dead takes nothing any more: what it takes could not be told from what
+        // it had in hand.
         let make_certain = Box::new(move |numbers: Range<u64>| {
             of_pages.check_fence()?;
             of_pages.reserve_pages(numbers.end)?;
@@ -92,7 +93,8 @@ impl Generations {
                 region.geometry().volumes,
                 "the region was made for the volumes there are"
             );
-            // Whoever made the region says which generation is in force; later only checkpointers do.
+            // The process that made the region says which generation is in force; later only checkpointers
+            // do.
             let generation = volume.generation();
             if header
                 .generation

@@ -1,33 +1,41 @@
-//! Who has the checkpoint role, and who has it after somebody that does not move.
+//! Which participant has the checkpoint role, and which one has it after a holder that does not move.
 //!
-//! A process may be stopped at any instruction, and goes on when it likes. Who wants the role and sees its
-//! holder not move takes it over, by compare-and-swap, and decides first what becomes of the superblock that
-//! the other may be writing ([`berth`](crate::region)). Whatever the late one does when it goes on is
-//! harmless, at any of its steps:
+//! A process may be stopped at any instruction, and goes on when it likes. A participant that wants the role
+//! and sees its holder not move takes it over, by compare-and-swap, and decides first what becomes of the
+//! superblock that the other may be writing ([`berth`](crate::region)). Whatever the late one does when it
+//! goes on is harmless, at any of its steps:
 //!
-//! | what it may still do | why it does no harm |
-//! |---|---|
-//! | move bits of changed pages, say how far it has come | compare-and-swap in the name of its holding (unsaved.rs) |
-//! | look at a page, mark its block as a checkpoint's | it has the page's latch, and looks inside an operation at its snapshot, which a sweep may have ended: then it finds that out. A block so marked that no map comes to name stays in use until it is found lost (store/lost.rs) |
-//! | write versions, map blocks, copies | to blocks of its own. Its marks it ends as any writer does |
-//! | write the header of another volume | to its berth |
-//! | flush, and fail | it poisons the volume. Who has succeeded it looks once more before it sets its berth; its own flush through its own descriptor says what the system could not write |
-//! | set its berth | it cannot, once it is over |
-//! | write its superblock, or that which it settled for another | those very bytes are there, and nothing else is in that berth |
-//! | say which generation is in force | only upwards |
-//! | free what only the generation before its own named | nobody else does: no map names it, and each block once |
-//! | tell a page where it was moved to | it looks, under the page's latch, whether it has the role; if it was stopped behind that look, no checkpoint lets go of that place without the latch (store/relocate.rs) |
-//! | free the blocks that it moved pages from | it looks, after it has told them all, whether it was succeeded: then it does not |
-//! | give blocks of freed runs back to their pages | the successor does that too, and they may be another's by then; so who does it looks, under the page's latch, whether it has the role |
-//! | find damage, since blocks that it reads have been used again; find that another wrote to the file | it looks whether it was succeeded before it believes that, and begins anew |
+//! - *Move bits of changed pages, say how far it has come*: compare-and-swap in the name of its holding
+//!   (unsaved.rs).
+//! - *Look at a page, mark its block as a checkpoint's*: it has the page's latch, and looks inside an
+//!   operation at its snapshot, which a sweep may have ended: then it finds that out. A block so marked that
+//!   no map comes to name stays in use until it is found lost (store/lost.rs).
+//! - *Write versions, map blocks, copies*: to blocks of its own. Its marks it ends as any writer does.
+//! - *Write the header of another volume*: to its berth.
+//! - *Flush, and fail*: it poisons the volume. Its successor looks once more before it sets its berth; its
+//!   own flush through its own descriptor says what the system could not write.
+//! - *Set its berth*: it cannot, once it is over.
+//! - *Write its superblock, or that which it settled for another*: those very bytes are there, and nothing
+//!   else is in that berth.
+//! - *Say which generation is in force*: only upwards.
+//! - *Free what only the generation before its own named*: nobody else frees that, since no map names it; and
+//!   each block is freed once.
+//! - *Tell a page where it was moved to*: it looks, under the page's latch, whether it has the role; if it
+//!   was stopped behind that look, no checkpoint lets go of that place without the latch (store/relocate.rs).
+//! - *Free the blocks that it moved pages from*: it looks, after it has told them all, whether it was
+//!   succeeded: then it does not.
+//! - *Give blocks of freed runs back to their pages*: the successor does that too, and they may be another's
+//!   by then; so a participant that does it looks, under the page's latch, whether it has the role.
+//! - *Find damage, since blocks that it reads have been used again; find that another wrote to the file*: it
+//!   looks whether it was succeeded before it believes that, and begins anew.
 //!
 //! *When.* The holder counts its steps. A process that the system says is stopped is given [`STILL`], any
 //! other [`PATIENCE`], twice as long after each succession that was not followed by a checkpoint: on a disk
-//! so slow that a flush takes longer the role would go round for ever. To succeed one who is only slow costs
+//! so slow that a flush takes longer the role would go round for ever. To succeed one that is only slow costs
 //! what it had done, and nothing else.
 //!
-//! Who keeps checkpoints out without making one, to read the map, looks at the end whether it was succeeded:
-//! then what it has found says nothing.
+//! A participant that keeps checkpoints out without making one, to read the map, looks at the end whether it
+//! was succeeded: then what it has found says nothing.
 
 use std::time::Duration;
 
@@ -65,7 +73,7 @@ impl Drop for Settling<'_> {
 }
 
 impl Generations {
-    /// Takes the checkpoint role, waiting for whoever has it unless that does not move. Until it is dropped
+    /// Takes the checkpoint role, waiting for its holder unless that does not move. Until it is dropped
     /// nobody else makes a checkpoint, or it has been [succeeded](Held::is_succeeded).
     ///
     /// # Errors
@@ -75,7 +83,8 @@ impl Generations {
         let succeed =
             || self.holder_that_stands_still().and_then(|still| self.succeed_checkpoint(still, me)).map(Ok);
         let held = role.wait_for(|| role.try_take_unfenced(me.number()).transpose().or_else(succeed))?;
-        // For who has waited; and before anything is settled in the name of a slot that may be another's.
+        // For a participant that has waited; and before anything is settled in the name of a slot that may be
+        // another's.
         self.region.check_fence()?;
         self.settle_berths(&held, me);
         Ok(held)
@@ -115,14 +124,15 @@ impl Generations {
         Some(held)
     }
 
-    /// Whether somebody makes a checkpoint, or keeps others from it, who moves.
+    /// Whether a participant that moves makes a checkpoint, or keeps others from making one.
     pub(crate) fn is_checkpoint_in_progress(&self) -> bool {
         self.region.role(Work::Checkpoint).look().owner() != 0 && self.holder_that_stands_still().is_none()
     }
 
     /// Waits for the end of the checkpoint in progress, if there is one: what it keeps in the cache can be
-    /// evicted then; or until whoever is at it does not move, and takes it over, so that its snapshot is one
-    /// like any other. False if there is none. The caller holds no latch, since the checkpointer may want it.
+    /// evicted then. If its maker does not move, takes the role over instead, so that the maker's snapshot is
+    /// one like any other. False if there is none. The caller holds no latch, since the checkpointer may want
+    /// it.
     #[cold]
     pub(crate) fn wait_for_checkpoint(&self) -> bool {
         let role = self.region.role(Work::Checkpoint);
@@ -141,7 +151,7 @@ impl Generations {
         true
     }
 
-    /// Says that who has the checkpoint role gets on.
+    /// Says that the holder of the checkpoint role gets on.
     pub(crate) fn move_on(&self) {
         // Relaxed: a sign of life.
         self.region.header().checkpoint_moves.fetch_add(1, Ordering::Relaxed);
@@ -172,8 +182,8 @@ impl Generations {
         let Some(volume) = &self.volume else { return };
         for berth in Berth::all() {
             while let Some(seen) = self.region.berths().look(berth) {
-                // After the look: so what was seen is not that of a successor, who has settled all the
-                // others. Of who was taken for dead others do it.
+                // After the look: so what was seen is not that of a successor, which has settled all the
+                // others. If this process was taken for dead, others do it.
                 if held.is_succeeded() || self.region.is_fenced() {
                     return;
                 }
@@ -186,7 +196,8 @@ impl Generations {
                         if self.region.berths().look(berth) != Some(seen) {
                             continue;
                         }
-                        // Only who has the role sets berths, one at a time, and this is the next generation.
+                        // Only the holder of the role sets berths, one at a time, and this is the next
+                        // generation.
                         if self.write_for(volume, berth, seen.generation()).is_err() {
                             if self.region.is_fenced() {
                                 return;
@@ -203,7 +214,7 @@ impl Generations {
         }
     }
 
-    /// Whether somebody who had the role may still write to a berth what another set there.
+    /// Whether a participant that had the role may still write to a berth what another set there.
     fn is_being_settled(&self, berth: Berth) -> bool {
         let high = self.region.header().slots_high.0.load(Ordering::SeqCst) as u16;
         (1..high).any(|slot| self.region.slot(slot).settles(berth))
@@ -229,7 +240,7 @@ impl Generations {
     pub(crate) fn take_berth(&self, volume: &Volume, me: &Participant) -> Result<Moored<'_>> {
         let (berths, next) = (self.region.berths(), volume.next_generation()?);
         let take = |berth| berths.take(berth, me.number(), next).filter(|_| !self.is_being_settled(berth));
-        // Of those who take one only this has the role; late ones give theirs back.
+        // Of the participants that take one only this one has the role; late ones give theirs back.
         let moored = volume.berths_of_next().find_map(take);
         moored.ok_or_else(|| {
             Error::new(
@@ -242,13 +253,13 @@ impl Generations {
     /// Ends what a participant that died was doing about checkpoints. Its superblock may have been set: then
     /// it is written, and its generation stands. If that cannot be made durable the volume is poisoned; it is
     /// not tried again, since a flush says nothing of what one before it could not write. False if that is
-    /// for another to decide, who is at it.
+    /// for another participant to decide, which is at it.
     pub(crate) fn end_checkpoint_of(&self, dead: u16, me: &Participant) -> bool {
         let role = self.region.role(Work::Checkpoint);
         let holding = role.look();
         let held = match holding.owner() {
             owner if owner == dead => role.inherit(holding, me.number()),
-            // It was succeeded, by one who has not settled that, and let go of it in dying.
+            // It was succeeded, by one that has not settled that, and let go of it in dying.
             0 if self.has_set(dead) => role.try_take(me.number()).ok(),
             _ => None,
         };

@@ -5,13 +5,13 @@
 //! looks at its pages, and clears these when it stands: so the successor of one that failed or died finds the
 //! same pages again.
 //!
-//! Who moves or clears bits may have been stopped just before, and been succeeded; then the bits that it saw
-//! may be those of other changes by now. So whoever has the checkpoint role leaves its holding's tag in each
-//! word that it changes, by compare-and-swap. A word with another tag than one's own is changed only by who
-//! finds, after it has read the word, that it still has the role; if it loses the role then, and the
-//! successor has been at the word, the word is another. Where the successor has not been yet, the late one
-//! does no harm: it only moves bits to where they will be found, or clears those of pages that its own
-//! checkpoint has.
+//! A participant that moves or clears bits may have been stopped just before, and been succeeded; then the
+//! bits that it saw may be those of other changes by now. So the holder of the checkpoint role leaves its
+//! holding's tag in each word that it changes, by compare-and-swap. A word with another tag than its own is
+//! changed only by a participant that finds, after it has read the word, that it still has the role; if it
+//! loses the role then, and the successor has been at the word, the word is another. Where the successor has
+//! not been yet, the late one does no harm: it only moves bits to where they will be found, or clears those
+//! of pages that its own checkpoint has.
 //!
 //! How far a checkpoint has come (`captured_below`) is said in the same way.
 

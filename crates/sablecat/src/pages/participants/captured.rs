@@ -43,7 +43,7 @@ impl Participants {
     /// Says that a checkpoint has dealt with all pages of the words below `index`, each of which is about
     /// [`PAGES_A_WORD`]; all ones: with all there are.
     pub(in crate::pages) fn say_captured(&self, index: u32, held: &Held<'_>) {
-        // Of who was succeeded it counts for nothing.
+        // Of a participant that was succeeded it counts for nothing.
         change(&self.region.header().captured_below.0, held, |_| u64::from(index));
     }
 

@@ -5,10 +5,11 @@
 //! taken ──in hand──▶ named by an entry, a descriptor, a map ──in hand──▶ given back
 //! ```
 //!
-//! Whoever has some says so in its slot, from before it takes a number, or takes away its name, until after
-//! it has named it, or given it back. So whoever has waited until every hand that was full has been empty
-//! once knows that what was in one then is not in it any more ([`store`](crate::pages::store), lost.rs).
-//! Hands may be said to be full when they are not, and for longer than they are.
+//! A participant that has some says so in its slot, from before it takes a number, or takes away its name,
+//! until after it has named it, or given it back. So a participant that has waited until every hand that was
+//! full has been empty once knows that what was in one then is not in it any more
+//! ([`store`](crate::pages::store), lost.rs). Hands may be said to be full when they are not, and for longer
+//! than they are.
 //!
 //! What is in the hands of the dead is lost, and found by that look.
 //!
@@ -51,7 +52,7 @@ pub(crate) fn pretend<T>(act: impl FnOnce() -> T) -> T {
 
 #[cfg(test)]
 impl Participant {
-    /// For who was killed, as far as others can see, and mended: it is another.
+    /// For a participant that was killed, as far as others can see, and was mended: it is another.
     pub(crate) fn forget_hands(&self) {
         #[cfg(debug_assertions)]
         HANDS.set(HANDS.get() - self.hands.get());
@@ -77,7 +78,7 @@ thread_local! {
     static HANDS: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
 }
 
-/// Nothing is taken or given back by who has not said so.
+/// Nothing is taken or given back by a participant that has not said so.
 #[inline(always)]
 pub(in crate::pages) fn assert_in_hand() {
     #[cfg(debug_assertions)]

@@ -1,14 +1,14 @@
 //! Which leaf of a tree was used last: often the next key is in it.
 //!
-//! A hint is no more than that: whoever uses it checks that the page still is a leaf of that tree and covers
-//! the key. With keys in no order that check costs a cache line from memory, that of the leaf's fences, and
-//! tells nothing; so a hint that has been wrong several times in a row is not given until two searches have
-//! ended in the same leaf.
+//! A hint is no more than that: a participant that uses it checks that the page still is a leaf of that tree
+//! and covers the key. With keys in no order that check costs a cache line from memory, that of the leaf's
+//! fences, and tells nothing; so a hint that has been wrong several times in a row is not given until two
+//! searches have ended in the same leaf.
 //!
 //! The check cannot tell a leaf from one that it has been replaced by with all that is above it, nor from a
 //! page that is being built and has the number of a leaf that is gone (txn/commit/rebuilt.rs). So hints are
-//! of states since the last time that either began, are given to who looks at such a state, and are forgotten
-//! the next time.
+//! of states since the last time that either began, are given to participants that look at such a state, and
+//! are forgotten the next time.
 
 use std::cell::Cell;
 
@@ -73,7 +73,8 @@ struct Hint {
 }
 
 impl Hints {
-    /// Whether they are good for who looks at `at`, pages having been replaced last at `since`.
+    /// Whether they are good for a participant that looks at `at`, pages having been replaced last at
+    /// `since`.
     #[inline]
     pub(crate) fn are_of(&self, at: Lsn, since: Lsn) -> bool {
         if self.since.get() != since {

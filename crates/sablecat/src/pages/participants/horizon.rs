@@ -7,13 +7,14 @@
 //! (`captured_below`), and its pin counts only for the pages from there on. This is what lets a small pool
 //! turn over while a checkpoint of it runs.
 //!
-//! Why the order of the looks is right (`visible`, fence, who checkpoints, the pins, `captured_below`; all
-//! sequentially consistent): let V be the `visible` that was read. A pin that is stored after its slot was
-//! scanned is verified against a `visible` read later still, so it is at or above V, and everything here
-//! stays at or below V. The slot that is left out belonged to a checkpointer *after* V was read, so whatever
-//! else that participant pins once its checkpoint is over is at or above V, too. And `captured_below` names
-//! the holding of the role that it is about: who leaves a pin out sees how far this very checkpoint has come,
-//! or zero. One who was succeeded is a snapshot like any other.
+//! Why the order of the looks is right (`visible`, fence, the holder of the checkpoint role, the pins,
+//! `captured_below`; all sequentially consistent): let V be the `visible` that was read. A pin that is stored
+//! after its slot was scanned is verified against a `visible` read later still, so it is at or above V, and
+//! everything here stays at or below V. The slot that is left out belonged to a checkpointer *after* V was
+//! read, so whatever else that participant pins once its checkpoint is over is at or above V, too. And
+//! `captured_below` names the holding of the role that it is about: a participant that leaves a pin out sees
+//! how far this very checkpoint has come, or zero. The pin of a checkpointer that was succeeded is a pin like
+//! any other.
 //!
 //! *Lone versions.* A current version behind which no older one hangs (`previous` is none) is its page's
 //! first, or was read in, or the older ones were found to be unwanted. A snapshot from before it does not
@@ -26,9 +27,9 @@
 //! would take what is on the block for its own. If it begins after `visible` was read, its pin is at or above
 //! V, and so is not below a version born at or below V.
 //!
-//! The role may also be held by who makes no checkpoint but keeps one out, and whose pin is its own
-//! snapshot's: while it holds the role, `captured_below` is another's. So `captured_below` counts only if the
-//! role's holding is still the one whose pin was left out.
+//! The role may also be held by a participant that makes no checkpoint but keeps one out, and whose pin is
+//! its own snapshot's: while it holds the role, `captured_below` is another's. So `captured_below` counts
+//! only if the role's holding is still the one whose pin was left out.
 
 use sablecat_os::atomic::{Ordering, fence};
 
@@ -113,8 +114,8 @@ impl Participants {
         wanted || checkpoint_wants && u64::from(page.0) >= self.captured_below(holding)
     }
 
-    /// Shows `look` every pin, and whether it is that of who holds the checkpoint role. Returns which holding
-    /// that was. The caller has read `visible` before.
+    /// Shows `look` every pin, and whether it is that of the holder of the checkpoint role. Returns which
+    /// holding that was. The caller has read `visible` before.
     fn each_pin(&self, mut look: impl FnMut(Lsn, bool)) -> Holding {
         let header = self.region.header();
         // Pairs with the fence of the pin: a pin that this misses was stored after it, and its owner looks at

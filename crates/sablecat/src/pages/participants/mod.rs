@@ -1,9 +1,9 @@
-//! Participants: who works on the region, and what is kept for them.
+//! Participants: all that work on the region, and what is kept for them.
 //!
-//! Whoever begins something takes a seat (`seat`), says what it has in hand (`hand`), and pins the state that
-//! it reads (`pin`). What no pin protects any more lies beyond the `horizon`, which a checkpoint's holds up
-//! the less the further it has come (`captured`). `hints` is what a participant remembers of trees, `words`
-//! what the region says of the state that all work in.
+//! An operation or a transaction that begins takes a seat (`seat`), says what it has in hand (`hand`), and
+//! pins the state that it reads (`pin`). What no pin protects any more lies beyond the `horizon`, which a
+//! checkpoint's holds up the less the further it has come (`captured`). `hints` is what a participant
+//! remembers of trees, `words` what the region says of the state that all work in.
 
 pub(in crate::pages) mod captured;
 pub(in crate::pages) mod hand;

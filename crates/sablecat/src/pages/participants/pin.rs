@@ -2,8 +2,9 @@
 //!
 //! A participant has two: one for the snapshot of its transaction or operation, and a *guard*, for the commit
 //! step and for helping, whatever snapshot it keeps. To pin: store `visible` with a full fence, look at
-//! `visible` again, and begin anew if it has moved. Who frees versions reads `visible`, fences, and looks at
-//! all pins (horizon.rs): a pin that it missed was stored afterwards, and its owner looks again.
+//! `visible` again, and begin anew if it has moved. A participant that frees versions reads `visible`,
+//! fences, and looks at all pins (horizon.rs): a pin that it missed was stored afterwards, and its owner
+//! looks again.
 //!
 //! A pin that nobody ends keeps every version from then on, until the cache is full. So every pin has an
 //! owner that ends it when it is dropped: [`Pinned`] and [`Guarded`] for as long as a call lasts, however it
@@ -154,10 +155,11 @@ impl Participants {
     /// Takes a seat and pins the snapshot there that another participant, in a slot, keeps pinned for longer
     /// than this one will.
     ///
-    /// That one's snapshot may be given up, before or meanwhile. Who frees versions looks at the slots in
-    /// their order, and may have come past this one when the pin is stored. So its slot comes after the
-    /// other: who has not seen the other's pin any more, because it was ended when it had been given up,
-    /// which it had not yet when we looked behind our pin, comes by here later and sees ours.
+    /// That one's snapshot may be given up, before or meanwhile. A participant that frees versions looks at
+    /// the slots in their order, and may have come past this one when the pin is stored. So its slot comes
+    /// after the other. The other's pin may have been ended, since its snapshot was given up; but it had not
+    /// been given up yet when we looked behind our pin. So a participant that has not seen the other's pin
+    /// any more comes by here later, and sees ours.
     ///
     /// # Errors
     /// `SnapshotTooOld` if it has been given up; those of taking a seat.

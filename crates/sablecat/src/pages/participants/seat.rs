@@ -5,8 +5,8 @@
 //! each thread prefers the seat it used last, so its slot and caches stay in its processor's cache. Taking a
 //! seat is one compare-and-swap on a line nobody else touches.
 //!
-//! Whoever leaves a seat may give up the processor to others then ([`Participant::crowded`]): it is the
-//! moment at which it holds nothing.
+//! A thread that leaves a seat may give up the processor to others then ([`Participant::crowded`]): it holds
+//! nothing at that moment.
 //!
 //! A process uses few of the seats that it may have. They lie in memory that is there once it is touched, and
 //! in which nothing is yet a seat that nobody has used.
@@ -59,13 +59,13 @@ pub(crate) struct Participant {
     pub(crate) removes: Cell<bool>,
     /// Whether too few of these are kept, as far as it knows: what becomes free is.
     pub(crate) owes: Cell<bool>,
-    /// Whether it has become that long. Whoever's pin holds these frames back may be waiting for the
-    /// processor.
+    /// Whether it has become that long. The participant whose pin holds these frames back may be waiting for
+    /// the processor.
     pub(in crate::pages) crowded: Cell<bool>,
     /// The operation in progress that others were not waited for any more, by its epoch
     /// (pages/pool/sweep.rs).
     pub(in crate::pages) outlasted: Cell<u64>,
-    /// How many of those who say that it has something in hand have not been dropped yet
+    /// How many of the values that say that it has something in hand have not been dropped yet
     /// (pages/participants/hand.rs).
     pub(in crate::pages) hands: Cell<u32>,
     /// Where in each tree it was last.
@@ -129,7 +129,7 @@ impl Participant {
         slot.give_back(self.tenant);
     }
 
-    /// The slot, for what is told now: whoever holds on to it holds on to what may be another's.
+    /// The slot, for what is told now: a caller that holds on to it holds on to what may be another's.
     #[inline(always)]
     pub(crate) fn slot(&self) -> &Slot {
         if self.region.is_fenced() {
@@ -139,7 +139,7 @@ impl Participant {
         unsafe { self.slot.as_ref() }
     }
 
-    /// The slot of who was taken for dead is another's; slot 0 is nobody's.
+    /// The slot of a process that was taken for dead is another's; slot 0 is nobody's.
     #[cold]
     fn nobodys_slot(&self) -> &Slot {
         self.region.slot(0)
@@ -150,12 +150,14 @@ impl Participant {
 #[repr(align(128))]
 struct Place {
     busy: AtomicU32,
-    /// Whether there is a participant. For who has set `busy`, as the participant is.
+    /// Whether there is a participant. For the holder of the seat, which has set `busy`, as the participant
+    /// is.
     filled: Cell<bool>,
     participant: UnsafeCell<MaybeUninit<Participant>>,
 }
 
-// SAFETY: the cells are only touched by whoever set `busy` from 0 to 1 and has not cleared it.
+// SAFETY: the cells are only touched by the holder of the seat, which set `busy` from 0 to 1 and has not
+// cleared it.
 unsafe impl Sync for Place {}
 
 impl Place {
@@ -202,8 +204,8 @@ impl std::fmt::Debug for Participants {
     }
 }
 
-/// One for each thread that there is, so that few seats are used: who comes when another has ended has the
-/// place of that.
+/// One for each thread that there is, so that few seats are used: a thread that comes when another has ended
+/// has the place of that one.
 static THREADS: Places<()> = Places::new();
 
 thread_local! {
@@ -240,7 +242,8 @@ impl Participants {
         if seat.ready() {
             return true;
         }
-        // AcqRel, as in `leave`: who leaves looks at this place, or has said before that none is filled.
+        // AcqRel, as in `leave`: the thread that leaves looks at this place, or has said before that none is
+        // filled.
         if self.used.fetch_max(index as u32 + 1, Ordering::AcqRel) & LEFT != 0 {
             return false;
         }
@@ -330,7 +333,7 @@ impl Participants {
         Err(self.all_taken())
     }
 
-    /// Takes a seat whose slot comes after another one: for who shares the snapshot of that
+    /// Takes a seat whose slot comes after another one: for a participant that shares the snapshot of that
     /// ([`Participants::sit_beside`]).
     ///
     /// # Errors
@@ -354,8 +357,8 @@ impl Participants {
         ))
     }
 
-    /// Gives back all slots that are not held at the moment; nobody can sit down any more. For who leaves a
-    /// region that others go on using.
+    /// Gives back all slots that are not held at the moment; nobody can sit down any more. For a process that
+    /// leaves a region that others go on using.
     pub(crate) fn leave(&self) {
         if self.region.is_fenced() {
             return;
@@ -377,11 +380,11 @@ impl Participants {
         let (taken, tenant) = (1..slots)
             .find_map(|n| self.region.slot(n).try_take(self.region.number()).map(|tenant| (n, tenant)))?;
         if self.region.is_fenced() {
-            // Unless whoever reaps has found it: then the slot says so.
+            // Unless a reaper has found it: then the slot says so.
             self.region.slot(taken).give_back(tenant);
             return None;
         }
-        // Who had it before may have been taken for dead as it began to mend.
+        // The tenant before may have been taken for dead as it began to mend.
         self.region.slot(taken).end_mending();
         // SeqCst: a scan that follows a fence sees the mark, or this slot's pin comes after that fence.
         self.region.header().slots_high.0.fetch_max(u32::from(taken) + 1, Ordering::SeqCst);
@@ -391,7 +394,7 @@ impl Participants {
 
 impl Drop for Participants {
     fn drop(&mut self) {
-        // To a child made by fork the slots do not belong, nor to who was taken for dead.
+        // The slots do not belong to a child made by fork, nor to a process that was taken for dead.
         let inherited = self.region.is_fenced();
         for place in self.places_used(self.used.load(Ordering::Acquire)) {
             // SAFETY: seats borrow from `self`, so there are none.
@@ -408,7 +411,7 @@ impl Drop for Participants {
 #[derive(Debug)]
 pub(crate) struct Seat<'a> {
     place: &'a Place,
-    /// Whoever sits here is one thread at a time.
+    /// One thread at a time sits here.
     not_shared: PhantomData<Cell<()>>,
 }
 
@@ -446,7 +449,7 @@ impl Drop for Seat<'_> {
     }
 }
 
-// SAFETY: whoever holds the seat holds the participant exclusively, on whichever thread; a seat is not shared
+// SAFETY: the holder of the seat holds the participant exclusively, on whichever thread; a seat is not shared
 // (it is not `Sync`).
 unsafe impl Send for Seat<'_> {}
 

@@ -10,13 +10,13 @@ use crate::region::{Rebuilds, Recent, Region, Role, Slot, Standing, Work};
 use crate::types::{Lsn, TreeId};
 
 impl Participants {
-    /// The region itself: for who makes it, enters and leaves it, looks at all of it, or mends what the dead
-    /// left in it.
+    /// The region itself: for code that makes it, enters and leaves it, looks at all of it, or mends what the
+    /// dead left in it.
     pub(crate) fn region(&self) -> &Arc<Region> {
         &self.region
     }
 
-    /// The newest published commit: what who pins now sees.
+    /// The newest published commit: what a participant that pins now sees.
     #[inline]
     pub(crate) fn newest(&self) -> Lsn {
         self.region.header().visible()
@@ -150,7 +150,7 @@ impl Participants {
         self.region.log_wanted(tail)
     }
 
-    /// A bulk load begins: who looks for pages that nothing leads to begins anew
+    /// A bulk load begins: a participant that looks for pages that nothing leads to begins anew
     /// (txn/mending/unreachable.rs).
     pub(crate) fn count_load(&self) {
         self.region.header().loads_begun.fetch_add(1, Ordering::SeqCst);

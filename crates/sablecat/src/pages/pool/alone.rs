@@ -1,4 +1,4 @@
-//! Frames and entries for who has the environment to itself, and changes pages in place
+//! Frames and entries for a participant that has the environment to itself, and changes pages in place
 //! (pages/visibility/alone.rs). Nobody else is here: nothing is latched, and nothing is pinned.
 
 use super::Pool;

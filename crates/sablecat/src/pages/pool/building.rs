@@ -1,13 +1,14 @@
-//! Building new versions, and putting them in the place of old ones, for who holds the latches of the pages.
+//! Building new versions, and putting them in the place of old ones, for the holder of the latches of the
+//! pages.
 //!
 //! ```text
 //! take_frame ──▶ first_version, NewVersions::write ──▶ finish ──▶ put_in_place ──▶ raise_newest
-//!                (the frame is building)              (the state  (entries lead   (everybody who
-//!                                                     is published) there)         begins sees it)
+//!                (the frame is building)              (the state  (entries lead   (all that
+//!                                                     is published) there)         begin see it)
 //! ```
 //!
-//! What a commit is about to do it has listed before, in its slot and in frames that hold the rest of the
-//! list: whoever finds it stopped or dead ends it by that.
+//! A commit has listed before what it is about to do, in its slot and in frames that hold the rest of the
+//! list: a participant that finds it stopped or dead ends it by that.
 
 use sablecat_os::atomic::Ordering;
 use sablecat_os::prefetch;

@@ -42,7 +42,8 @@ impl Pool {
         desc.state() == FrameState::Published && desc.page() == page && desc.superseded() <= born
     }
 
-    /// As [`Pool::links`], for who has pinned a snapshot that this version or an older one belongs to.
+    /// As [`Pool::links`], for a participant that has pinned a snapshot to which this version or an older one
+    /// belongs.
     ///
     /// A sweep may have claimed the version, to look at it closer or to take it out of the chain; and it may
     /// have died at that, or be stopped. A claim changes nothing of what the reader needs: nobody frees a

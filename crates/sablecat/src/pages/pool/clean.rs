@@ -1,5 +1,5 @@
-//! Cleaning: writing what is cold and dirty before the clock's hand comes to it, so that who needs a frame
-//! finds one that need not be written first.
+//! Cleaning: writing what is cold and dirty before the clock's hand comes to it, so that a participant that
+//! needs a frame finds one that need not be written first.
 //!
 //! ```text
 //!            hand                 cleaned
@@ -7,10 +7,10 @@
 //!  evicts here    clean or hot     dirty ones are written by the sweep itself
 //! ```
 //!
-//! A second hand, `cleaned`, goes ahead of the sweep's. Who moves it over some frames sees to what is dirty
-//! and cold among them. Sweeps pass over dirty frames behind it, which are being written at the moment or
-//! have become dirty since, and write those beyond it: so with no cleaner, or one that does not keep up or
-//! died, all is as if there was none.
+//! A second hand, `cleaned`, goes ahead of the sweep's. A cleaner that moves it over some frames sees to what
+//! is dirty and cold among them. Sweeps pass over dirty frames behind it, which are being written at the
+//! moment or have become dirty since, and write those beyond it: so with no cleaner, or one that does not
+//! keep up or died, all is as if there was none.
 //!
 //! Why ahead by a part of the pool only: what is written and then changed before it is evicted was written
 //! for nothing.
@@ -50,7 +50,7 @@ impl Pool {
         false
     }
 
-    /// Calls whoever cleans in this process.
+    /// Calls the cleaner of this process.
     pub(in crate::pages) fn call_cleaner(&self) {
         self.cleaner.ring();
     }

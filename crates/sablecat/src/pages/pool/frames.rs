@@ -5,9 +5,9 @@
 //!
 //! A pin holds back all that is superseded while it lasts, some microseconds if its owner runs; but if the
 //! owner lost the processor meanwhile, as many frames as the others supersede until it is their turn to wait:
-//! with eight processes on two processors some ten thousand, too many for any cache. So who sees [`PATIENCE`]
-//! frames held back gives up the processor as soon as it has no pin itself. The owner of the pin comes to
-//! run, and soon nobody loses the processor but at such a moment ([decision
+//! with eight processes on two processors some ten thousand, too many for any cache. So a participant that
+//! sees [`PATIENCE`] frames held back gives up the processor as soon as it has no pin itself. The owner of
+//! the pin comes to run, and soon nobody loses the processor but at such a moment ([decision
 //! 16](../../../../../docs/decisions/0016-giving-way.md)).
 //!
 //! Costs: taking a remembered frame 5 ns; reclaiming an own one 15 ns and a scan of the slots a batch of

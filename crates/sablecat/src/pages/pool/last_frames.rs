@@ -1,9 +1,9 @@
-//! The last frames of an environment in memory alone: kept for those who remove.
+//! The last frames of an environment in memory alone: kept for participants that remove.
 //!
 //! A removal needs new versions as any commit does, for moments: the old ones are free once nobody sees them.
-//! Where nothing can be evicted, whoever inserts takes every frame there is, and then nobody could remove
-//! anything any more. So some frames are kept before anybody else gets one; when there is no other, commits
-//! that only remove use them. Whatever becomes free is kept first, until there are as many again.
+//! Where nothing can be evicted, participants that insert take every frame there is, and then nobody could
+//! remove anything any more. So some frames are kept before anybody else gets one; when there is no other,
+//! commits that only remove use them. Whatever becomes free is kept first, until there are as many again.
 //!
 //! Such an environment is one process's, so the list of them is in its own memory. A frame that is kept is
 //! being *built* by slot 0, which nobody has: no sweep takes it for free, and no reaper for left.
@@ -90,7 +90,7 @@ impl Pool {
         me.owes.set(false);
     }
 
-    /// Whether who removes is to use the last frames rather than take anything from others.
+    /// Whether a participant that removes is to use the last frames rather than take anything from others.
     pub(in crate::pages) fn has_last(&self, me: &Participant) -> bool {
         me.removes.get() && {
             let mut kept = self.last_frames.kept();
@@ -99,15 +99,15 @@ impl Pool {
         }
     }
 
-    /// Somebody who looked for frames has found some.
+    /// A participant that looked for frames has found some.
     pub(in crate::pages) fn note_not_full(&self) {
         if self.last_frames.wanted > 0 {
             self.last_frames.kept().is_full = false;
         }
     }
 
-    /// A frame for who removes, which has none at hand, in state building: one of the last, if there are no
-    /// others.
+    /// A frame for a participant that removes and has none at hand, in state building: one of the last, if
+    /// there are no others.
     ///
     /// # Errors
     /// Those of sweeping for frames.

@@ -17,8 +17,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// How long, at least, it waits for a page's latch.
 const PATIENCE_LATCH: Duration = Duration::from_millis(20);
 
-/// Until when who has the checkpoint role waits for others, who may be stopped, by the monotonic clock: from
-/// when it first has to.
+/// Until when, by the monotonic clock, the holder of the checkpoint role waits for others, which may be
+/// stopped: from when it first has to.
 #[derive(Debug, Default)]
 pub(in crate::pages) struct Patience(Option<Duration>);
 
@@ -50,7 +50,7 @@ fn is_impatient() -> bool {
     false
 }
 
-/// Does what makes checkpoints, and waits for nobody who has pages latched or writes their versions.
+/// Does what makes checkpoints, and waits for no participant that has pages latched or writes their versions.
 #[cfg(test)]
 pub(crate) fn impatiently<T>(act: impl FnOnce() -> T) -> T {
     let before = IMPATIENT.replace(true);
@@ -110,7 +110,7 @@ impl Pool {
         self.region.queue(page.0 as usize % PAGE_QUEUES)
     }
 
-    /// Latches a page for `me`, waiting for whoever has it, and says its current frame (none: not in memory).
+    /// Latches a page for `me`, waiting for its holder, and says its current frame (none: not in memory).
     ///
     /// # Errors
     /// `Poisoned` if this process was taken for dead.
@@ -142,7 +142,8 @@ impl Pool {
         held.transpose()
     }
 
-    /// As [`Pool::hold`]; none if whoever has it keeps it for longer than who has the checkpoint role waits.
+    /// As [`Pool::hold`]; none if its holder keeps it for longer than the holder of the checkpoint role
+    /// waits.
     ///
     /// # Errors
     /// As [`Pool::latch`].
@@ -173,7 +174,7 @@ impl Pool {
             return None;
         }
         if self.region.is_fenced() {
-            // Nobody knows of it who would end it.
+            // Nobody that would end it knows of it.
             self.swing(page, latched, word);
             return None;
         }
@@ -188,13 +189,13 @@ impl Pool {
         }
         let entry = self.region.entry(page);
         let word = entry.word();
-        // Who unwinds may do so since its memory is gone.
+        // A thread that unwinds may do so since its memory is gone.
         debug_assert!(word.owner() == me.number() || std::thread::panicking(), "only the holder unlatches");
         self.swing(page, word, EntryWord::new(word.frame(), 0));
     }
 
-    /// Changes a latched page's entry and wakes who waits for the latch. False if the entry had been changed
-    /// already (by a helper).
+    /// Changes a latched page's entry and wakes participants that wait for the latch. False if the entry had
+    /// been changed already (by a helper).
     #[inline]
     pub(crate) fn swing(&self, page: PageId, from: EntryWord, to: EntryWord) -> bool {
         let swung = self.region.entry(page).change(from, to);

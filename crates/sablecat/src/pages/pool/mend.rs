@@ -1,10 +1,11 @@
-//! Mending: what a dead participant left half done to pages and frames. The order of the steps, and who calls
-//! them: txn/mending/reap.rs.
+//! Mending: what a dead participant left half done to pages and frames. The order of the steps, and what
+//! calls them: txn/mending/reap.rs.
 //!
 //! Several may mend the same at once, and any of them be stopped between two instructions for as long as it
 //! likes. So nothing is looked at and then stored: each word that names the dead is changed by
-//! compare-and-swap, into one that does not, and what hangs on it is done by who changed it, and nobody else.
-//! The words cannot come to be the same again: the dead's number is not given away as long as anybody mends.
+//! compare-and-swap, into one that does not, and what hangs on it is done by the participant that changed it,
+//! and nobody else. The words cannot come to be the same again: the dead's number is not given away as long
+//! as anybody mends.
 //!
 //! New versions of a commit that was cut off between their publication and the commit point are left alone:
 //! nothing refers to them, and a sweep that comes by finds out (sweep.rs, `sweep_orphan`). To take them back
@@ -45,8 +46,8 @@ impl Pool {
         }
     }
 
-    /// Ends a latch of the dead: by whatever it was going to do, the version named is whole. True for the one
-    /// who has ended it.
+    /// Ends a latch of the dead: by whatever it was going to do, the version named is whole. True for the
+    /// participant that has ended it.
     fn end_latch(&self, page: PageId, word: EntryWord) -> bool {
         !self.region.is_fenced()
             && self.region.entry(page).word() == word

@@ -8,11 +8,11 @@
 //!                                     an older version ── frames, sweep: nobody sees it
 //! ```
 //!
-//! Whoever needs a frame takes one that is free, or sweeps for one; `clean` writes what is cold before that,
-//! so that a sweep need not (`writing`). A page is changed (`building`, by the `new_versions` of a commit) or
-//! read in under its `latch`; its versions are a `chain`. Of a long value, only the first page is a page like
-//! others (`rest`). Who has the environment to itself changes pages in place (`alone`). What the dead leave
-//! half done in all this `mend` ends.
+//! A participant that needs a frame takes one that is free, or sweeps for one; `clean` writes what is cold
+//! before that, so that a sweep need not (`writing`). A page is changed (`building`, by the `new_versions` of
+//! a commit) or read in under its `latch`; its versions are a `chain`. Of a long value, only the first page
+//! is a page like others (`rest`). A participant that has the environment to itself changes pages in place
+//! (`alone`). What the dead leave half done in all this `mend` ends.
 
 mod alone;
 mod building;

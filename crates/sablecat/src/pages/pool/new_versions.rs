@@ -2,9 +2,9 @@
 //! changed.
 //!
 //! A page is announced in the slot's publish list before its latch is taken, and the list names its old and
-//! new frame before anything can be published, so that whoever finds the slot's owner dead can undo, and
-//! whoever finds it slow past the commit point can finish. The list is kept here as well, where it can be
-//! searched.
+//! new frame before anything can be published, so that a participant that finds the slot's owner dead can
+//! undo, and one that finds it slow past the commit point can finish. The list is kept here as well, where it
+//! can be searched.
 //!
 //! Nobody gets at the bytes of a frame that is being built but by what is kept here, and for as long as that
 //! lasts: what is latched and building ends with it, published or undone.
@@ -364,7 +364,7 @@ impl Drop for NewVersions<'_> {
     /// Undoes what was not published, and ends the list.
     #[inline]
     fn drop(&mut self) {
-        // Of who was taken for dead all of it is for others to mend, or mended.
+        // If this process was taken for dead, all of it is for others to mend, or mended.
         if !self.items.is_empty() && !self.pool.is_fenced() {
             self.undo();
         }

@@ -23,8 +23,8 @@ impl Pool {
         if u64::from(page.0) >= self.region.geometry().pages_max || page == PageId::NONE {
             return Err(self.no_place(page));
         }
-        // Waits for who reads the page in, not for who latches it to change it, or to make it: a writer may
-        // wait for what this reader holds, or be this one.
+        // Waits for a participant that reads the page in, not for one that latches it to change it, or to
+        // make it: a writer may wait for what this reader holds, or be this one.
         let entry = self.region.entry(page);
         let found = self.latch_queue(page).wait_for(|| match entry.word().frame() {
             FrameId::NONE if self.is_nowhere(entry.block()) => Some(Ok(None)),
@@ -53,8 +53,8 @@ impl Pool {
 
     /// Whether a page that is not in memory has no version at all, by its block word, which was looked at
     /// after that: a page's block is entered before it leaves memory, and does not change while it is out. So
-    /// it is with a page that somebody is only just making. Who has learned its number elsewhere has learned
-    /// it of a page that was freed since.
+    /// it is with a page that somebody is only just making. A participant that has learned its number
+    /// elsewhere has learned it of a page that was freed since.
     fn is_nowhere(&self, block: BlockWord) -> bool {
         self.volume.is_none() || block.is_known() && block.block() == BlockId::NONE
     }

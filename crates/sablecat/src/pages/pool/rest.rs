@@ -31,7 +31,7 @@ impl Pool {
         self.volume.is_some() && count > POOLED_MAX
     }
 
-    /// An error if there cannot be so many pages from `first` on: whoever says so is damaged.
+    /// An error if there cannot be so many pages from `first` on: whatever says so is damaged.
     pub(crate) fn check_run(&self, first: PageId, count: u64) -> Result<()> {
         let end = u64::from(first.0).saturating_add(count);
         if first != PageId::NONE && end <= self.page_ids.high_water() {
@@ -75,11 +75,11 @@ impl Pool {
     /// the caller to give back. May be done again, should somebody die doing it.
     ///
     /// They may have come into memory, even those that were never published, and since the caller has looked:
-    /// who has a handle of a database that was removed looks at what was its root, whatever that is by now.
-    /// A frame would be taken for a version of whatever gets the page's number next.
+    /// a participant that has a handle of a database that was removed looks at what was its root, whatever
+    /// that is by now. A frame would be taken for a version of whatever gets the page's number next.
     ///
-    /// Their latches are waited for, even by a sweep: only another sweep takes them, and who reads such a
-    /// page, for a moment. So are frames that a late sweep has claimed. The caller keeps checkpoints out,
+    /// Their latches are waited for, even by a sweep: only another sweep and a reader of such a page take
+    /// them, for a moment. So are frames that a late sweep has claimed. The caller keeps checkpoints out,
     /// unless the pages never belonged to anything published.
     pub(in crate::pages) fn clear_rest(&self, first: PageId, count: u64, me: &Participant) -> Result<()> {
         for page in rest_of(first, count) {

@@ -1,10 +1,10 @@
-//! The sweep: frames for those who have run out of them.
+//! The sweep: frames for participants that have run out of them.
 //!
 //! A clock hand passes over the pool and finds free, reclaimable and cold frames; cold dirty ones are written
 //! to fresh blocks in batches and evicted on the next round, unless somebody cleans ahead of the hand
 //! (clean.rs). The sweep claims a frame by compare-and-swap on its state before it looks closer, so two
-//! sweeps never free one twice. When rounds bring nothing it waits for those who will give way by themselves,
-//! and only then has the oldest snapshot given up.
+//! sweeps never free one twice. When rounds bring nothing it waits for participants that will give way by
+//! themselves, and only then has the oldest snapshot given up.
 //!
 //! An evicted frame is *retired* until the operations in progress have ended, which is at once if there are
 //! none. It counts as found, or the hand would empty the pool while a few operations last: the participant
@@ -118,7 +118,8 @@ impl Pool {
             rounds += 1;
             self.keep_last(me);
             idle = if round.progress { 0 } else { idle + 1 };
-            // Who looked for more in vain would do so before every operation, as long as frames are scarce.
+            // A participant that looked for more in vain would do so before every operation, as long as
+            // frames are scarce.
             if idle > 0 && me.free.borrow().len() >= least {
                 return Ok(());
             }
@@ -340,8 +341,8 @@ impl Pool {
             Some(_) => Error::no_room(format!(
                 "every frame of the cache ({bytes} bytes) is in use by running operations or one large transaction; enlarge the cache"
             )),
-            // Who is about to give some back may not be running, and what is removed is to be removed: it is
-            // tried again without latches.
+            // A participant that is about to give some back may not be running, and what is removed is to be
+            // removed: it is tried again without latches.
             None if me.removes.get() => Error::no_room(
                 "the environment is in memory alone, and the part of its cache that is reserved for removals is in use; end snapshots, remove less at once, or try again",
             ),
@@ -431,7 +432,8 @@ impl Pool {
             return;
         }
         self.retire(frame, me);
-        // Last: until then whoever finds this process dead comes upon the last version, and evicts it again.
+        // Last: until then a participant that finds this process dead comes upon the last version, and evicts
+        // it again.
         if freed > 0 {
             self.release_run(page, freed);
         }
@@ -483,9 +485,9 @@ impl Pool {
         }
     }
 
-    /// A version that is said to be current, but not by its page: whoever published it died before the page
-    /// named it. Only the holder of the page's latch publishes versions of it, so under the latch there can
-    /// be no doubt.
+    /// A version that is said to be current, but not by its page: the participant that published it died
+    /// before the page named it. Only the holder of the page's latch publishes versions of it, so under the
+    /// latch there can be no doubt.
     #[cold]
     fn sweep_orphan(&self, page: PageId, frame: FrameId, me: &Participant) -> Swept {
         let Some(latch) = self.try_hold(page, me) else { return Swept::Kept };
@@ -572,9 +574,10 @@ impl Pool {
         if self.is_wanted(page, born, superseded) {
             return Swept::Kept;
         }
-        // Who looks for frames to change a page in, or reads pages in as a commit is validated, meets those
-        // that it has latched itself. Behind the look at the word, as after every latch: whoever was taken
-        // for dead has none, and the word may name who has its slot since.
+        // A participant that looks for frames to change a page in, or reads pages in as a commit is
+        // validated, meets those that it has latched itself. Behind the look at the word, as after every
+        // latch: a participant that was taken for dead has none, and the word may name the tenant that has
+        // its slot since.
         let word = self.region.entry(page).word();
         let is_own = word.owner() == me.number();
         if is_own && self.region.is_fenced() {
@@ -610,7 +613,8 @@ impl Pool {
             // A checkpoint needs its snapshot to the end: what it missed would be in neither the volume nor
             // the log after it.
             .filter(|&n| n != me.number() && n != self.region.role(Work::Checkpoint).look().owner())
-            // Who was told already, and is in an operation or a commit, cannot be made to go faster.
+            // A participant that was told already, and is in an operation or a commit, cannot be made to go
+            // faster.
             .filter(|&n| {
                 let slot = self.region.slot(n);
                 !slot.is_revoked() || (slot.epoch() == NO_EPOCH && slot.list_len() == 0)

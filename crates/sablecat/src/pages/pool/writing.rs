@@ -1,7 +1,7 @@
 //! Writing versions to blocks: from the moment that one is given a block until it is on it, or on none.
 //!
-//! Sweeps, cleaners and checkpoints write versions from their frames. Who does gives each a block first, and
-//! marks it in the frame's descriptor as being written, with its own slot. A marked version is neither
+//! Sweeps, cleaners and checkpoints write versions from their frames. The writer gives each a block first,
+//! and marks it in the frame's descriptor as being written, with its own slot. A marked version is neither
 //! reclaimed nor evicted, so its bytes stay while the disk takes them, without a latch; and nobody else
 //! writes it. The marks of one writer are a list that ends them when it is dropped: whatever goes wrong on
 //! the way, no version is left that all others take to be written at this moment. Those of the dead are ended
@@ -59,7 +59,7 @@ impl<'a> Writes<'a> {
     }
 
     /// The same for a checkpoint, which names the blocks: which pages' they are, in the order in which they
-    /// were pushed. Who has lost the role does not.
+    /// were pushed. A participant that has lost the role does not.
     ///
     /// # Errors
     /// As [`Writes::write`]; if the role was lost.
@@ -81,7 +81,7 @@ impl<'a> Writes<'a> {
         known_as: impl Fn(BlockWord) -> BlockWord,
     ) -> Result<Vec<(PageId, SealedBlock)>> {
         let pages = self.pages;
-        // For who has the environment alone: see `Pool::with_room`.
+        // For a process that has the environment alone: see `Pool::with_room`.
         let _hand = pages.region.membership().is_none().then(|| me.in_hand());
         let Some(volume) = pages.volume.as_ref().filter(|_| !self.is_empty()) else { return Ok(Vec::new()) };
         pages.region.check_fence()?;
@@ -132,8 +132,8 @@ impl Drop for Writes<'_> {
 impl Pool {
     /// Writes to blocks. Of one that had a compressed page the space may have been given back, and on a full
     /// disk there is none for what is to be there now; then that of free blocks is given up for it, and the
-    /// reserve, bit by bit. Not while others share the environment, who may be writing to the end of the
-    /// file; otherwise the caller may have blocks in hand.
+    /// reserve, bit by bit. Not while others share the environment, since they may be writing to the end of
+    /// the file; otherwise the caller may have blocks in hand.
     ///
     /// # Errors
     /// Those of `write`.
@@ -217,7 +217,7 @@ impl Pool {
     /// be freed; once marked as being written, not after that either.
     pub(crate) fn claim_write(&self, frame: FrameId, me: &Participant) -> Result<Option<Claim>> {
         let desc = self.region.frame(frame);
-        // One look: whoever writes it needs no latch to say that it is written.
+        // One look: its writer needs no latch to say that it is written.
         let word = desc.block();
         if word.block() != BlockId::NONE || self.volume.is_none() {
             return Ok(None);

@@ -46,8 +46,8 @@ pub(super) struct Changed {
     pub(super) named: Vec<(PageId, BlockId)>,
     /// Blocks of copies, which nobody knows but this checkpoint.
     pub(super) copied: Vec<BlockId>,
-    /// How long it waits for others who are writing versions that it needs, or have their pages latched; then
-    /// it copies them.
+    /// How long it waits for others that are writing versions that it needs, or have their pages latched;
+    /// then it copies them.
     pub(super) patience: Patience,
 }
 
@@ -62,8 +62,8 @@ impl Changed {
 }
 
 impl Store {
-    /// Captures a page, when its latch is to be had and nobody is writing its version any more. Who is at it
-    /// may be stopped, or wait for the disk for as long: not all are waited for.
+    /// Captures a page, when its latch is to be had and nobody is writing its version any more. A participant
+    /// that is at it may be stopped, or wait for the disk for as long: not all are waited for.
     pub(super) fn capture_when_idle(
         &self,
         volume: &Volume,
@@ -98,8 +98,8 @@ impl Store {
         changed: &mut Changed,
     ) -> Result<Found> {
         let current = latch.current();
-        // Inside an operation at the pin: who has been succeeded may have lost that, like any snapshot, and
-        // finds it out before it looks.
+        // Inside an operation at the pin: a checkpointer that was succeeded may have lost that, like any
+        // snapshot, and finds it out before it looks.
         let found =
             self.at_pin(me, at).and_then(|_operation| self.capture_latched(page, current, at, me, changed));
         let newer = current != FrameId::NONE && self.region.born(current).load(Ordering::Acquire) > at.0;
@@ -109,9 +109,9 @@ impl Store {
         found
     }
 
-    /// Copies the version of a page to a block that nothing but the map will name: whoever has the page's
-    /// latch, or is writing the version, is stopped, or takes too long. The version's own block, if it has
-    /// one, goes with it, the copy's goes with the map.
+    /// Copies the version of a page to a block that nothing but the map will name: the participant that has
+    /// the page's latch, or is writing the version, is stopped, or takes too long. The version's own block,
+    /// if it has one, goes with it, the copy's goes with the map.
     fn copy_version(
         &self,
         volume: &Volume,
@@ -175,8 +175,8 @@ impl Store {
     }
 
     /// Has the map name the block of a version that is a checkpoint's, without the page's latch. Unless the
-    /// map has the page elsewhere, with the same in it: who has the latch may be about to tell the page that
-    /// it was moved there (relocate.rs), so there it stays.
+    /// map has the page elsewhere, with the same in it: the holder of the latch may be about to tell the page
+    /// that it was moved there (relocate.rs), so there it stays.
     fn name_captured(&self, volume: &Volume, page: PageId, block: SealedBlock) -> Result<Found> {
         let moved = self.moved_to(volume, page, block, &mut Self::two_blocks(volume))?;
         Ok(moved.map_or(Found::Block(block), |_| Found::Moved))

@@ -11,29 +11,29 @@
 //! which a commit needs for its swing, so either capture sees the newer version or the commit sets the bit
 //! afterwards.
 //!
-//! Who frees a block: one that a checkpoint has named (`captured`) is freed by the checkpoint that replaces
-//! it in the map; any other, by whoever frees the version it holds. The exception are runs (run.rs): of a
-//! freed one, old snapshots may read the blocks when the checkpoint takes it out of the map; so it gives them
-//! back to the pages' entries, and they are released with the run. That takes this role, so a checkpoint
-//! finds a run as a whole or gone as a whole. And where epochs are retained a block stays named until the
-//! last map that names it is dropped, that of an epoch perhaps: then the maps say what is free
+//! What frees a block: one that a checkpoint has named (`captured`) is freed by the checkpoint that replaces
+//! it in the map; any other, by the participant that frees the version it holds. The exception are runs
+//! (run.rs): of a freed one, old snapshots may read the blocks when the checkpoint takes it out of the map;
+//! so it gives them back to the pages' entries, and they are released with the run. That takes this role, so
+//! a checkpoint finds a run as a whole or gone as a whole. And where epochs are retained a block stays named
+//! until the last map that names it is dropped, that of an epoch perhaps: then the maps say what is free
 //! (volume/orphans.rs).
 //!
 //! *When it fails.* As long as no flush and no superblock has failed, the generation in force is known, and
 //! what was written for the next one is named by nothing: its blocks are no longer `captured`, and the next
 //! checkpoint does the same again. A flush that fails leaves unknown what is on the disk, and the system may
-//! have forgotten what it could not write: it poisons the volume, under the role, and whoever has waited for
-//! the role looks. A later flush that succeeds would say nothing of what was written before the one that
-//! failed.
+//! have forgotten what it could not write: it poisons the volume, under the role, and a participant that has
+//! waited for the role looks. A later flush that succeeds would say nothing of what was written before the
+//! one that failed.
 //!
-//! *When it is succeeded.* Whoever makes a checkpoint and does not move loses the role to another
+//! *When it is succeeded.* A participant that makes a checkpoint and does not move loses the role to another
 //! (generation/succession.rs says why nothing that it does late does harm). It begins anew, unless its
 //! superblock was set by then: so its successor has written that. What it has captured stays so: the
 //! successor may name it by now.
 //!
-//! *Who is in its way.* Nobody is waited for without end. A page whose latch is not to be had, or whose
+//! *What is in its way.* Nobody is waited for without end. A page whose latch is not to be had, or whose
 //! version somebody is writing, is copied in the end: read as any reader reads it, and written to a block
-//! that only the map names; unless the map has it already, somewhere else: whoever has the latch may be
+//! that only the map names; unless the map has it already, somewhere else: the holder of the latch may be
 //! telling the page so (relocate.rs).
 
 use std::collections::HashSet;
@@ -92,8 +92,8 @@ impl Store {
             let held = self.hold_checkpoint(me)?;
             let result = self.checkpoint_once(volume, &held, me, moving, &describe);
             match &result {
-                // Also if it has the role still: one who had it before may have ended its berth, late, taking
-                // it for another of the same participant.
+                // Also if it has the role still: one that had it before may have ended its berth, late,
+                // taking it for another of the same participant.
                 Err(error)
                     if (held.is_succeeded() || error.is_succeeded())
                         && !self.region.is_fenced()
@@ -101,7 +101,7 @@ impl Store {
                 _ => break result,
             }
         };
-        // Of who was taken for dead in the middle others end it.
+        // If this process was taken for dead in the middle, others end it.
         self.region.check_fence()?;
         self.release_freed(me);
         result
@@ -115,10 +115,10 @@ impl Store {
         moving: Moving,
         describe: &impl Fn(Lsn, &mut Superblock) -> Result<()>,
     ) -> Result<Captured> {
-        // To the end, also of who is succeeded: what it comes to name it has named, and what it comes to free
+        // To the end, also if it is succeeded: what it comes to name it has named, and what it comes to free
         // it has freed, when this is dropped, but for what it keeps back (relocate.rs).
         let _hand = me.in_hand();
-        // Not before: who had the role may just have found out.
+        // Not before: the holder of the role before may just have found out.
         self.fail_if_poisoned()?;
         let needed = self.log_needed_from();
         // What an earlier checkpoint has dealt with says nothing of this one's snapshot: it is of another
@@ -231,7 +231,8 @@ impl Store {
             next.pages_high = self.page_ids.high_water() as u32;
         }
         next.tree_next = self.region.header().tree_next.0.load(Ordering::Acquire);
-        // Who was succeeded may find what its successor has written, and takes it for nothing else.
+        // A checkpointer that was succeeded may find what its successor has written, and takes it for nothing
+        // else.
         describe(at, &mut next)
             .map_err(|error| if held.is_succeeded() { Error::succeeded() } else { error })?;
         if before.epochs.iter().any(|epoch| !next.epochs.contains(epoch)) {
@@ -295,7 +296,7 @@ impl Store {
         !matches!(given_back, Some(Ok(Reserve::Short)))
     }
 
-    /// Gives back half of the reserve, for who needs it and is alone.
+    /// Gives back half of the reserve, for a process that needs it and is alone.
     pub(crate) fn give_back_reserve(&self, me: &Participant) {
         // Without this everything counts as used up to the highest block that ever was.
         let _ = self.learn_free_early(me);
@@ -364,11 +365,12 @@ impl Store {
         Ok(before)
     }
 
-    /// Takes back that a checkpoint names a block, for one that names nothing after all: from then on whoever
-    /// frees the version on it frees it, as any other; or it is free already, if that version is gone. Not if
-    /// somebody keeps the page latched: then the block is found lost once the version is gone (lost.rs).
+    /// Takes back that a checkpoint names a block, for one that names nothing after all: from then on the
+    /// participant that frees the version on it frees it, as any other; or it is free already, if that
+    /// version is gone. Not if somebody keeps the page latched: then the block is found lost once the version
+    /// is gone (lost.rs).
     fn unname(&self, page: PageId, block: BlockId, patience: &mut Patience, me: &Participant) {
-        // Of who was taken for dead others mend what is left.
+        // If this process was taken for dead, others mend what is left.
         let Ok(Some(latch)) = self.hold_patiently(page, patience, me) else { return };
         let current = latch.current();
         let entry = self.region.entry(page);
@@ -414,7 +416,7 @@ impl Store {
         let desc = self.region.frame(frame);
         let is_it = || desc.page() == page && desc.block().block() == block;
         for _ in 0..TRIES_UNNAMED {
-            // Who frees it says first that it is on no block.
+            // A participant that frees it says first that it is on no block.
             if !is_it() {
                 self.blocks.release(block);
                 return;
@@ -433,7 +435,7 @@ impl Store {
                 sablecat_os::atomic::yield_now();
             }
         }
-        // Whoever has claimed it was stopped just there. The block stays in use until it is found lost
-        // (lost.rs).
+        // The participant that has claimed it was stopped just there. The block stays in use until it is
+        // found lost (lost.rs).
     }
 }

@@ -12,18 +12,18 @@
 //! found, afterwards, to be still that of G ([`Volume::is_newest`]). If it is not, the answer is
 //! `SnapshotTooOld`; damage is reported as damage only if it was read in force.
 //!
-//! *Going on to a newer view.* Who begins to read looks first ([`Store::sit`]); if there is a newer
-//! superblock, the page table is emptied, then the new generation put in force. Frames are retired, so that
-//! whoever looks at one goes on looking at it. Readers of the view before find none of their pages any more,
-//! and are told so.
+//! *Going on to a newer view.* A participant that begins to read looks first ([`Store::sit`]); if there is a
+//! newer superblock, the page table is emptied, then the new generation put in force. Frames are retired, so
+//! that a participant that looks at one goes on looking at it. Readers of the view before find none of their
+//! pages any more, and are told so.
 //!
-//! Why nothing of an old view gets into the table of a new one. A page is entered by who holds its latch and
-//! has found, under it, the view to be the newest; the emptier, who has found that it is not, waits for the
-//! latch and takes out what it finds. The blocks of a map leaf are entered under the state's mutex, while the
-//! view is in force; the emptier ends that first, under the mutex. They may be wrong already: they are no
-//! more than where to read, and who reads there looks at the superblocks afterwards. The leaf is noted before
-//! all that, so either the emptier knows it, or what is read comes after it has found a newer superblock, and
-//! is not believed.
+//! Why nothing of an old view gets into the table of a new one. A page is entered by the holder of its latch,
+//! which has found, under it, the view to be the newest; the emptier, which has found that it is not, waits
+//! for the latch and takes out what it finds. The blocks of a map leaf are entered under the state's mutex,
+//! while the view is in force; the emptier ends that first, under the mutex. They may be wrong already: they
+//! are no more than where to read, and a participant that reads there looks at the superblocks afterwards.
+//! The leaf is noted before all that, so either the emptier knows it, or what is read comes after it has
+//! found a newer superblock, and is not believed.
 //!
 //! Costs: reading a page in takes two more reads of 64 bytes (1.5 us together, from the page cache), and so
 //! does beginning to read; a new view costs a microsecond for each map leaf that was in use, and the cache.
@@ -110,7 +110,7 @@ impl Store {
         let mut state = lock(&following.state);
         state.lsns = state.lsns.split_off(&oldest);
         state.lsns.insert(superblock.generation, superblock.checkpoint);
-        // Before the view: who finds that in force pins it.
+        // Before the view: a participant that finds that in force pins it.
         header.visible.0.store(superblock.generation, Ordering::SeqCst);
         state.view = Some(superblock.generation);
         drop(state);

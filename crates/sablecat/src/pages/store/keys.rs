@@ -26,8 +26,9 @@ mod changed {
     use crate::pages::volume::Found;
 
     impl Store {
-        /// Changes the keys in the file of the main volume while nobody makes a checkpoint: whoever flushed
-        /// the file at the same time would not hear of what is lost if the flush of the keys fails.
+        /// Changes the keys in the file of the main volume while nobody makes a checkpoint: a participant
+        /// that flushed the file at the same time would not hear of what is lost if the flush of the keys
+        /// fails.
         ///
         /// # Errors
         /// Those of the change; one that leaves the volume in doubt poisons the environment.

@@ -16,29 +16,29 @@
 //!                                                         5 suspects that are in use still, of groups from which nothing was taken, are lost
 //! ```
 //!
-//! *Why nothing in use is given back.* Take a number that is in use in 5, and when it was taken last. By
-//! somebody who counted it after 1: then its group says so, since it is counted before it is taken. Else by
-//! somebody whose hand was full before 2, and empty since, by 3: so it was named then, unless it was lost
-//! already, or somebody had taken its name away to give it back. Whoever had has done so by 5, and then it
-//! would have been taken again, and counted. What is named stays so until somebody gives it back; so what 3
-//! does not find named is in nobody's hand to be named.
+//! *Why nothing in use is given back.* Take a number that is in use in 5, and when it was taken last. By a
+//! participant that counted it after 1: then its group says so, since it is counted before it is taken. Else
+//! by one whose hand was full before 2, and empty since, by 3: so it was named then, unless it was lost
+//! already, or somebody had taken its name away to give it back. That participant has done so by 5, and then
+//! it would have been taken again, and counted. What is named stays so until somebody gives it back; so what
+//! 3 does not find named is in nobody's hand to be named.
 //!
 //! *Names move* between an entry and a descriptor, when a page leaves the pool or is read in. So each page is
 //! looked at at one moment: under its latch if it is in memory; if it is not, its version's block stands in
 //! the entry until there is a newer version, whether or not it is read in meanwhile. All frames are looked at
 //! after all pages: a version becomes an old one, and never current again. Of maps and of what checkpoints do
-//! there is nothing to fear: the caller's checkpoint role keeps them out, and who was succeeded in one has a
-//! full hand. So it is with the pages of a freed run, which nobody releases without that role: its first
-//! page's last version names them all.
+//! there is nothing to fear: the caller's checkpoint role keeps them out, and a participant that was
+//! succeeded in one has a full hand. So it is with the pages of a freed run, which nobody releases without
+//! that role: its first page's last version names them all.
 //!
 //! *Names that mean nothing* count, but for two. Pages that were moved by a checkpoint whose maker could not
 //! tell them, because it died or was succeeded, are told first where they are (relocate.rs); and entries are
-//! filled, lest somebody who has looked a page up before it was moved, and was stopped, fill its entry
+//! filled, so that no participant that looked a page up before it was moved, and was stopped, fills its entry
 //! afterwards. And the pages of a run that was being stored past the pool have entries before its first page
 //! is published: they count if that page does.
 //!
-//! *Who gives up.* Whoever stays with a full hand, because it is stopped, stores a large value, or makes a
-//! long checkpoint, and whoever keeps a page latched: then nothing is given back this time. So it is if
+//! *When it gives up.* If a participant stays with a full hand, because it is stopped, stores a large value,
+//! or makes a long checkpoint, or if one keeps a page latched, nothing is given back this time. So it is if
 //! another process has written the last checkpoint: it may have kept blocks back.
 //!
 //! *Death* in here leaves some of it lost still: an entry is emptied before its block is free, and its id is
@@ -97,7 +97,7 @@ impl Names {
 /// Says that somebody looks for what is lost, until dropped.
 struct Suspecting<'a> {
     header: &'a Header,
-    /// Who: so that one who was taken for dead does not end what its successor says.
+    /// Which participant looks: so that one that was taken for dead does not end what its successor says.
     tag: u64,
 }
 
@@ -286,8 +286,8 @@ impl Store {
         me: &Participant,
     ) -> Result<Lost> {
         let _hand = me.in_hand();
-        // After the look whether it is in use: who has taken it meanwhile has counted it before, unless
-        // somebody taken for dead has said late that nobody looks.
+        // After the look whether it is in use: a participant that has taken it meanwhile has counted it
+        // before, unless one that was taken for dead has said late that nobody looks.
         let was_not_taken = |space: usize, number: u64| {
             let group = taken_group(space, number);
             self.region.header().taken[group].load(Ordering::SeqCst) == taken[group] && suspecting.is_said()
@@ -299,7 +299,8 @@ impl Store {
         };
         let mut pages = Vec::new();
         for &(page, block) in suspects.pages.iter().filter(|&&(page, _)| is_lost_page(page)) {
-            // Nobody else comes to it, but the next who is given its number must not find it part of a run.
+            // Nobody else comes to it, but the next participant that is given its number must not find it
+            // part of a run.
             let Some(latch) = self.try_hold(page, me) else { continue };
             let entry = self.region.entry(page);
             let is_same = latch.current() == FrameId::NONE && entry.block() == block;
@@ -315,8 +316,8 @@ impl Store {
             self.region.check_fence()?;
             lost.blocks += u64::from(self.blocks.release(block));
         }
-        // Not the first of a run of which something is left: whoever is given its number next would be taken
-        // for the first of that.
+        // Not the first of a run of which something is left: the next page with its number would be taken for
+        // the first of that.
         for page in pages.into_iter().filter(|&page| !self.begins_run(page)) {
             self.region.check_fence()?;
             self.release_page(page);

@@ -6,26 +6,27 @@
 //! which moves them down as well. Nothing is ever overwritten, so a crash leaves the old places or the new.
 //!
 //! What is moved is what the map in force names and this checkpoint does not change: bytes that nobody can
-//! change, read from the file. Who knows the old block by name is told once the checkpoint is durable, and
-//! before the block is given up:
+//! change, read from the file. Everything that names the old block is told once the checkpoint is durable,
+//! and before the block is given up:
 //! - the page's entry, under the page's latch, so nobody is reading the old block in meanwhile. An entry that
-//!   has not been filled yet is filled, lest somebody who looked the map up before the checkpoint fill it
-//!   afterwards;
+//!   has not been filled yet is filled, so that no participant that looked the map up before the checkpoint
+//!   fills it afterwards;
 //! - the current version, if it is the one on the block.
 //!
 //! If the page was changed meanwhile, the version on the block is an old one by now, and may be freed at any
 //! moment; but until the change becomes visible, the next checkpoint may capture it and name its block. So
 //! that block is kept back, until a checkpoint has captured the page.
 //!
-//! *Who is succeeded meanwhile*, or dies, leaves the other pages where they know themselves to be: the old
-//! blocks hold what the new ones do, and nobody but the one who moved a page frees the old one, since only
-//! its generation has taken it out of the map. Who was succeeded frees none of them, of pages that it has
-//! told neither: its successor may have seen them named before. Who looks for what is lost (lost.rs) tells
-//! the pages then, and the old blocks are. What is told late, by a checkpoint or by that look, does no harm:
+//! *A checkpointer that is succeeded meanwhile*, or dies, leaves the other pages where they know themselves
+//! to be: the old blocks hold what the new ones do, and only the participant that moved a page frees the old
+//! one, since only its generation has taken it out of the map. A checkpointer that was succeeded frees none
+//! of them, not even of pages that it has told: its successor may have seen them named before. The look for
+//! what is lost (lost.rs) tells the pages then, and the old blocks are lost. What is told late, by a
+//! checkpoint or by that look, does no harm:
 //!
-//! - Under the latch it is looked whether the role was taken over. If so nothing is told. So who tells late
-//!   is one that was stopped between this look and the two stores behind it, and it has had the page latched
-//!   since before it was succeeded.
+//! - Under the latch it is looked whether the role was taken over. If so nothing is told. So a participant
+//!   that tells late is one that was stopped between this look and the two stores behind it, and it has had
+//!   the page latched since before it was succeeded.
 //! - It stores only where the old block is named. While the latch is held no other version becomes current,
 //!   and the page does not leave memory, nor come there. So if it stores anything that counts, the version on
 //!   the old block is the current one, which every later checkpoint sees.
@@ -33,11 +34,11 @@
 //!   page's latch, as long as the version on it is the current one. It cannot tell the page that it has moved
 //!   it once more: so the place before stays in use, and is lost. Where it captures the page without the
 //!   latch, it finds that the map has the same elsewhere, and leaves it there (checkpoint.rs). All else that
-//!   takes a page out of the map has had the latch; and whoever has it after the role was taken over comes
-//!   behind all late stores.
-//! - So the new block is in use when it is stored, and until somebody who has the latch finds it lost. That
-//!   waits for hands, and a checkpoint's is full to its end; of those who look for what is lost there is one
-//!   at a time.
+//!   takes a page out of the map has had the latch; and a participant that has it after the role was taken
+//!   over comes behind all late stores.
+//! - So the new block is in use when it is stored, and until a participant that has the latch finds it lost.
+//!   That waits for hands, and a checkpoint's is full to its end; one participant at a time looks for what is
+//!   lost.
 //!
 //! Blocks kept back are given up once another process has written a checkpoint. If another of the same
 //! process has, that is the next but one at the earliest.
@@ -221,7 +222,7 @@ impl Store {
         let mut may_switch = |draft: &_| {
             self.move_on();
             self.region.check_fence()?;
-            // A late flush of somebody who was succeeded may have failed since the role was taken.
+            // A late flush of a participant that was succeeded may have failed since the role was taken.
             self.fail_if_poisoned()?;
             if moored.set(draft) { Ok(()) } else { Err(Error::succeeded()) }
         };
@@ -307,7 +308,7 @@ impl Store {
         let newest = volume.keyring().map_or(0, |keys| keys.newest());
         let bounds = moves.bounds;
         let is_to_go = |block: BlockId| match moving {
-            // Who needs what cannot be read will say so.
+            // A participant that needs what cannot be read will say so.
             Moving::ToKey => volume.key_of(block).is_ok_and(|key| key != newest),
             Moving::Little | Moving::Much | Moving::ForReserve => block.within() >= bounds[block.volume()],
         };
@@ -317,7 +318,7 @@ impl Store {
         volume.walk(from..to, &mut |found| {
             match found {
                 Found::Map(block) => above |= is_to_go(block),
-                // Whoever needs it will say so.
+                // A participant that needs it will say so.
                 Found::Damaged(..) => {}
                 Found::Page(page, block) => {
                     let changed = changes.binary_search_by_key(&page, |change| change.0).is_ok();
@@ -341,8 +342,8 @@ impl Store {
         Ok(())
     }
 
-    /// Copies what was chosen, in batches. What cannot be copied is left out. Of a reserve only who asks
-    /// for it takes something: others could not go on for want of it.
+    /// Copies what was chosen, in batches. What cannot be copied is left out. Of a reserve only a caller that
+    /// asks for it takes something: others could not go on for want of it.
     fn copy(&self, volume: &Volume, moving: Moving, moves: &mut Moves) -> Result<()> {
         let (block_size, page_size) = (volume.block_size(), volume.page_size());
         let mut memory = AlignedBuf::new(COPY_BYTES.max(block_size));
@@ -363,7 +364,7 @@ impl Store {
                 .filter(|((_, good), _)| *good)
                 .map(|((one, _), bytes)| (one.to.block(), &bytes[..page_size]))
                 .collect();
-            // Of who was taken for dead they may be others' by now.
+            // If this process was taken for dead, they may be others' by now.
             self.region.check_fence()?;
             let write = || self.write_blocks(volume, &images);
             let written = if moving.is_for_any_gain() { self.with_room(volume, write) } else { write() };
@@ -416,7 +417,7 @@ impl Store {
     ) -> Result<Switched> {
         let mut patience = Patience::default();
         let (mut old, mut stay) = (Vec::new(), HashSet::new());
-        // Looked at here lest who is late latch anything.
+        // Looked at here, so that a late participant latches nothing.
         for one in moves.iter().take_while(|_| !held.is_succeeded()) {
             self.move_on();
             match self.rename_block(one, &mut patience, (held, me))? {
@@ -440,8 +441,8 @@ impl Store {
         Ok(Switched { after, freed, moved: moved as u64 })
     }
 
-    /// Tells pages where the map in force has them, which uses `used`, if whoever moved them there died, or
-    /// was succeeded, before it could.
+    /// Tells pages where the map in force has them, which uses `used`, if the participant that moved them
+    /// there died, or was succeeded, before it could.
     pub(in crate::pages) fn tell_moved(
         &self,
         volume: &Volume,
@@ -453,7 +454,8 @@ impl Store {
             (1..used.pages.bound()).filter(|&page| used.pages.contains(page)).map(|page| PageId(page as u32))
         {
             self.move_on();
-            // So is whoever has looked the page up before it was moved, and not filled its entry yet.
+            // This also tells a participant that has looked the page up before it was moved, and has not
+            // filled its entry yet.
             self.learn_block(page)?;
             let entry = self.region.entry(page);
             let word = match entry.word().frame() {
@@ -490,7 +492,7 @@ impl Store {
         if to == SealedBlock::NONE || to.block() == from.block() {
             return Ok(None);
         }
-        // Damage is for who needs it to complain of.
+        // Damage is for the participant that needs the page to complain of.
         let are_good = self.check_stored(volume, page, from, here).is_ok()
             && self.check_stored(volume, page, to, there).is_ok();
         let content = CHECKSUM_BYTES..volume.page_size();
@@ -498,7 +500,7 @@ impl Store {
     }
 
     /// Makes everything in memory that names the block a page was moved from name the new one, unless the
-    /// role was taken over, or whoever has the page latched keeps it. What names the old one then.
+    /// role was taken over, or the holder of the page's latch keeps it. What names the old one then.
     fn rename_block(
         &self,
         moved: &Move,

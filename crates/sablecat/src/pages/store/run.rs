@@ -3,7 +3,8 @@
 //!
 //! A short run is pages like any others. Of a long one only the first page gets a frame; the rest goes
 //! straight to the volume, to neighbouring blocks, before anybody can know of it, so a run may be larger than
-//! the pool. Nothing but what leads to a run decides who sees it, so the rest needs no versions:
+//! the pool. Nothing but what leads to a run decides which participants see it, so the rest needs no
+//! versions:
 //!
 //! - *Publishing.* The entry of each page of the rest says where it is, and that it is `rest`. A commit
 //!   publishes the first page alone.
@@ -15,13 +16,13 @@
 //! - *Blocks.* A snapshot may still read a freed run from its blocks when a checkpoint takes it out of the
 //!   map, so that checkpoint does not free these blocks: they are given back to the pages' entries, and
 //!   released with the run (checkpoint.rs).
-//! - *Reading.* Pages of the rest may be read into the pool, one at a time, like others; who wants many reads
-//!   past it.
-//! - *Moving.* A checkpoint may move any of the pages that the map in force names (relocate.rs). Who reads
-//!   past the pool has no latch, so it looks at the entry again once it has read: an entry is changed before
-//!   the old block is used for something else. A page that has come into memory meanwhile is read there: the
-//!   first one may have been freed, and its block used again, while its version in the pool is what the
-//!   snapshot sees.
+//! - *Reading.* Pages of the rest may be read into the pool, one at a time, like others; a participant that
+//!   wants many reads past it.
+//! - *Moving.* A checkpoint may move any of the pages that the map in force names (relocate.rs). A
+//!   participant that reads past the pool has no latch, so it looks at the entry again once it has read: an
+//!   entry is changed before the old block is used for something else. A page that has come into memory
+//!   meanwhile is read there: the first one may have been freed, and its block used again, while its version
+//!   in the pool is what the snapshot sees.
 //!
 //! If all processes crash before a checkpoint, no map names the blocks, and so they are free; the value is in
 //! the log. If one of several does so while it stores a run, ids and blocks stay in use until somebody finds
@@ -77,7 +78,7 @@ impl Run<'_> {
 
 impl Drop for Run<'_> {
     fn drop(&mut self) {
-        // Of who was taken for dead it stays in use, as if it had died.
+        // If this process was taken for dead, the run stays in use, as if the process had died.
         if !self.is_kept && self.pages.clear_rest(self.first, self.count - 1, self.me).is_ok() {
             self.pages.release_run(self.first, self.count);
         }
@@ -140,7 +141,8 @@ impl Store {
         let block = self.allocate_blocks(run.home, count)?;
         let written = self.with_room(volume, || {
             volume.write_extent(block, count, &mut |n, bytes| {
-                // Of who was taken for dead in the middle the blocks and pages may be others' by now.
+                // If this process was taken for dead in the middle, the blocks and pages may be others' by
+                // now.
                 self.region.check_fence()?;
                 fill(from + n, page(n), bytes);
                 Ok(())

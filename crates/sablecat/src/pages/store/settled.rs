@@ -8,7 +8,7 @@
 //! are (txn/mending/unreachable.rs).
 //!
 //! Left out as well is what is free together with a freed run's first page: its own entries do not say so
-//! before the run is released, which nobody does who does not have the checkpoint role (run.rs).
+//! before the run is released, which only the holder of the checkpoint role does (run.rs).
 //!
 //! Costs (sketch): the map, read once, and a latch a page, 50 ns; a bit a page.
 
@@ -64,7 +64,7 @@ impl Store {
     /// `SnapshotTooOld` if that state was given up meanwhile; too many if there is no second seat; those of
     /// reading the map. What hangs on a damaged block of it is left out.
     pub(crate) fn settled<'m>(&self, volume: &Volume, me: &'m Participant) -> Result<(Pinned<'m>, PageSet)> {
-        // By another: the pin of who has that role nobody gives up, for however long its process does not
+        // By another: nobody gives up the pin of that role's holder, for however long its process does not
         // run.
         let keeper = self.participants.sit()?;
         self.without_checkpoint(&keeper, || self.settled_meanwhile(volume, me))
@@ -96,7 +96,7 @@ impl Store {
     }
 
     /// Whether the newest version of a page is the one on a block that the map names for it. It passes for
-    /// another if somebody has it latched, who may be stopped, and is at work on one.
+    /// another if a participant, which may be stopped, has the page latched and is at work on one.
     fn is_on(&self, page: PageId, block: BlockId, patience: &mut Patience, me: &Participant) -> Result<bool> {
         let Some(latch) = self.hold_patiently(page, patience, me)? else { return Ok(false) };
         let current = latch.current();

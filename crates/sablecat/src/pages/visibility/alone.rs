@@ -1,14 +1,15 @@
-//! Pages as who has the environment to itself changes them: in place, in the frames where they are.
+//! Pages as a participant that has the environment to itself changes them: in place, in the frames where they
+//! are.
 //!
-//! Nothing is latched, and nothing is pinned: that nobody else is here is what makes it sound, and who says
-//! so gets an [`Alone`], the only way to such a change.
+//! Nothing is latched, and nothing is pinned: that nobody else is here is what makes it sound, and a caller
+//! that says so gets an [`Alone`], the only way to such a change.
 
 use crate::error::Result;
 use crate::pages::participants::Participant;
 use crate::pages::visibility::Visibility;
 use crate::types::{FrameId, PageId, VolumeId};
 
-/// Who has the environment to itself.
+/// The participant that has the environment to itself.
 #[derive(Debug)]
 pub(crate) struct Alone<'a> {
     pages: &'a Visibility,
@@ -76,8 +77,8 @@ impl<'a> Alone<'a> {
         self.pages.prefetch(frame);
         #[cfg(debug_assertions)]
         assert!(!self.shows.replace(true), "one page is shown at a time");
-        // SAFETY: nobody else is here, by the word of who made this; and the sweeps of this participant,
-        // which might evict the page, come when another is read in.
+        // SAFETY: nobody else is here, by the word of the caller that made this; and the sweeps of this
+        // participant, which might evict the page, come when another is read in.
         let shown = look(unsafe { self.pages.bytes(frame) });
         #[cfg(debug_assertions)]
         self.shows.set(false);

@@ -1,8 +1,8 @@
 //! Visibility: looking at the version of a page that a state has.
 //!
-//! Whoever has pinned a state looks at pages in operations (`operation`), which find the version that is
-//! valid at it and keep that in its frame. Whether a page has changed since is asked without one
-//! (`unchanged`). Who has the environment to itself changes pages in place (`alone`).
+//! A participant that has pinned a state looks at pages in operations (`operation`), which find the version
+//! that is valid at it and keep that in its frame. Whether a page has changed since is asked without one
+//! (`unchanged`). A participant that has the environment to itself changes pages in place (`alone`).
 
 mod alone;
 pub(in crate::pages) mod operation;

@@ -3,11 +3,12 @@
 //! An operation holds every frame that it can come upon, by its epoch. That is cheap, and right as long as
 //! operations last microseconds. One may last for ever: its process may be stopped, or be looked at in a
 //! debugger, and then all frames that are evicted or unlinked would be held until it goes on. So a snapshot's
-//! operation says besides, for each page, which frame it looks at; and who has waited for frames in vain
-//! frees those that operations hold by their epochs alone ([`Pool::free_unlooked`](crate::pages::pool::Pool),
-//! [decision 20](../../../../../docs/decisions/0020-looking-at-one-frame.md)). What is behind a frame may
-//! then change as long as it is not looked at: so the entry, or what describes an old version, is read again
-//! after it was said which.
+//! operation says besides, for each page, which frame it looks at; and a participant that has waited for
+//! frames in vain frees those that operations hold by their epochs alone
+//! ([`Pool::free_unlooked`](crate::pages::pool::Pool), [decision
+//! 20](../../../../../docs/decisions/0020-looking-at-one-frame.md)). What is behind a frame may then change
+//! as long as it is not looked at: so the entry, or what describes an old version, is read again after it was
+//! said which.
 
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -68,7 +69,8 @@ impl Drop for Snapshot<'_> {
 }
 
 impl<'a> Snapshot<'a> {
-    /// Ends the operation, not the pin: who needs both, and the pin for longer, has one fence for them.
+    /// Ends the operation, not the pin: a caller that needs both, and the pin for longer, has one fence for
+    /// them.
     #[inline]
     pub(crate) fn into_pinned(mut self) -> Pinned<'a> {
         debug_assert!(self.owned, "the pin is a transaction's");
@@ -189,7 +191,7 @@ impl<'a> Snapshot<'a> {
 
 impl Visibility {
     /// Asks the processor to fetch what a search in a page will look at, so many cache lines at its start, if
-    /// the page is in memory: for who is about to begin an operation.
+    /// the page is in memory: for a participant that is about to begin an operation.
     #[inline(always)]
     pub(crate) fn foresee(&self, page: PageId, lines: usize) {
         if page != PageId::NONE {

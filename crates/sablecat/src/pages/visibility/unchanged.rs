@@ -6,14 +6,14 @@
 //! change gives the bit back.
 //!
 //! *The frame may be another page's by then.* No operation keeps it: one for all leaves of a large
-//! transaction would hold up who looks for frames, and one for each costs a fence. A page that has changed
-//! stays where it is as long as the snapshot is pinned, for the sake of the version before; but a snapshot
-//! may be given up while it is validated. So the entry is looked at again; and as the frame may have been
-//! used for another page and for this one again in between, the count of epochs is looked at too. Whoever
-//! asks has pinned some state, so a version that is current when it is looked at leaves its frame by being
-//! *retired* alone, at an epoch that is read after the page's entry has lost it; and the frame is used again
-//! only when an epoch has begun since (`horizon.rs`, `oldest_epoch`). If none has begun between the first
-//! look and the last, it was not used again.
+//! transaction would hold up participants that look for frames, and one for each costs a fence. A page that
+//! has changed stays where it is as long as the snapshot is pinned, for the sake of the version before; but a
+//! snapshot may be given up while it is validated. So the entry is looked at again; and as the frame may have
+//! been used for another page and for this one again in between, the count of epochs is looked at too. A
+//! participant that asks has pinned some state, so a version that is current when it is looked at leaves its
+//! frame by being *retired* alone, at an epoch that is read after the page's entry has lost it; and the frame
+//! is used again only when an epoch has begun since (`horizon.rs`, `oldest_epoch`). If none has begun between
+//! the first look and the last, it was not used again.
 //!
 //! Costs: two cache misses, the entry and the birth; the count of epochs lies on a line that only sweeps
 //! write to.
@@ -42,8 +42,8 @@ impl Visibility {
         let region = &self.region;
         let (entry, epoch) = (region.entry(page), &region.header().epoch.0);
         for _ in 0..LOOKS {
-            // Sequentially consistent, this look and the next, as the change of the entry and the look at the
-            // epoch are of who takes the frame away: it finds this epoch, or a later one.
+            // Sequentially consistent, this look and the next, as are the change of the entry and the look at
+            // the epoch in the participant that takes the frame away: it finds this epoch, or a later one.
             let began = epoch.load(Ordering::SeqCst);
             others();
             let frame = entry.word_in_order().frame();
@@ -55,8 +55,8 @@ impl Visibility {
             others();
             let is_still = entry.word().frame() == frame;
             others();
-            // Behind the looks above, which acquire: who has met a version that was built there in a later
-            // epoch finds that.
+            // Behind the looks above, which acquire: a participant that has met a version that was built
+            // there in a later epoch finds that.
             if epoch.load(Ordering::Acquire) == began {
                 return is_still && born <= since.0;
             }

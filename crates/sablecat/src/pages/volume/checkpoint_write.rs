@@ -168,8 +168,8 @@ impl Volume {
     }
 
     fn flush(&self, next: &Superblock, written: &BTreeSet<VolumeId>, berth: Berth) -> Result<()> {
-        // What it names anew in other volumes, whoever wrote it there. What was named before has been flushed
-        // before.
+        // What it names anew in other volumes, whichever process wrote it there. What was named before has
+        // been flushed before.
         written.iter().try_for_each(|&volume| self.sync_extra(volume, next, berth))?;
         self.sync()
     }

@@ -10,8 +10,9 @@
 //! block of zeroes, as never written space reads, is not valid.
 //!
 //! Of a write that the disk lost although it said otherwise nothing is to be seen in the block: what was
-//! there before is as valid. So whoever names a block, the map or a word in memory, names with it 20 bits of
-//! its checksum, the *seal*, and who reads it for them compares. One lost write in a million is not noticed.
+//! there before is as valid. So everything that names a block, the map or a word in memory, names with it 20
+//! bits of its checksum, the *seal*, and a participant that reads the block for it compares. One lost write
+//! in a million is not noticed.
 //!
 //! The *trailer* is room for what a codec adds to a page: what it enciphered it with, and what proves that
 //! nobody changed it. A volume has trailers of one length, chosen when it is made. There are two kinds of

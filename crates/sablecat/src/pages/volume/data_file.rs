@@ -121,7 +121,8 @@ impl DataFile {
                 self.without_holes.store(true, Ordering::Relaxed);
                 Ok(())
             }
-            // To write down where a hole is may take space. The next who writes the block tries again.
+            // To write down where a hole is may take space. The next participant that writes the block tries
+            // again.
             Err(error) if may_pass(&error) => Ok(()),
             Err(error) => Err(Error::io("making a hole in", &self.path, error)),
         }

@@ -17,8 +17,8 @@
 //!
 //! A checkpoint that writes to the volume puts the generation that it is going to be into the berth that its
 //! superblock will go to, before the volume is flushed, and the superblock remembers which it was. So a file
-//! that is older than its environment, or newer, is known for what it is; and who was stopped and writes the
-//! header of a generation long past does not take the place of a later one.
+//! that is older than its environment, or newer, is known for what it is; and a header of a generation long
+//! past, which a stopped process writes late, does not take the place of a later one.
 //!
 //! In version 1 there was the first berth only, with its copies at bytes 0 and 4096, written by one call.
 

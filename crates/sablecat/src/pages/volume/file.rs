@@ -157,7 +157,7 @@ impl Volume {
     }
 
     /// That the generation in force is the newest that the file has: nobody else has written to it. The
-    /// caller is the only one who may write a superblock.
+    /// caller is the only participant that may write a superblock.
     ///
     /// # Errors
     /// `Poisoned`, [in doubt](Error::is_volume_in_doubt), if not; those of the file.
@@ -294,7 +294,7 @@ impl Volume {
     /// Gives the space of a block that nothing names to the file system.
     ///
     /// # Errors
-    /// Those of the file; the block is as good as before for whoever writes it.
+    /// Those of the file; the block is as good as before for a participant that writes it.
     pub(crate) fn empty(&self, block: BlockId) -> Result<()> {
         self.of(block)?.empty(block)
     }

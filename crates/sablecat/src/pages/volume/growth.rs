@@ -5,7 +5,7 @@
 //! beyond its end is written: a small database stays small, a large one grows seldom.
 //!
 //! A file that is left has a *reserve* behind its last block, of a step, or of as many blocks as a checkpoint
-//! of a few changes writes, and at most 1 MiB: so whoever opens it when the disk is full can delete
+//! of a few changes writes, and at most 1 MiB: so a process that opens it when the disk is full can delete
 //! something, write that to free blocks, and give back the rest. A part of the reserve is cut off if the log
 //! has no room otherwise.
 //!
@@ -29,7 +29,7 @@ const ROUND: u64 = 64 << 10;
 /// Bytes of a closed file behind its last block, at most.
 const RESERVE_MAX: u64 = 1 << 20;
 /// Blocks of a reserve at least: two records' leaves with what leads to them, the map's blocks, and as many
-/// again for who cannot use those that a checkpoint before has freed.
+/// again for a process that cannot use those that a checkpoint before has freed.
 const RESERVE_BLOCKS: u64 = 12;
 /// How much of the end of a file is made where there is no room for more.
 const ENDING: u64 = 4096;
@@ -114,7 +114,7 @@ impl Growth {
         Ok(room)
     }
 
-    /// Keeps the file from being cut. Not by sleeping in the lock: who cuts holds it across atomic
+    /// Keeps the file from being cut. Not by sleeping in the lock: a thread that cuts holds it across atomic
     /// operations, at which an explorer of schedules may stop it.
     fn uncut(&self) -> RwLockReadGuard<'_, ()> {
         loop {

@@ -4,8 +4,8 @@
 //! at. Blocks keep their places and are copied as they are in the file, enciphered or compressed; free ones
 //! are holes. Each is checked on the way by its checksum.
 //!
-//! The log of who goes on from an image begins so far above the checkpoint that nothing which was logged
-//! after it has the same LSN: who follows the log finds that what it has seen is gone.
+//! The log of an environment that goes on from an image begins so far above the checkpoint that nothing which
+//! was logged after it has the same LSN: a follower of the log finds that what it has seen is gone.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -138,8 +138,8 @@ pub(crate) fn put_in_place(disk: &dyn Disk, unfinished: &Path, path: &Path) -> R
     disk.sync_dir(directory).map_err(|e| Error::io("flushing the directory", directory, e))
 }
 
-/// An empty file, for what is to be made; it belongs to who owns the file `like`, if this process may give it
-/// away. What a killed process has left there is removed: it may be another's, or lead elsewhere.
+/// An empty file, for what is to be made; it belongs to the owner of the file `like`, if this process may
+/// give it away. What a killed process has left there is removed: it may be another's, or lead elsewhere.
 ///
 /// # Errors
 /// Those of the disk.

@@ -16,7 +16,7 @@
 //! as a whole. With one a crash may leave a superblock of which some sectors are new and some old. Their
 //! seals differ, so that this is not taken for damage.
 //!
-//! The settings are the environment's, not a process's: whoever opens it keeps the journal on.
+//! The settings are the environment's, not a process's: a process that opens it keeps the journal on.
 //!
 //! An *epoch* is a checkpoint that is retained: its blocks are not reused, and the log from its position on
 //! is kept, in segments or in the journal. So recovery can go back to it, and from there forward to any later

@@ -1,8 +1,8 @@
-//! A superblock that cannot be read any more, put back from the memory of those who wrote it.
+//! A superblock that cannot be read any more, put back from the memory of the processes that wrote it.
 //!
-//! Who makes a checkpoint drafts its superblock in the region, which says besides which generation is durable
-//! and in force. If all of them are killed, and both copies of that superblock are damaged, the region has
-//! its bytes still: nobody drafts in the berth of the generation in force.
+//! A participant that makes a checkpoint drafts its superblock in the region, which says besides which
+//! generation is durable and in force. If all of them are killed, and both copies of that superblock are
+//! damaged, the region has its bytes still: nobody drafts in the berth of the generation in force.
 //!
 //! The file may be another by then: a copy of some other moment, damaged or not. So a superblock is put back
 //! only where one is in [doubt](super::superblock), and only if the file has the map that it names: a block

@@ -26,9 +26,9 @@
 //! opening need not read it and allocation goes on at the end.
 //!
 //! Invariants:
-//! - every block carries a CRC-32C that its own number went into ([`block`]), checked by every read; whoever
-//!   names a block names 20 bits of that with it, which are compared by whoever reads it for them, so a block
-//!   that holds something older than what was written last is damage too;
+//! - every block carries a CRC-32C that its own number went into ([`block`]), checked by every read; what
+//!   names a block names 20 bits of that with it, which are compared by the participant that reads the block
+//!   for it, so a block that holds something older than what was written last is damage too;
 //! - a superblock is written only after a flush of all that it names, in every file, and followed by a flush
 //!   of its own ([`checkpoint_write`]);
 //! - bytes from the file are never trusted: numbers are checked against the superblock's bounds before use,

@@ -3,7 +3,7 @@
 //! The superblock says which volumes there are, so it is read first. The file of each of the others is
 //! believed if its header says that it is that volume, in the state that it was left in ([`super::extra`]). A
 //! volume is added by making its file and then writing a superblock that names it: a crash in between leaves
-//! a file that nothing names, and which the next who adds a volume there replaces.
+//! a file that nothing names, and which the next process that adds a volume there replaces.
 
 use std::iter::repeat;
 use std::path::{Path, PathBuf};
@@ -248,7 +248,8 @@ impl Volume {
         };
         let superblock = newest.superblock;
         let codec = superblock.codec;
-        // Who only reads looks at the superblocks time and again, which should not be a matter of the disk.
+        // A read-only process looks at the superblocks time and again, which should not be a matter of the
+        // disk.
         if direct && !read_only && codec.block_size() >= DIRECT_PAGE_MIN {
             file = open(true)?;
         }

@@ -11,8 +11,8 @@
 //! ```
 //!
 //! All zero where nothing is placed. So the superblock, which is the one switch between generations, says
-//! which other files belong to them, and whoever opens the environment knows that before anything is read
-//! from them. Volumes and rules are the environment's, not a process's.
+//! which other files belong to them, and a process that opens the environment knows that before anything is
+//! read from them. Volumes and rules are the environment's, not a process's.
 
 use std::path::{Path, PathBuf};
 
@@ -327,7 +327,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What whoever opens an environment says of volumes and rules.
+/// What a caller that opens an environment says of volumes and rules.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Declared {
     /// Names, and where their files are or are to be.

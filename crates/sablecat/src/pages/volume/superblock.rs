@@ -14,8 +14,8 @@
 //! ```
 //!
 //! Of the codec the lower four bits are the cipher, bit 4 says that there may be blocks compressed by LZ4,
-//! bit 5 by Zstandard, in any volume: once it does, it does for ever, so that who cannot read them does not
-//! begin to. Compressor and level are what the main volume's pages are written by at present.
+//! bit 5 by Zstandard, in any volume: once it does, it does for ever, so that a build that cannot read them
+//! does not begin to. Compressor and level are what the main volume's pages are written by at present.
 //!
 //! All little-endian. In version 1 the bytes from 112 on were zero, which is what an environment without a
 //! journal has there; in version 2 there were no other volumes; up to version 3 blocks were named without
@@ -28,25 +28,25 @@
 //! generation in the other berth; and neither a bit flip, nor a stretch of bad sectors, nor a write that was
 //! lost, torn or done elsewhere takes both copies of the newest, which would send us back to the generation
 //! before it, whose blocks may have been reused. If one of the two copies is whole, that generation counts:
-//! all it names was flushed before either was written. The other two berths are for the time in which
-//! somebody who was stopped may still write to one of the first two (region/berth.rs). In whatever berth it
-//! is, the highest generation counts, and of one generation there is one superblock only.
+//! all it names was flushed before either was written. The other two berths are for the time in which a
+//! participant that was stopped may still write to one of the first two (region/berth.rs). In whatever berth
+//! it is, the highest generation counts, and of one generation there is one superblock only.
 //!
 //! Up to version 4 there were two berths, the sectors of a superblock without a journal and other volumes
 //! ended in zeros, and up to 3, and at first in 4, the second copy followed right behind the first, in the
 //! same write: it is read there too.
 //!
 //! If no copy in a berth can be read, and none says by its sectors that it never counted, what was there may
-//! have been newer than what is in the others. That is *doubt*, and is told: who has a log goes on from the
-//! older one over the log, and loses nothing, since the blocks have seals and the log is whole or says that
-//! it is not; who has none is refused. Of the last two berths, which may never have been written, both copies
-//! must be damaged for that.
+//! have been newer than what is in the others. That is *doubt*, and is told: a process that has a log goes on
+//! from the older one over the log, and loses nothing, since the blocks have seals and the log is whole or
+//! says that it is not; one that has none is refused. Of the last two berths, which may never have been
+//! written, both copies must be damaged for that.
 //!
 //! A superblock that was begun and of which one copy is there counts; and if just that copy cannot be read it
 //! is *passed by*, without doubt, since nothing has been built upon it. But from then on its blocks are free,
-//! and it must not be found again. So whoever opens the volume to write to it writes the one in force to all
-//! berths in which something could not be read, and flushes, before anything else; where there is doubt, as
-//! soon as it is decided that the older one is gone on from.
+//! and it must not be found again. So a process that opens the volume to write to it writes the one in force
+//! to all berths in which something could not be read, and flushes, before anything else; where there is
+//! doubt, as soon as it is decided that the older one is gone on from.
 
 use std::path::Path;
 

@@ -1,14 +1,14 @@
-//! Whether a generation is still the newest: for who reads a volume that others write.
+//! Whether a generation is still the newest: for a process that reads a volume that others write.
 //!
 //! A superblock is written whole to a berth, its first 64 bytes hold checksum and generation, and its last 8
 //! change with all of it. The berths lie in pairs, one behind the other: so two reads of 72 bytes, 1.5 us
 //! together, show of all four that nobody has written another superblock. If anything is different, the
-//! superblocks are read whole; the answer is theirs. (Who was stopped and writes an old superblock once more
-//! writes the bytes that are there.)
+//! superblocks are read whole; the answer is theirs. (A process that was stopped and writes an old superblock
+//! once more writes the bytes that are there.)
 //!
 //! Why that is enough: no block that a generation names is written before the superblock of the next one is
-//! durable (checkpoint_write.rs), so not before it was written. Who reads a block and *then* finds no newer
-//! superblock has read it as the generation left it.
+//! durable (checkpoint_write.rs), so not before it was written. A process that reads a block and *then* finds
+//! no newer superblock has read it as the generation left it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -70,7 +70,7 @@ impl Watch {
         Watch::begin_by(file, path, |newest| newest.complaints.is_empty())
     }
 
-    /// The same, for who does not report what is damaged.
+    /// The same, for a caller that does not report what is damaged.
     pub(super) fn again(file: &dyn File, path: &Path) -> Result<(Newest, Option<Watch>)> {
         Watch::begin_by(file, path, |_| true)
     }

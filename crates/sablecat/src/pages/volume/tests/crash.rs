@@ -75,7 +75,7 @@ fn a_crash_at_any_call_leaves_one_whole_generation() {
 }
 
 fn check(disk: &SimDisk, volumes: usize, reported: Option<usize>, models: &[Model], what: &str) {
-    // Whoever goes on declares the same volumes; they may not have been added yet.
+    // A process that goes on declares the same volumes; they may not have been added yet.
     let store = match Store::open_with(disk, volumes) {
         Ok(store) => store,
         Err(error) if reported.is_none() => {

@@ -141,8 +141,8 @@ fn both_copies_of_the_newest_superblock_damaged_is_told() {
     assert!(store.volume.is_in_doubt());
     store.assert_is(&Model::from([(1, 1)]));
     let told = |volume: &Volume| volume.is_in_doubt();
-    // Until somebody has decided, who looks, or opens it in vain, leaves what tells of it; nor is anything
-    // built upon it.
+    // Until somebody has decided, a process that looks, or opens it in vain, leaves what tells of it; nor is
+    // anything built upon it.
     let mut volume = Volume::open(&disk, path(), false, false).expect("the generation before");
     assert!(told(&volume));
     assert!(volume.add(&disk, false, &declared(1)).expect_err("in doubt").is_corruption());

@@ -273,7 +273,7 @@ fn how_blocks_are_made_is_known_or_refused() {
     assert!(why.contains("does not know"), "{why}");
 }
 
-/// What the volumes are compressed by, and that who cannot read it is told.
+/// What the volumes are compressed by, and that a build that cannot read it is told.
 #[test]
 fn compression_is_said_of_each_volume_and_refused_by_who_has_it_not() {
     let mut superblock = keeping();
@@ -455,7 +455,7 @@ fn the_newest_valid_one_is_chosen() {
     }
 }
 
-/// Whoever was stopped may write an old one late, where it was told to.
+/// A process that was stopped may write an old one late, where it was told to.
 #[test]
 fn the_newest_is_chosen_in_whatever_berth_it_is() {
     for berth in Berth::all() {

@@ -1,5 +1,5 @@
-//! Whether who only reads a volume notices that a newer superblock has been written, at every moment of its
-//! being written.
+//! Whether a process that only reads a volume notices that a newer superblock has been written, at every
+//! moment of its being written.
 
 use sablecat_os::disk::How;
 
@@ -73,7 +73,7 @@ fn a_newer_superblock_is_noticed_in_whatever_berth_it_is() {
         assert!(!reader.is_newest(now.generation).expect("read"), "{berth:?}");
         reader.follow().expect("read");
         assert!(reader.is_newest(now.generation + 1).expect("read"), "{berth:?}");
-        // As who was stopped does.
+        // As a process that was stopped does.
         store
             .volume
             .write_superblock(&Superblock { generation: now.generation + 1, ..now.clone() }, berth)
