@@ -68,7 +68,7 @@ pub(crate) struct BerthWords {
     drafts: [[AtomicU64; DRAFT_WORDS]; BERTHS],
 }
 
-/// The owner of a berth at one moment, for which generation it had it, and how far it had come.
+/// The owner of a berth at one moment, for which generation, and how far the owner had come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Mooring(u64);
 
@@ -123,12 +123,12 @@ impl BerthWords {
         taken.then_some(Moored { words: self, berth, mooring })
     }
 
-    /// Decides that it is over with what somebody has begun, unless that one has come further by now.
+    /// Decides that what a participant has begun is over, unless the participant has come further by now.
     pub(crate) fn end(&self, berth: Berth, seen: Mooring) -> bool {
         self.change(berth, seen, seen.at(Stage::Over).0)
     }
 
-    /// Gives back the berth of somebody dead.
+    /// Gives back the berth of a dead participant.
     pub(crate) fn free(&self, berth: Berth, seen: Mooring) -> bool {
         self.change(berth, seen, 0)
     }

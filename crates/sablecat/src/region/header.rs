@@ -30,7 +30,8 @@ pub(crate) const TAKEN_GROUPS: usize = 4096;
 /// Entries of the list of pages that were published of late.
 pub(crate) const RECENT_MAX: usize = 4096;
 
-/// Pages that commits have published of late, listed while somebody wants to know (txn/commit/recent.rs).
+/// Pages that commits have published of late, listed while a participant wants to know
+/// (txn/commit/recent.rs).
 #[repr(C, align(128))]
 #[derive(Debug)]
 pub(crate) struct Recent {
@@ -186,15 +187,15 @@ pub(crate) struct Header {
     /// The holding of the role above (`unreachable`) that looks for what is lost (pages/store/lost.rs), and
     /// one; 0: none.
     pub(crate) suspecting: Line<AtomicU64>,
-    /// How often page ids and blocks of each group were taken while somebody looked for what is lost. Written
-    /// by the participant that takes them, before it does.
+    /// How often page ids and blocks of each group were taken while a participant looked for what is lost.
+    /// Written by the participant that takes them, before it does.
     pub(crate) taken: [AtomicU32; TAKEN_GROUPS],
     /// Which pages were published of late.
     pub(crate) recent: Recent,
     /// The number of the newest key block: a process that enciphers and knows an older one looks at the file.
     /// Written by the process that has written that key block; only grows.
     pub(crate) keys: Line<AtomicU64>,
-    /// How far ahead of the hand somebody has seen to dirty frames. Written by cleaners; a hint.
+    /// How far ahead of the hand cleaners have seen to dirty frames. Written by them; a hint.
     pub(crate) cleaned: Line<AtomicU64>,
 }
 

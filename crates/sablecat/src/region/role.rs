@@ -171,10 +171,10 @@ impl<'a> Role<'a> {
         self.word.acquire(slot).map(|holding| Held { role: self, holding })
     }
 
-    /// Takes it for `slot` from somebody alive, unless that holding has ended. That one may go on with what
-    /// it does, and does not know: so this is for work of which no harm comes if two do it: because all that
-    /// it changes has a role or turn of its own, or is changed by compare-and-swap in the name of a holding
-    /// (pages/generation/succession.rs) or of the dead (txn/mending/reap.rs).
+    /// Takes it for `slot` from a holder that is alive, unless that holding has ended. The holder before does
+    /// not know, and may go on with what it does: so this is for work of which no harm comes if two do it,
+    /// because all that it changes has a role or turn of its own, or is changed by compare-and-swap in the
+    /// name of a holding (pages/generation/succession.rs) or of the dead (txn/mending/reap.rs).
     pub(crate) fn take_over(self, from: Holding, slot: u16) -> Option<Held<'a>> {
         assert!(
             matches!(self.work, Work::Housekeeping | Work::Checkpoint | Work::Reaping),
@@ -220,7 +220,7 @@ impl<'a> Role<'a> {
         self.queue.has_sleepers()
     }
 
-    /// Ends a holding of somebody else, which is dead or helped to its end, unless it has ended.
+    /// Ends a holding of another participant, which is dead or helped to its end, unless it has ended.
     pub(crate) fn end(self, holding: Holding) {
         if holding.owner() != 0 && self.word.release(holding) {
             self.wake();
@@ -269,8 +269,7 @@ impl Drop for Held<'_> {
             return;
         }
         // A helper may have ended it, or a process that took this one for dead. If not it is let go of in
-        // that case too: the tenant that has got the slot since is known to nobody that would end the
-        // holding.
+        // that case too: a holding that was got since then is known to nobody that would end it.
         self.role.word.release(self.holding);
         self.role.wake();
     }

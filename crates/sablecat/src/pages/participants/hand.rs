@@ -1,5 +1,5 @@
-//! Hands: page ids and blocks that are in use and that nothing names, because somebody is about to name them
-//! or to give them back.
+//! Hands: page ids and blocks that are in use and that nothing names, because a participant is about to name
+//! them or to give them back.
 //!
 //! ```text
 //! taken ──in hand──▶ named by an entry, a descriptor, a map ──in hand──▶ given back

@@ -46,7 +46,7 @@ impl Participants {
         self.region.unless_cut_short(work)
     }
 
-    /// Something is waited for that may be in the hands of somebody dead.
+    /// Something is waited for that may be in the hands of a dead participant.
     pub(crate) fn stall(&self) {
         self.region.stall();
     }

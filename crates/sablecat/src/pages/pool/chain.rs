@@ -7,7 +7,7 @@ use crate::pages::participants::Participant;
 use crate::region::FrameState;
 use crate::types::{FrameId, Lsn, PageId};
 
-/// After so many tries to find a version somebody dead may be in the way.
+/// After so many tries to find a version a dead participant may be in the way.
 const TRIES_STALLED: u32 = 10_000;
 
 impl Pool {

@@ -72,7 +72,7 @@ impl Pool {
     }
 
     /// Gives back the blocks of the `count` pages after `first`, which nobody can reach. Their ids are for
-    /// the caller to give back. May be done again, should somebody die doing it.
+    /// the caller to give back. May be done again, if a participant dies doing it.
     ///
     /// They may have come into memory, even those that were never published, and since the caller has looked:
     /// a participant that has a handle of a database that was removed looks at what was its root, whatever

@@ -94,7 +94,7 @@ impl Names {
     }
 }
 
-/// Says that somebody looks for what is lost, until dropped.
+/// Says that a participant looks for what is lost, until dropped.
 struct Suspecting<'a> {
     header: &'a Header,
     /// Which participant looks: so that one that was taken for dead does not end what its successor says.
@@ -164,7 +164,7 @@ impl Store {
             if clock::monotonic() >= until {
                 return Ok(false);
             }
-            // Somebody may have died with something in hand.
+            // A participant may have died with something in hand.
             self.region.stall();
             pause(LOOK_EVERY);
         }
@@ -203,7 +203,7 @@ impl Store {
         Ok((!held.is_succeeded()).then_some(Suspects { pages, blocks }))
     }
 
-    /// Names pages, and what their current versions are on. False if somebody keeps one latched.
+    /// Names pages, and what their current versions are on. False if another participant keeps one latched.
     fn name_pages(&self, names: &mut Names, me: &Participant) -> Result<bool> {
         let (mut before, mut patience) = (false, PATIENCE);
         for page in (1..names.pages.bound()).map(|page| PageId(page as u32)) {
