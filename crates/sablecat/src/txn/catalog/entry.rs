@@ -11,9 +11,9 @@
 //! so nothing here fails before somebody asks for that tree ([`CatalogEntry::method`]).
 //!
 //! Up to version 5 all trees were B+trees without options, and the comparator's name stood at the end, if
-//! flag 1 was set: in names at 11, in notes of version 5, which say who made them, at 17. Version 4 was that
-//! of notes of lists alone, so that a build which did not know of them freed none and kept what they name.
-//! Version 1 had no volume; everything was in the main one.
+//! flag 1 was set: in names at 11, in notes of version 5, which say which process made them, at 17. Version 4
+//! was that of notes of lists alone, so that a build which did not know of them freed none and kept what they
+//! name. Version 1 had no volume; everything was in the main one.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ use crate::types::{PageId, TreeId, VolumeId};
 const VERSION: u8 = 6;
 /// The oldest that it reads.
 const VERSION_MIN: u8 = 1;
-/// Of the notes of lists, while notes did not say who had made them.
+/// Of the notes of lists, from when notes did not yet say which process had made them.
 const LIST_OF_NOBODY: u8 = 4;
 /// Of notes, before names and notes had one version.
 const NOTE_WITHOUT_METHOD: u8 = 5;

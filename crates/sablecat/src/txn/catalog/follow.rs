@@ -1,4 +1,4 @@
-//! Who follows the records of a database: its indices, which keep records of their own with them.
+//! What follows the records of a database: its indices, which keep records of their own with them.
 //!
 //! A tree may have a follower ([`TreeRef::follower`]). Then each change of one of its records comes to it, by
 //! whatever way it is made, and what it wants set in other trees is part of the same transaction: committed,
@@ -10,8 +10,8 @@
 //! the Data Store    before it writes in place
 //! ```
 //!
-//! Replay does not come here, nor does who applies the log to another environment: what a follower has set is
-//! in the log too.
+//! Replay does not come here, nor does a process that applies the log to another environment: what a follower
+//! of records has set is in the log too.
 //!
 //! What the record was must still be that when the transaction commits, or what was made of it would be
 //! wrong. Snapshot and serializable transactions make sure of that as of all that they change or read; read
@@ -76,8 +76,8 @@ pub(crate) trait Follow: fmt::Debug + Send + Sync {
 /// A record of a tree, and what it is to become.
 pub(crate) type Also = (TreeRef, Vec<u8>, Option<Vec<u8>>);
 
-/// What of other trees changes with a record: what is set before that is, and what goes after it. So who is
-/// cut short in place leaves entries that lead nowhere, and no record without its own.
+/// What of other trees changes with a record: what is set before that is, and what goes after it. So a change
+/// in place that is cut short leaves entries that lead nowhere, and no record without its own.
 #[derive(Debug, Default)]
 pub(crate) struct With {
     pub(crate) first: Vec<Also>,
@@ -93,7 +93,7 @@ pub(crate) struct Progress {
     pub(crate) after: Option<Vec<u8>>,
 }
 
-/// What of the catalog somebody sees who follows records.
+/// What a follower of records sees of the catalog.
 pub(crate) trait View {
     /// The pages that the catalog is on.
     fn pages(&self) -> &Pages;
@@ -155,7 +155,7 @@ pub(crate) fn change(records: &mut dyn Records, tree: &TreeRef, (key, value): Ch
     Ok(())
 }
 
-/// Changes one record, and what is kept with it. Who follows it, if that has consequences.
+/// Changes one record, and what is kept with it. Returns the record's follower, if that has consequences.
 fn step(records: &mut dyn Records, tree: &TreeRef, change: Change<'_>) -> Result<Option<Arc<dyn Follow>>> {
     let Some(follower) = &tree.follower else {
         return records.set(tree, change, &With::default()).map(|()| None);

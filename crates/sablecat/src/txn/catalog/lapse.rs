@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The index is kept as all indices are, by an extractor of this name that every process has. It has an entry
-//! for each record that lapses, in the order of time: who sweeps finds what has lapsed at its beginning.
+//! for each record that lapses, in the order of time: a sweep finds what has lapsed at the index's beginning.
 //!
 //! *What a sweep takes is no change* to a transaction for which it had lapsed already. So where a transaction
 //! compares what it has seen, or what it changes, with what others have made of it, a record that was there,

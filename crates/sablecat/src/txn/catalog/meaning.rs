@@ -1,8 +1,8 @@
 //! What the operations of the log mean, apart from how it is carried out.
 //!
 //! The rules of the catalog stand here once. Recovery carries out what they come to in place, on pages
-//! (env/recovery/recover.rs); who follows the log says it by the names of databases (env/streams/naming.rs),
-//! and sets it in transactions elsewhere (api/follower.rs).
+//! (env/recovery/recover.rs); a follower of the log says it by the names of databases
+//! (env/streams/naming.rs), and sets it in transactions elsewhere (api/follower.rs).
 
 use super::{CATALOG, CatalogEntry, Key};
 use crate::access::Bounds;

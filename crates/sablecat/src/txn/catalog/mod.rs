@@ -14,9 +14,9 @@
 //! replayed tree's root will be, so replay gives a tree it has not seen a root of its own, and writes that
 //! into the record.
 //!
-//! The log does not say what a record was before it changed. So whoever takes a name from a tree also deletes
-//! a third kind of key, which is never in the catalog: for who reads the log it says which name the tree had
-//! until then. Nothing else heeds it.
+//! The log does not say what a record was before it changed. So a transaction that takes a name from a tree
+//! also deletes a third kind of key, which is never in the catalog: it tells readers of the log which name
+//! the tree had until then. Nothing else heeds it.
 //!
 //! ```text
 //! key    0x00 'w' tree-number (big-endian) name; without a name: it had none, and the same transaction made it

@@ -1,9 +1,9 @@
 //! Whether a database is still there.
 //!
-//! Databases are removed and renamed by commits that take a name away, and whoever has a handle of one does
-//! not hear of it. So the region says from which LSN on no name has been taken away (`names_since` in its
-//! header), and each process remembers of a database a state that had it. If that is not older, the database
-//! is there; else the catalog is looked at again. On the ordinary path this is one comparison.
+//! Databases are removed and renamed by commits that take a name away, and a process with a handle of one
+//! does not hear of it. So the region says from which LSN on no name has been taken away (`names_since` in
+//! its header), and each process remembers of a database a state that had it. If that is not older, the
+//! database is there; else the catalog is looked at again. On the ordinary path this is one comparison.
 //!
 //! *Why nothing is written to a tree that is being freed.* A commit that takes a name away raises the word in
 //! its commit step, before its commit point. A commit that changes a tree compares in its own commit step.
@@ -11,10 +11,10 @@
 //! are freed after that.
 //!
 //! *Why a look at any snapshot will do.* The word is raised above everything visible. So what was seen in a
-//! snapshot from before the commit counts as older, even if the look came after the word was raised; and who
-//! dies between raising it and the commit point costs others a look.
+//! snapshot from before the commit counts as older, even if the look came after the word was raised; and a
+//! committer that dies between raising it and the commit point costs others a look.
 //!
-//! *Indices.* Which indices a database has is said by its entry in the catalog, under its name. Whoever
+//! *Indices.* A database's entry in the catalog, under its name, says which indices it has. A commit that
 //! changes that changes what the name stands for, and raises the word too. A process that writes to the
 //! database knows the indices that it has found ([`Known`]), and looks for the same when it looks whether the
 //! database is there: if there are others, what it writes is a conflict, and it goes on with what there is
@@ -30,8 +30,8 @@ use crate::types::Lsn;
 /// What a process knows of whether a database is there; all its handles share it.
 #[derive(Debug)]
 pub(crate) struct Presence {
-    /// The LSN of a state that had it; 0: none is known. Relaxed: what it says is true by itself, and whoever
-    /// needs more asks the region's word.
+    /// The LSN of a state that had it; 0: none is known. Relaxed: what it says is true by itself, and a
+    /// caller that needs more asks the region's word.
     seen: AtomicU64,
     /// [`THERE`], [`GONE`], or the slot of the transaction that is making it.
     state: AtomicU32,
@@ -44,7 +44,7 @@ pub(crate) struct Presence {
 pub(crate) struct Known {
     /// Its name, when it was last looked for.
     name: Mutex<String>,
-    /// What of its entry those have to know who write to it: which indices there are
+    /// What of its entry a transaction that writes to it has to know: which indices there are
     /// ([`Relations::followers`](super::relation::Relations::followers)).
     followers: Vec<u8>,
 }
@@ -116,8 +116,8 @@ impl Presence {
     }
 
     pub(crate) fn state(&self) -> State {
-        // Acquire and Release only for the sake of whoever reasons from one handle to another: each state is
-        // true by itself.
+        // Acquire and Release only so that one can reason from one handle to another: each state is true by
+        // itself.
         match self.state.load(Ordering::Acquire) {
             THERE => State::There,
             GONE => State::Gone,

@@ -1,7 +1,7 @@
 //! How databases are related, as the catalog says it: which is an index of which, and whose keys must be
 //! those of another.
 //!
-//! Each relation is said at both of its ends, so that whoever writes to one knows of the other:
+//! Each relation is said at both of its ends, so that a transaction that writes to one knows of the other:
 //!
 //! ```text
 //! option 0x83  of a primary:             tree of an index u32 | its name
@@ -88,7 +88,8 @@ pub(crate) struct Relations {
 const BAD: &str = "has an option for an index that cannot be read";
 
 impl Relations {
-    /// What whoever writes to the database has to know: its own relations as a primary. Empty: nothing.
+    /// What a transaction that writes to the database has to know: its own relations as a primary. Empty:
+    /// nothing.
     pub(crate) fn followers(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         for (tag, related) in [(INDEXED_BY, &self.indices), (REFERRED_BY, &self.referred_by)] {

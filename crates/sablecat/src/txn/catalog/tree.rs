@@ -1,4 +1,4 @@
-//! A tree as a process knows it: where it is, how its records are arranged, and who has to do with them.
+//! A tree as a process knows it: where it is, how its records are arranged, and what has to do with them.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub(crate) struct TreeRef {
     pub(crate) keys: Option<Arc<[KeyRule]>>,
     /// Whether it is still a database's; none: nobody can take it away.
     pub(crate) presence: Option<Arc<Presence>>,
-    /// Who follows its records; none: nobody.
+    /// What follows its records; none: nothing.
     pub(crate) follower: Option<Arc<dyn Follow>>,
     /// Whether its records lapse.
     pub(crate) lapse: Lapse,

@@ -89,8 +89,8 @@ impl<'a> Changes<'a> {
         self.versions.find(page).is_some()
     }
 
-    /// Holds the first page of a run whose rest is stored, and forms it. Who has the run gives all its ids
-    /// back, or keeps it.
+    /// Holds the first page of a run whose rest is stored, and forms it. The caller has the run, and gives
+    /// all its ids back or keeps it.
     pub(in crate::txn) fn add_run(&mut self, run: &Run<'_>, tree: TreeId, value: &[u8]) -> Result<PageId> {
         let first = run.first();
         self.versions.add(first, run.home())?;
@@ -112,7 +112,7 @@ impl<'a> Changes<'a> {
 impl Changes<'_> {
     #[cold]
     fn undo(&mut self) {
-        // Of who was taken for dead all of it is for others to mend, or mended.
+        // If this process was taken for dead, all of it is for others to mend, or mended.
         if self.pages.is_fenced() {
             return;
         }

@@ -1,5 +1,5 @@
-//! What transactions have made of an environment, as told from what it was before: for who keeps what it has
-//! read, and is to know whether others have changed something since.
+//! What transactions have made of an environment, as told from what it was before: for a process that keeps
+//! what it has read, and is to know whether others have changed something since.
 //!
 //! LSNs do not say: the engine commits by itself too, when trees are made and freed or split. So a
 //! transaction that changes something says over which state it does, in the commit step, on the line of the
@@ -9,8 +9,8 @@ use super::Committer;
 use crate::types::Content;
 
 impl Committer {
-    /// What transactions have made of the environment. Who takes it and then a state finds all of that in the
-    /// state; where a transaction is about to publish something, it is another one afterwards.
+    /// What transactions have made of the environment. A caller that takes it and then a state finds all of
+    /// that in the state; where a transaction is about to publish something, it is another one afterwards.
     pub(crate) fn content(&self) -> Content {
         // In this order: what is published has said over which state it is before it was.
         let newest = self.pages.newest();
@@ -19,8 +19,8 @@ impl Committer {
     }
 
     /// A transaction is about to change something, in the commit step; what the content was before, and will
-    /// be. Whoever is in that step finds all published that is in the log, so its tail says which state is
-    /// the newest: the line of that is at hand, and others take the newest commit's.
+    /// be. A committer in that step finds all published that is in the log, so the log's tail says which
+    /// state is the newest: the line of that is at hand, and others take the newest commit's.
     #[inline]
     pub(in crate::txn) fn change_content(&self) -> [Content; 2] {
         let (newest, over) = (self.log.tail(), self.log.changed_over());

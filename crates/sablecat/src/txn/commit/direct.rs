@@ -1,4 +1,4 @@
-//! Writing in place, for who has the environment to itself: the Data Store, recovery, creation.
+//! Writing in place, for a process that has the environment to itself: the Data Store, recovery, creation.
 //!
 //! The one exception to "a published page is never modified". It is sound where nobody else can look: no
 //! other participant, no snapshot open. The Data Store's handle proves it by being borrowed exclusively;
@@ -265,7 +265,7 @@ impl PageWrite for Direct<'_> {
     }
 
     fn give_back(&mut self, first: PageId, count: u64) {
-        // What was loaded goes with all of the load. What cannot be freed is found by who looks for what
+        // What was loaded goes with all of the load. What cannot be freed is found by the search for what
         // nothing leads to.
         if self.loaded.is_none() {
             (0..count).for_each(|n| _ = self.free(PageId(first.0 + n as u32)));

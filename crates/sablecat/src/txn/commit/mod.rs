@@ -1,10 +1,10 @@
 //! The commit step, and what is changed in it.
 //!
 //! New versions of pages are built beside the old ones (`changes`), the log record in memory that is lent
-//! (`scratch`). The commit step (`publish`) makes both visible at once, under the commit role; it tells who
-//! wants to know which pages it publishes (`recent`), and finds out whether a tree is being built anew
-//! (`rebuilt`). Who has the serial gate keeps others from beginning one (`gate`). Who is alone changes pages
-//! in place (`direct`).
+//! (`scratch`). The commit step (`publish`) makes both visible at once, under the commit role; it tells the
+//! transactions that want to know which pages it publishes (`recent`), and finds out whether a tree is being
+//! built anew (`rebuilt`). The holder of the serial gate keeps others from beginning one (`gate`). A process
+//! that is alone changes pages in place (`direct`).
 
 pub(in crate::txn) mod changes;
 mod content;
@@ -48,8 +48,8 @@ impl Committer {
         Committer { states, log, bell: Arc::default(), patience }
     }
 
-    /// Runs `work`, which holds no latch when it returns, and again when others, who may have waited for its
-    /// latches, kept the cache full under it. Memory that is cut short is an error.
+    /// Runs `work`, which holds no latch when it returns. Runs it again when others, which may have waited
+    /// for its latches, kept the cache full under it. Memory that is cut short is an error.
     #[inline]
     #[expect(clippy::redundant_closure, reason = "as a reference it is not compiled into this")]
     pub(crate) fn patiently<T>(&self, mut work: impl FnMut() -> Result<T>) -> Result<T> {
@@ -95,7 +95,7 @@ impl Committer {
     /// Makes the commit at `lsn` as durable as asked.
     #[inline]
     pub(crate) fn settle(&self, lsn: Lsn, durability: Durability, me: u16) -> Result<()> {
-        // Looking at the tail would take it from who commits.
+        // Looking at the tail would take its cache line from the committer.
         if self.log.wants_drain_behind(lsn) || self.log.wants_segment_behind(lsn) {
             self.call_keeper();
         }
@@ -113,10 +113,10 @@ impl Committer {
     /// Calls this process's housekeeping thread, unless somebody keeps house already, here or in another
     /// process.
     ///
-    /// Who is called meanwhile finds the role taken and sleeps again, and every commit would call anew, for
-    /// as long as the one at it waits for the disk: with eight processes a sixth of all processor time. What
-    /// is still wanted afterwards the next commit calls for; if the one at it is dead, whoever's interval
-    /// ends first takes over.
+    /// A process that is called meanwhile finds the role taken and sleeps again, and every commit would call
+    /// anew, for as long as the one at it waits for the disk: with eight processes a sixth of all processor
+    /// time. What is still wanted afterwards the next commit calls for; if the one at it is dead, the process
+    /// whose interval ends first takes over.
     fn call_keeper(&self) {
         if self.pages.role(Work::Housekeeping).look().owner() == 0 {
             self.bell.ring();
@@ -133,7 +133,7 @@ impl Deref for Committer {
     }
 }
 
-/// Who calls the log.
+/// The caller of the log.
 #[inline]
 pub(crate) fn caller(pages: &Pages, me: u16) -> Caller<'_> {
     Caller::new(me, &**pages.region())

@@ -7,10 +7,11 @@
 //! 4 copy the record          8 visible = max(visible, c)   9 phase = Idle, release the role
 //! ```
 //!
-//! Dying before 6 leaves nothing; after 6, whoever wants the role finds phase Committing with the tail at or
-//! past `commit`, and does 7 to 9 for the owner. All of it can be done twice. A helper pins first and reads
-//! the role word again after the list, because the list may by then be of a later commit; if its own pin is
-//! at or past the commit, all is swung already and the old frames may be reused: it only releases the role.
+//! A death before 6 leaves nothing. After 6, a participant that wants the role finds phase Committing with
+//! the tail at or past `commit`, and does 7 to 9 for the owner. All of it can be done twice. A helper pins
+//! first and reads the role word again after the list, because the list may by then be of a later commit; if
+//! its own pin is at or past the commit, all is swung already and the old frames may be reused: it only
+//! releases the role.
 //!
 //! Costs (sketch, uncontended, one page): two locked swaps for the role, one for the entry, one for
 //! `visible`: 20 ns; the record's copy.
@@ -72,10 +73,10 @@ pub(crate) fn publish(
         start,
         changes.items().iter().filter(|item| item.new != FrameId::NONE).map(|item| item.page),
     )?;
-    // Once more, as late as can be: copying may have taken long. Who is stopped between this and the commit
-    // point, and taken for dead then, is not held up.
+    // Once more, as late as can be: copying may have taken long. A committer that is stopped between this and
+    // the commit point, and taken for dead then, is not held up.
     pages.check_fence()?;
-    // From here to the end of the role nothing of the caller's is called, and nothing can panic: who unwound
+    // From here to the end of the role nothing of the caller's is called, and nothing can panic: unwinding
     // would give up the role half way.
     slot.begin_commit(commit);
     log.advance_tail(commit);
@@ -87,14 +88,14 @@ pub(crate) fn publish(
     Ok(commit)
 }
 
-/// Takes the commit role, helping who is past its commit point in it.
+/// Takes the commit role, helping a holder that is past its commit point.
 #[inline]
 pub(in crate::txn) fn acquire<'a>(pages: &'a Pages, log: &Log, me: &Participant) -> Result<Held<'a>> {
     let role = pages.role(Work::Commit);
     if role.look().owner() == 0 {
-        // All three lines were written by who committed last, and will be by this one. They come at once, as
-        // its own. Nothing looks at the tail before, which would bring it twice; and nobody asks for them
-        // while another is in the role, who would have to fetch them back.
+        // The last committer wrote all three lines, and this one will. They come at once, as its own. Nothing
+        // looks at the tail before, which would bring it twice; and nobody asks for them while another is in
+        // the role: that one would have to fetch them back.
         pages.foresee_newest();
         log.foresee_tail();
         if let Ok(held) = role.try_take(me.number()) {
@@ -122,8 +123,8 @@ fn acquire_slow<'a>(pages: &Pages, log: &Log, me: &Participant, role: Role<'a>) 
 }
 
 impl Committer {
-    /// Finishes the commit in progress if its pages can be seen already: for who has met one of them, and
-    /// would meet it again at every state before that commit is visible.
+    /// Finishes the commit in progress if its pages can be seen already: for a participant that has met one
+    /// of them, and would meet it again at every state before that commit is visible.
     #[cold]
     pub(in crate::txn) fn help_committer(&self, me: &Participant) {
         help(&self.pages, &self.log, me, self.pages.role(Work::Commit).look());
@@ -134,7 +135,7 @@ impl Committer {
 pub(in crate::txn) fn help(pages: &Pages, log: &Log, me: &Participant, other: Holding) {
     let role = pages.role(Work::Commit);
     let owner = other.owner();
-    // Who was taken for dead has no pin, and cannot help.
+    // A process that was taken for dead has no pin, and cannot help.
     if owner == 0 || pages.is_fenced() {
         return;
     }
@@ -144,7 +145,7 @@ pub(in crate::txn) fn help(pages: &Pages, log: &Log, me: &Participant, other: Ho
     let commit = theirs.commit();
     let list = pages.read_list(theirs);
     // Only now is it known that what was read belongs to this holding: all of it was read by Acquire loads,
-    // and stored by Release stores, so who has met a word of a later commit finds the role changed.
+    // and stored by Release stores, so a helper that has met a word of a later commit finds the role changed.
     if role.look() == other && phase == Phase::Committing && log.tail() >= commit {
         if newest.at() < commit {
             for item in list {

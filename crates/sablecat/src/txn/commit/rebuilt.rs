@@ -1,16 +1,16 @@
-//! Trees that are built anew while others go on: who may change them, and what still holds of where their
-//! leaves were.
+//! Trees that are built anew while others go on: which commits may change them, and what still holds of where
+//! their leaves were.
 //!
 //! A commit larger than the cache builds the pages it changes beside the old ones and switches to them at the
-//! roots (beside.rs). In between nobody may change these trees; afterwards whoever found a leaf before may be
-//! holding one that is no page of its tree any more. Nothing in such a leaf says so: so three words of the
-//! region do, which stand beside `visible`.
+//! roots (beside.rs). In between nobody may change these trees; afterwards a committer that found a leaf
+//! before may be holding one that is no page of its tree any more. Nothing in such a leaf says so: so three
+//! words of the region do, which stand beside `visible`.
 //!
-//! *Frozen.* A commit that changes leaves alone looks, in its commit step, whether the structure latch of one
-//! of its trees is held by who rebuilds it. If so nothing happens, and the change is made again under that
-//! latch, which is to wait. The bit is set under the latch and before a commit step of the rebuilder's own:
-//! so each of the others' steps comes before that one, and is seen by it, or after it, and sees the bit. The
-//! bit of a rebuilder that died stays until somebody takes the latch, as each does who finds it set: a reaper
+//! *Frozen.* A commit that changes leaves alone looks, in its commit step, whether a rebuilder holds the
+//! structure latch of one of its trees. If so nothing happens, and the change is made again under that latch,
+//! which is to wait. The bit is set under the latch and before a commit step of the rebuilder's own: so each
+//! of the others' steps comes before that one, and is seen by it, or after it, and sees the bit. The bit of a
+//! rebuilder that died stays until somebody takes the latch, as each commit that finds it set does: a reaper
 //! that cleared it could come late, and clear another's.
 //!
 //! *Since.* In the commit step of the switch, before its commit point, the word is raised above everything
@@ -54,7 +54,7 @@ pub(in crate::txn) struct Frozen<'a> {
 impl Drop for Frozen<'_> {
     fn drop(&mut self) {
         if self.kernel.pages.is_fenced() {
-            // Whoever took this process for dead has cleared them, and they may be another's.
+            // The process that took this one for dead has cleared them, and they may be another's.
             return;
         }
         // Release: what was done under the bit comes before.
@@ -81,8 +81,8 @@ impl Committer {
         let word = &self.pages.rebuilds().frozen;
         let before = word.fetch_or(frozen.bits, Ordering::SeqCst);
         if let Err(error) = self.pages.check_fence() {
-            // Who has mended what this process held may have looked before; what was set already is
-            // another's.
+            // The participant that mended what this process held may have looked before; what was set already
+            // is another's.
             word.fetch_and(!(frozen.bits & !before), Ordering::SeqCst);
             return Err(error);
         }
@@ -94,8 +94,8 @@ impl Committer {
         Ok((frozen, at))
     }
 
-    /// In the commit step of who changes leaves that it found at `at`, without the structure latch of their
-    /// tree: "rebuilt" if they may be none of its leaves any more, or must not change.
+    /// In the commit step of a committer that changes leaves that it found at `at`, without the structure
+    /// latch of their tree: "rebuilt" if they may be none of its leaves any more, or must not change.
     #[inline]
     pub(in crate::txn) fn check_not_rebuilt(&self, tree: TreeId, at: Lsn) -> Result<()> {
         // Acquire is enough: the commit role orders the two steps.
@@ -103,11 +103,11 @@ impl Committer {
         if is_frozen || at < self.pages.leaves_since() { Err(Error::rebuilt()) } else { Ok(()) }
     }
 
-    /// In the commit step of who switches trees to other pages, or leads to pages that were published before,
-    /// as the last thing before its commit point: leaves that were found up to now may be no leaves any more,
-    /// and what is older than a snapshot may be in none that it sees.
+    /// In the commit step of a committer that switches trees to other pages, or leads to pages that were
+    /// published before, as the last thing before its commit point: leaves that were found up to now may be
+    /// no leaves any more, and what is older than a snapshot may be in none that it sees.
     pub(in crate::txn) fn say_rebuilt(&self) {
-        // Only upwards, both: who was taken for dead does it late.
+        // Only upwards, both: a process that was taken for dead does it late.
         self.pages.rebuilds().since.fetch_max(self.pages.newest().0 + 1, Ordering::Release);
         self.forget_leaves();
     }
@@ -122,7 +122,7 @@ impl Committer {
     /// Ends what a dead participant had frozen that had this structure latch before. The caller has it now.
     pub(in crate::txn) fn thaw(&self, structure: usize) {
         let word = &self.pages.rebuilds().frozen;
-        // Relaxed: who has the latch has seen what its last holder did, and nobody else changes the bit.
+        // Relaxed: the latch's holder has seen what its last holder did, and nobody else changes the bit.
         if word.load(Ordering::Relaxed) & 1 << structure != 0 {
             word.fetch_and(!(1 << structure), Ordering::Release);
         }

@@ -1,6 +1,6 @@
-//! Which pages commits publish, listed while somebody wants to know: so that who has read much is done in the
-//! commit step with a look at what has changed since it validated, instead of one at each leaf that it has
-//! read.
+//! Which pages commits publish, listed while somebody wants to know. So a transaction that has read much
+//! needs, in the commit step, only a look at what has changed since it validated, instead of one at each leaf
+//! that it has read.
 //!
 //! ```text
 //! entries  {position, lower half 32 | page 32}, one for each page published, in a ring
@@ -10,18 +10,18 @@
 //!
 //! A commit lists its pages in the commit step, before its commit point: one that dies in between leaves
 //! entries that say too much, or that the next puts its own in the place of. Nobody needs to end the listing:
-//! it ends when the log has passed `wanted`. Whoever wants it holds the commit role as it says so, so that
-//! every later commit sees that; and as it goes on from one state to the next, so that no commit is listed
-//! and not visible. It is told that something is missing by the log, which has passed what it wanted, or by
-//! the entries, whose positions are not those looked for.
+//! it ends when the log has passed `wanted`. A transaction that wants it holds the commit role as it says so,
+//! so that every later commit sees that; and as it goes on from one state to the next, so that no commit is
+//! listed and not visible. It is told that something is missing by the log, which has passed what it wanted,
+//! or by the entries, whose positions are not those looked for.
 //!
-//! *Who was taken for dead* and goes on may be listing still, beside whoever is in the commit step by now. It
-//! changes no entry that the other has changed: each is changed by compare-and-swap from what stood there
-//! before a look at the fence. Nor does it say that there are more, but where the other has not yet; which
-//! then lists its pages once more.
+//! A *committer that was taken for dead* and goes on may be listing still, beside the one that is in the
+//! commit step by now. It changes no entry that the other has changed: each is changed by compare-and-swap
+//! from what stood there before a look at the fence. Nor does it say that there are more, but where the other
+//! has not yet; which then lists its pages once more.
 //!
-//! *Who waits for a change* of what it has read has commits list their pages, too, and sleeps beside the list
-//! ([`Recent::sleepers`]) until there is one of its own among them.
+//! A *transaction that waits for a change* of what it has read has commits list their pages, too, and sleeps
+//! beside the list ([`Recent::sleepers`]) until there is one of its own among them.
 //!
 //! Costs: two loads for each commit, of words on one line that is hardly ever written; while it is wanted a
 //! swap on a line at hand for each page.
@@ -59,7 +59,7 @@ pub(in crate::txn) fn list(
     published: impl Iterator<Item = PageId> + Clone,
 ) -> Result<()> {
     let recent = pages.recent();
-    // Relaxed: who wants it has said so in the commit role.
+    // Relaxed: a transaction that wants it has said so in the commit role.
     if recent.wanted.load(Ordering::Relaxed) > start.0 { list_all(pages, recent, published) } else { Ok(()) }
 }
 
@@ -70,7 +70,8 @@ fn list_all(pages: &Pages, recent: &Recent, published: impl Iterator<Item = Page
         let mut next = head;
         for page in published.clone() {
             let word = &recent.entries[place(next)];
-            // Acquire: who sees what another has put there since finds the fence behind which that began.
+            // Acquire: a participant that sees what another has put there since finds the fence behind which
+            // that began.
             let seen = word.load(Ordering::Acquire);
             pages.check_fence()?;
             if word.compare_exchange(seen, entry(next, page), Ordering::AcqRel, Ordering::Relaxed).is_err() {
@@ -79,7 +80,7 @@ fn list_all(pages: &Pages, recent: &Recent, published: impl Iterator<Item = Page
             }
             next += 1;
         }
-        // Release: pairs with who looks at the entries below it.
+        // Release: pairs with the load before a look at the entries below it.
         if recent.head.compare_exchange(head, next, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
             return Ok(());
         }
@@ -140,7 +141,7 @@ impl<'a> Published<'a> {
 
     fn collect(&mut self) {
         let recent = self.kernel.pages.recent();
-        // Acquire: pairs with who raised it.
+        // Acquire: pairs with the exchange that raised it.
         let head = recent.head.load(Ordering::Acquire);
         self.is_broken |= head - self.from > RECENT_MAX as u64;
         if self.is_broken {

@@ -43,7 +43,7 @@ struct Waiter {
 }
 
 impl LockTable {
-    /// Chooses who gives way in each circle that the wait of `me` is part of, and tells them.
+    /// Chooses a participant to give way in each circle that the wait of `me` is part of, and tells it.
     pub(super) fn break_circles(&self, me: u16) {
         // Each turn marks another wait, or finds that something has changed, which may have hidden a circle
         // that has not. The bound is for a table that never rests: then the next look, milliseconds later,
@@ -112,7 +112,7 @@ impl LockTable {
         (!wait.is_free()).then_some(Waiter { slot, wait })
     }
 
-    /// Whom a waiter waits for.
+    /// The participants that a waiter waits for.
     fn blockers(&self, waiter: Waiter) -> Vec<u16> {
         let mut blockers = Vec::new();
         self.table.against(waiter.slot, waiter.wait.want(), |lock| blockers.push(lock.owner()));
@@ -154,7 +154,7 @@ impl LockTable {
         })
     }
 
-    /// Who of a circle gives way.
+    /// The participant of a circle that gives way.
     fn victim_of(&self, circle: &[Waiter]) -> Waiter {
         // Relaxed: both were written before the announcement that we saw.
         let age = |waiter: &&Waiter| self.table.slot(waiter.slot).locks_since.load(Ordering::Relaxed);

@@ -25,7 +25,7 @@ pub(super) struct Manner {
 impl Manner {
     /// Now or not at all.
     pub(super) const TAKE: Manner = Manner { polite: false, will_sleep: false, has_slept: false };
-    /// The first try of somebody who will wait.
+    /// The first try of a participant that will wait.
     pub(super) const ASK: Manner = Manner { polite: true, ..Manner::TAKE };
 }
 
@@ -107,8 +107,8 @@ impl LockTable {
         for distance in 0..=reach {
             let number = self.table.at(home, distance);
             for (position, place) in self.table.bucket(number).words.iter().enumerate() {
-                // Acquire: pairs with the swap of a release, so whoever gets the lock sees what its last
-                // holder did.
+                // Acquire: pairs with the swap of a release, so the participant that gets the lock sees what
+                // its last holder did.
                 let word = Word(place.load(Ordering::Acquire));
                 if word.is_free() {
                     if distance == 0 && found.free.is_none() {

@@ -56,7 +56,7 @@ pub(crate) struct Counts {
 }
 
 impl LockTable {
-    /// Who has the record of `hash` locked.
+    /// The holders of locks on the record of `hash`.
     #[cfg(test)]
     pub(crate) fn holders(&self, hash: u64) -> Vec<Holder> {
         let mut holders = Vec::new();

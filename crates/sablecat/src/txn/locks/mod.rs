@@ -1,4 +1,4 @@
-//! Record locks: who may go on with a record, until the transaction ends.
+//! Record locks: which transactions may go on with a record, until they end.
 //!
 //! A lock is *shared* or *exclusive*, on one record, held by a participant slot. The record is known by a
 //! 64-bit hash of its tree and key (name.rs) of which 44 bits are kept: records that agree in them share one
@@ -22,9 +22,9 @@
 //! A bucket is a cache line: a header and seven words, each word one lock of one owner (a shared lock of five
 //! owners is five words). Words are written under the latch in the header, a few tens of nanoseconds at a
 //! time, and taken back by their owner with one swap, without it. So no state of the table needs repair: **a
-//! word is a lock, whole, from the store that writes it to the swap that clears it**, and names who must
-//! clear it. If a participant dies anywhere, [`LockTable::release_all_of`] clears its words and latches by
-//! looking at all of them.
+//! word is a lock, whole, from the store that writes it to the swap that clears it**, and names the
+//! participant that must clear it. If a participant dies anywhere, [`LockTable::release_all_of`] clears its
+//! words and latches by looking at all of them.
 //!
 //! # Invariants
 //! - A bucket's word goes from zero to something only under that bucket's latch, and back to zero only by its
@@ -36,9 +36,9 @@
 //!
 //! # Fairness
 //! A release wakes one waiter, of those that can go on the one whose transaction is oldest (and if it is to
-//! share the lock, the others that are), not all: no stampede. Whoever is running may still take the lock
-//! first. Newcomers to a shared lock for which somebody waits to have it exclusively hold back for one short
-//! sleep. Nothing stronger is promised: a transaction that keeps losing takes the environment's serial gate.
+//! share the lock, the others that are), not all: no stampede. A running participant may still take the lock
+//! first. Newcomers to a shared lock hold back for one short sleep if somebody waits to have it exclusively.
+//! Nothing stronger is promised: a transaction that keeps losing takes the environment's serial gate.
 //!
 //! # Costs (sketch)
 //! A grant is one cache line, one compare-and-swap (the latch) and two stores; a release one swap; a
@@ -84,8 +84,8 @@ pub(crate) enum Mode {
     Exclusive,
 }
 
-/// The locks of one transaction: where their words are. Whoever drops it without [`LockTable::release_all`]
-/// leaves them locked.
+/// The locks of one transaction: where their words are. To drop it without [`LockTable::release_all`] leaves
+/// them locked.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     /// Indices of the words in the table. One that was given up for a coarse lock may be somebody else's by
@@ -115,8 +115,8 @@ impl LockTable {
         LockTable { table: Table::new(Arc::clone(region)), policy: DeadlockPolicy::default() }
     }
 
-    /// The same, with this choice of who gives way in a deadlock. A matter of the participant that finds it:
-    /// all should agree.
+    /// The same, with this choice of the participant that gives way in a deadlock. A matter of the
+    /// participant that finds it: all should agree.
     pub(crate) fn with_policy(self, policy: DeadlockPolicy) -> LockTable {
         LockTable { policy, ..self }
     }
@@ -127,8 +127,8 @@ impl LockTable {
     ///
     /// # Errors
     /// `Deadlock`: waiting would never have ended, and `me` is the one to give way. `Timeout`: it took too
-    /// long; the message names who has it. `TooMany`: no word is free. After each, what was held before still
-    /// is.
+    /// long; the message names the holders. `TooMany`: no word is free. After each, what was held before
+    /// still is.
     #[inline]
     pub(crate) fn acquire(
         &self,
@@ -156,8 +156,9 @@ impl LockTable {
         self.attempt(me, Want { id: LockId::of(hash), mode }, Manner::TAKE, held)
     }
 
-    /// Whether somebody else has the record of `hash` locked. Without the latch: a lock that is had meanwhile
-    /// may not be seen, but by who has the commit role: it sees all that were had by who had the role before.
+    /// Whether somebody else has the record of `hash` locked. Without the latch: a lock that is taken
+    /// meanwhile may not be seen. But the holder of the commit role sees all locks of its predecessors in the
+    /// role.
     #[inline]
     pub(crate) fn is_taken(&self, me: u16, hash: u64) -> bool {
         let mut is_taken = false;
@@ -166,13 +167,13 @@ impl LockTable {
         is_taken
     }
 
-    /// Whether somebody else has the record of `hash` locked. If so, the end of that lock wakes who sleeps
-    /// until something changes.
+    /// Whether somebody else has the record of `hash` locked. If so, the end of that lock wakes the
+    /// transactions that sleep until something changes.
     pub(crate) fn is_barred(&self, me: u16, hash: u64) -> bool {
         self.stands_against(me, Want { id: LockId::of(hash), mode: Mode::Exclusive })
     }
 
-    /// Ends all locks in `held` and wakes who waits for them.
+    /// Ends all locks in `held` and wakes their waiters.
     #[inline]
     pub(crate) fn release_all(&self, me: u16, held: &mut Held) {
         self.release_to_retry(me, held);
@@ -190,7 +191,7 @@ impl LockTable {
 
     #[inline(never)]
     fn release_some(&self, me: u16, held: &mut Held) {
-        // Of who was taken for dead the slot is another's, and with it the locks that name it.
+        // If this process was taken for dead, the slot is another's, and with it the locks that name it.
         let is_fenced = self.table.is_fenced();
         for index in held.words.drain(..).filter(|_| !is_fenced) {
             self.release(me, index as usize);
@@ -220,14 +221,14 @@ impl LockTable {
         self.withdraw(slot);
     }
 
-    /// As [`LockTable::release`] for somebody dead: unless another has, who does the same, and the word is a
-    /// third one's by now.
+    /// As [`LockTable::release`], for a dead participant: unless another mender has done the same, and the
+    /// word is a third participant's by now.
     fn release_for_dead(&self, dead: u16, index: usize) {
         let place = self.table.word(index);
         // Relaxed: the exchange decides.
         let mut last = Word(place.load(Ordering::Relaxed));
         while last.owner() == dead && !self.table.is_fenced() {
-            // SeqCst: as in `release`. It may have been flagged meanwhile, by who waits for it.
+            // SeqCst: as in `release`. It may have been flagged meanwhile, by a waiter.
             match place.compare_exchange(last.0, Word::FREE.0, Ordering::SeqCst, Ordering::Relaxed) {
                 Ok(_) if last.is_waited() => return self.pass_on(last),
                 Ok(_) => return,
@@ -236,7 +237,7 @@ impl LockTable {
         }
     }
 
-    /// Notes when the transaction took its first lock: its age, when it comes to who gives way.
+    /// Notes when the transaction took its first lock: its age, when one has to give way.
     #[inline]
     fn date(&self, me: u16, held: &mut Held) {
         if !held.dated {

@@ -11,8 +11,8 @@
 //! A transaction with very many locks prefers 2 from the start, so that it does not fill the table under
 //! everybody's feet: it comes to at most [`COARSE_FROM`] of the words and one for each bucket.
 //!
-//! A coarse lock is written by one compare-and-swap over a lock that it includes, so whoever dies on the way
-//! has one or the other.
+//! A coarse lock is written by one compare-and-swap over a lock that it includes, so an owner that dies on
+//! the way has one or the other.
 
 use sablecat_os::atomic::Ordering;
 
@@ -129,7 +129,7 @@ impl LockTable {
         if theirs.is_some_and(|theirs| clash(theirs, mode)) {
             return false;
         }
-        // Flagged, so that whoever waits for a lock that is now part of this one is woken by its end.
+        // Flagged, so that its end wakes the waiters for locks that are now part of it.
         let coarse = Word::new(Want { id: seen.id(), mode }, me).coarse().flagged(true);
         // Our own word, and the latch is held: nobody else changes it. SeqCst: as a release.
         self.table.word(kept).swap(coarse.0, Ordering::SeqCst);

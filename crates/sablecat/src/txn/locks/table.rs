@@ -6,13 +6,14 @@
 //! ```
 //! A record's *home* is one of the buckets from 1. Words that find no room at home go to the buckets that
 //! follow, round the end; the home's `reach` says how many of those must be looked through. Reach is raised
-//! before a word is written out there, and lowered by whoever has the latch and sees that nothing is left so
+//! before a word is written out there, and lowered by a holder of the latch that sees that nothing is left so
 //! far out.
 //!
-//! The latch is written by whoever takes it, and given back by its owner, or by the reaper of a dead owner;
-//! the sequence changes with each taking. It is held for tens of nanoseconds, so nobody is woken at its end:
-//! who finds it held spins, and if the holder was stopped in the middle, sleeps a few milliseconds at a time.
-//! A holder of one latch takes a second only if it is free at once.
+//! The participant that takes the latch writes itself there as the owner. The owner gives the latch back, or
+//! the reaper of a dead owner does; the sequence changes with each taking. It is held for tens of
+//! nanoseconds, so nobody is woken at its end: a participant that finds it held spins, and if the holder was
+//! stopped in the middle, sleeps a few milliseconds at a time. A holder of one latch takes a second only if
+//! it is free at once.
 
 use std::sync::Arc;
 
@@ -128,7 +129,7 @@ impl Table {
         self.region.check_fence()
     }
 
-    /// Wakes who sleeps until something changes (txn/transactions/waiting.rs).
+    /// Wakes the transactions that sleep until something changes (txn/transactions/waiting.rs).
     pub(super) fn wake_listeners(&self) {
         self.region.header().recent.sleepers.wake();
     }

@@ -1,4 +1,4 @@
-//! Waiting for a lock, and whom a release wakes.
+//! Waiting for a lock, and which waiters a release wakes.
 //!
 //! A waiter announces in its slot what it waits for, flags each lock that stands against it, looks for a
 //! circle of waiters, and sleeps on its slot's own queue. A release that finds its word flagged looks through
@@ -6,8 +6,8 @@
 //! its lock flagged, so the next release wakes the next one. A waiter that leaves without the lock passes its
 //! wake on.
 //!
-//! Who dies on the way: a wake that was sent to a dead waiter, or died with its sender, is made up for by the
-//! other waiters' own looks, milliseconds later; the announcement is cleared by the reaper.
+//! Deaths on the way: the other waiters' own looks, milliseconds later, make up for a wake that was sent to a
+//! dead waiter, or died with its sender. The reaper clears the announcement.
 
 use std::time::Duration;
 
@@ -103,7 +103,7 @@ impl LockTable {
         let slot = self.table.slot(me);
         // Relaxed: ordered by the Release that follows.
         slot.waits_since.store(number, Ordering::Relaxed);
-        // Release: who sees the announcement sees the numbers that go with it.
+        // Release: a participant that sees the announcement sees the numbers that go with it.
         slot.waits_for.store(Word::announcement(want, number).0, Ordering::Release);
         // Of two that close one circle at once, one sees the other's announcement and both's locks; and a
         // release that finds our flag finds the announcement.
@@ -116,18 +116,19 @@ impl LockTable {
         self.table.slot(slot).waits_for.store(Word::FREE.0, Ordering::Release);
     }
 
-    /// Wakes who can have the lock that ended: the oldest, and if it is to share it, the others that are.
+    /// Wakes waiters that can have the lock that ended: the oldest, and if it is to share the lock, the
+    /// others that are.
     ///
-    /// Who is not woken is woken later, because what stands against it is flagged. Where it is not (somebody
-    /// came by and took the lock before those that wait), the oldest is woken to flag it.
+    /// A waiter that is not woken now is woken later, because what stands against it is flagged. Where it is
+    /// not (somebody came by and took the lock before those that wait), the oldest is woken to flag it.
     #[cold]
     pub(super) fn pass_on(&self, ended: Word) {
         // The lock's end, a SeqCst swap, comes before these looks. A waiter announces, then flags the lock;
         // so if its flag was seen, its announcement is; if it was not, the waiter's compare-and-swap failed
         // and it looks again by itself.
         fence(Ordering::SeqCst);
-        // Who has passed over the record, and sleeps until something changes, has flagged the lock, too,
-        // after it announced its sleep.
+        // A transaction that has passed over the record, and sleeps until something changes, has flagged the
+        // lock, too, after it announced its sleep.
         self.table.wake_listeners();
         let mut waiting: Vec<_> = self
             .table

@@ -5,19 +5,20 @@
 //! list, or waits for snapshots to end before what it replaced can go. The note says which process that is,
 //! as a member of the region. Once that member has left or was reaped, nothing of its making is going on, and
 //! no commit of its is to come: a note that is there in a state pinned *after* that is nobody's, and stays
-//! until somebody acts upon it. The next to open the environment afresh does so for all notes
-//! (env/databases/mod.rs), and whoever compacts it while others work for those of processes that are gone.
+//! until somebody acts upon it. The next process to open the environment afresh does so for all notes
+//! (env/databases/mod.rs). A process that compacts it while others work does so for the notes of processes
+//! that are gone.
 //!
 //! A note of an earlier life of the environment has no living maker. Opening has seen to these before anybody
-//! joins; should one be left it names a member of a region that is gone, who may seem to be one of this: then
-//! it stays. So do those that do not say who made them.
+//! joins; should one be left, it names a member of a region that is gone, which may seem to be one of this:
+//! then it stays. So do notes that do not say which process made them.
 //!
-//! Nobody else acts upon such a note meanwhile: whoever does has the role of who frees what nothing leads to.
-//! What is cut short goes on where it was, as all freeing does.
+//! Nobody else acts upon such a note meanwhile: a process that does holds the role of freeing what nothing
+//! leads to. What is cut short goes on where it was, as all freeing does.
 //!
-//! A tree that was removed is freed while snapshots still see it, as by who removed it. Pages that a large
-//! commit replaced are not: as long as a snapshot may be left from before they are left to the next who
-//! looks.
+//! A tree that was removed is freed while snapshots still see it, as its remover does. Pages that a large
+//! commit replaced are not: as long as a snapshot may be left from before, they are left to the next process
+//! that looks.
 
 use super::Mender;
 use crate::error::{ErrorKind, Result};

@@ -12,18 +12,19 @@
 //! ```
 //!
 //! A reaper may die anywhere, and it may be stopped anywhere, for as long as it likes. So every step can be
-//! done again, and *beside* whoever does it at the same time: a word that names the dead changes by
-//! compare-and-swap, once; and only the one who has changed it does what hangs on that. What the reaper needs
-//! to have for itself it takes from the dead in its own name first (the checkpoint role, frames). Nothing is
-//! waited for, since who calls a reaper may hold latches.
+//! done again, and *beside* another reaper that does it at the same time: a word that names the dead changes
+//! by compare-and-swap, once; and only the reaper that has changed it does what hangs on that. What the
+//! reaper needs to have for itself it takes from the dead in its own name first (the checkpoint role,
+//! frames). Nothing is waited for, since the caller of a reaper may hold latches.
 //!
-//! That is sound for as long as the dead's number names the dead and nobody else. So who mends says so in its
-//! own slot, before it looks for the dead; and slots are given away by somebody who sees, *after* they say
-//! that all is mended, that nobody else mends: whoever begins later finds that said, and leaves them alone.
-//! The slots and the number of the dead are therefore all that a stopped reaper keeps from others.
+//! That is sound for as long as the dead's number names the dead and nobody else. So a mender says that it
+//! mends in its own slot, before it looks for the dead. And slots are given away by a mender that sees,
+//! *after* they say that all is mended, that nobody else mends: a mender that begins later finds that said,
+//! and leaves them alone. The slots and the number of the dead are therefore all that a stopped reaper keeps
+//! from others.
 //!
 //! The role of reaping protects nothing: it keeps processes from doing the same twice. It is taken from the
-//! dead, and from who has had it for long.
+//! dead, and from a holder that has had it for long.
 //!
 //! What is not mended: page ids and blocks that were allocated and named nowhere yet. They are lost to use
 //! until somebody finds that out (pages/store/lost.rs), and to nothing else. The pages of a bulk load
@@ -76,9 +77,9 @@ impl Drop for Mending<'_> {
 }
 
 impl Mender {
-    /// As [`Mender::reap`], for who asks again and again: does nothing if anybody has looked a moment ago. A
-    /// look costs the more the more processes there are, and so do those who ask: together they would do
-    /// nothing else.
+    /// As [`Mender::reap`], for a caller that asks again and again: does nothing if anybody has looked a
+    /// moment ago. The more processes there are, the more a look costs, and the more of them ask: together
+    /// they would do nothing else.
     pub(crate) fn reap_now_and_then(&self, me: &Participant) {
         let header = self.pages.region().header();
         let now = sablecat_os::clock::monotonic().as_millis() as u64;
@@ -136,8 +137,8 @@ impl Mender {
     fn fence_if(&self, number: u16, is_dead: impl Fn(u16) -> bool) -> Option<Dead> {
         let member = self.pages.region().member(number);
         loop {
-            // In this order: who enters has its lock before it is another incarnation. So if it is this one
-            // still, it is this one that is dead.
+            // In this order: a process that enters has its lock before it is another incarnation. So if it is
+            // this one still, it is this one that is dead.
             let seen = member.incarnation().load(Ordering::SeqCst);
             if !is_dead(number) {
                 return None;
@@ -186,12 +187,13 @@ impl Mender {
         false
     }
 
-    /// Who has a slot, if it is one of the dead; the slot says so from then on.
+    /// The tenant of a slot, if it is one of the dead; the slot says so from then on.
     fn dead_tenant(&self, slot: u16, dead: &[Dead]) -> Option<Tenant> {
         let region = self.pages.region();
         let slot = region.slot(slot);
         loop {
-            // In this order: whoever enters with that number is another incarnation before it has a slot.
+            // In this order: a process that enters with that number is another incarnation before it has a
+            // slot.
             let tenant = slot.tenant();
             let is_dead = |dead: &&Dead| {
                 Some(dead.member) == tenant.member()
@@ -204,20 +206,20 @@ impl Mender {
         }
     }
 
-    /// Mends what the participant of a dead member left that had this slot, all but the slot. False if what
-    /// became of its checkpoint is for another to decide, who is at it.
+    /// Mends what the participant of a dead member that had this slot left, all but the slot. False if
+    /// another participant is deciding what became of its checkpoint.
     pub(in crate::txn) fn mend_slot(&self, dead: u16, me: &Participant) -> bool {
         let region = self.pages.region();
         let (slot, role) = (region.slot(dead), region.role(Work::Commit));
-        // What is given back of it is in this one's hand, until all who mend it have.
+        // What is given back of it is in this one's hand, until all that mend it have.
         let _hand = me.in_hand();
 
         let begun = slot.begun();
         let commit = role.look();
         if commit.owner() == dead {
             publish::help(&self.pages, &self.log, me, commit);
-            // Had it been past the commit point, it would have ended now; but who was taken for dead has not
-            // helped.
+            // Had it been past the commit point, it would have ended now; but a process that was taken for
+            // dead has not helped.
             if region.is_fenced() {
                 return false;
             }
@@ -228,8 +230,8 @@ impl Mender {
                 role.end(commit);
             }
         }
-        // It was helped, now or before, unless somebody who mends has said otherwise, which was before the
-        // role was found to have ended.
+        // It was helped, now or before, unless a mender has said otherwise, which was before the role was
+        // found to have ended.
         slot.end_commit_of(begun, true);
 
         let unpublished = self.pages.read_list(slot);
@@ -269,13 +271,13 @@ impl Mender {
         settled
     }
 
-    /// Takes the role of who keeps house, until dropped.
+    /// Takes the role of housekeeping, until dropped.
     pub(crate) fn keep(&self, me: &Participant) -> std::result::Result<Held<'_>, Holding> {
         self.pages.role(Work::Housekeeping).try_take(me.number())
     }
 
-    /// Takes the role of who keeps house from another process, which has had it for long, until dropped. None
-    /// if it has let go of it, or is this one.
+    /// Takes the role of housekeeping from another process, which has had it for long, until dropped. None if
+    /// that process has let go of it, or is this one.
     pub(crate) fn keep_instead(&self, of: Holding, me: &Participant) -> Option<Held<'_>> {
         let region = self.pages.region();
         let is_other = of.owner() != 0 && region.slot(of.owner()).member() != Some(region.number());

@@ -10,7 +10,8 @@
 //! to pages that they make, or that something led to. The exception are the pages of bulk loads in progress.
 //! Each says so in its slot before it publishes any, and counts itself in the header. So nothing is freed
 //! unless no slot says so before the state is pinned, and the count is the same before that and after it:
-//! then no load was in progress at that state. Who looks holds a role, so that no two free the same pages.
+//! then no load was in progress at that state. A process that looks holds a role, so that no two free the
+//! same pages.
 //!
 //! Pages are freed as all pages are, in commits of which the log says nothing: if they are lost in a crash,
 //! the pages are found again.
@@ -97,7 +98,7 @@ impl Mender {
         let mut reached = PageSet::new(self.pages.page_ids().high_water());
         let mut state = Committed { kernel: self, me, at };
         let notes_and_names = catalog::records(&mut state)?;
-        // Order and placement do not matter to who only wants to know which pages there are.
+        // Order and placement do not matter for which pages there are.
         for (_, entry) in &notes_and_names {
             // What a list names is freed with it, or reached by other ways.
             listed::each(&state, entry, &mut |page| _ = reached.insert(page))?;

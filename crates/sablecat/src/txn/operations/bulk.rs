@@ -47,8 +47,8 @@ impl Kernel {
         }
         let seat = self.pages.participants.sit()?;
         let me: &Participant = &seat;
-        // In this order: who looks for what nothing leads to sees the slot, or another count than before
-        // (unreachable.rs).
+        // In this order: a process that looks for what nothing leads to sees the slot, or another count than
+        // before (unreachable.rs).
         me.slot().begin_load();
         self.pages.count_load();
         let mut loading = Loading {
@@ -172,7 +172,7 @@ impl<'a> Loading<'a> {
         let mut changes = self.changes();
         let records = load.finish(&mut changes)?;
         // The tree's shape is held, but a commit that needs one leaf alone may have found the root, which was
-        // a leaf until now. Who has loaded nothing may have left it alone.
+        // a leaf until now. A load that has loaded nothing may have left it alone.
         if !changes.read_old(self.tree.root, |root| self.tree.tree().is_as_made(root)).unwrap_or(true) {
             return Err(filled());
         }
@@ -299,8 +299,8 @@ impl<'a> Loading<'a> {
         Ok(())
     }
 
-    /// In the commit step of who publishes pages that look like leaves of the tree: nobody takes one of them
-    /// for a leaf that was there before.
+    /// In the commit step of a committer that publishes pages that look like leaves of the tree: nobody takes
+    /// one of them for a leaf that was there before.
     ///
     /// Up to now the tree has no leaf but its root, and has had none since that was last changed. If that was
     /// after leaves were said not to be remembered, it may have had others in between, which were, and which
@@ -334,8 +334,8 @@ impl<'a> Loading<'a> {
         Ok(())
     }
 
-    /// Frees what was published, some pages at a time: where a load has filled memory there are but the
-    /// frames that are kept for who removes.
+    /// Frees what was published, some pages at a time: where a load has filled memory there are only the
+    /// frames that are kept for commits that only remove.
     fn undo(&mut self) -> Result<()> {
         let kernel = self.kernel;
         let most = kernel.changed_at_once();
@@ -357,7 +357,7 @@ impl<'a> Loading<'a> {
 
 impl Drop for Loading<'_> {
     fn drop(&mut self) {
-        // What this cannot free is found by who looks for what nothing leads to.
+        // What this cannot free is found by the search for what nothing leads to.
         let _ = self.undo();
         self.me.slot().end_load();
     }

@@ -1,11 +1,12 @@
 //! One record that is appended or consumed by itself: the fast path of auto-commit operations.
 //!
-//! One leaf, one version; no write set, no lock. Who appends has the last leaf latched, and who consumes the
-//! first that has a record to be had: nobody else has the number, or the record, until that is published.
+//! One leaf, one version; no write set, no lock. An operation that appends has the last leaf latched, and one
+//! that consumes the first that has a record to be had: nobody else has the number, or the record, until that
+//! is published.
 //!
-//! What transactions have in hand they have locked, and who has such a lock looks at the newest state once it
-//! had the commit role after it (`Transaction::after_singles`). So the locks are looked at in the commit
-//! step: either the lock is seen here, or the commit there.
+//! What transactions have in hand they have locked. A transaction with such a lock looks at the newest state
+//! once it has had the commit role after the lock (`Transaction::after_singles`). So the locks are looked at
+//! in the commit step: either the lock is seen here, or the commit there.
 //!
 //! Whatever is less simple goes by a transaction: an empty queue, a leaf that is full, or is to be merged,
 //! records that somebody follows.
@@ -60,7 +61,7 @@ impl<T> Prepared<T> {
 struct First {
     key: [u8; 8],
     value: Vec<u8>,
-    /// It stays as a mark: who removes a record sees one above it.
+    /// It stays as a mark: a record is removed only by an operation that sees one above it.
     is_highest: bool,
     /// Below it.
     marks: [[u8; 8]; MARKS],

@@ -123,7 +123,7 @@ impl Kernel {
             if !is_too_old(&read) {
                 return read;
             }
-            // The mark may have been met before there was a pin, by who looked for frames.
+            // The mark may have been met before there was a pin, in a search for frames.
             seat.slot().clear_revoked();
         }
     }
@@ -235,7 +235,7 @@ impl Kernel {
             // A sweep may give up any snapshot that is not being read at the moment; nobody saw anything of
             // this one yet.
             if is_too_old(&attempt) {
-                // The mark may have been met before there was a pin, by who looked for frames.
+                // The mark may have been met before there was a pin, in a search for frames.
                 me.slot().clear_revoked();
                 continue;
             }

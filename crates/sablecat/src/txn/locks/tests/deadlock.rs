@@ -6,8 +6,8 @@ use crate::txn::locks::DeadlockPolicy;
 use crate::txn::locks::word::{LockId, Want};
 
 /// Participants 1 to `parties` lock record 1 to `parties` in that order, then each wants the record of the
-/// next; they start to wait one after the other if `in_turn`, else all at once. Says who gave way and with
-/// what error; everybody else must get what it wants.
+/// next; they start to wait one after the other if `in_turn`, else all at once. Says which of them gave way
+/// and with what error; everybody else must get what it wants.
 fn circle(locks: &LockTable, parties: u16, in_turn: bool) -> Vec<(u16, Error)> {
     let mut all: Vec<_> = (1..=parties).map(|me| Party::new(locks, me)).collect();
     for party in &mut all {

@@ -1,4 +1,4 @@
-//! Participants that died, and who cleans up behind them.
+//! Participants that died, and those that clean up behind them.
 
 use super::*;
 use crate::txn::locks::word::{LockId, Want, Word};

@@ -1,4 +1,4 @@
-//! Locks keep out whom they should, with many threads at once.
+//! Locks keep out those that they should, with many threads at once.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -52,8 +52,8 @@ fn an_exclusive_lock_is_held_by_one_at_a_time() {
     assert_empty(&locks);
 }
 
-/// Each transaction locks a few records at random, upgrades some, and adds to those it has exclusively; who
-/// is told to give way, or finds no room, starts again. The smallest table overflows all the time.
+/// Each transaction locks a few records at random, upgrades some, and adds to those it has exclusively. If it
+/// is told to give way, or finds no room, it starts again. The smallest table overflows all the time.
 fn transfer(words: usize, records: u64, parties: u16, turns: u64) {
     let locks = lock_table(parties, words);
     let counters: Vec<_> = (0..records).map(|_| Fragile::default()).collect();

@@ -21,7 +21,7 @@ fn explore(runs: usize, body: impl Fn() + Clone + Send + Sync + 'static) {
     Runner::new(PctScheduler::new_from_seed(SEED, 4, runs), config).run(body);
 }
 
-/// Who is inside: readers, or 1000 for a writer.
+/// How many are inside: readers, or 1000 for a writer.
 #[derive(Default)]
 struct Room(AtomicU32);
 

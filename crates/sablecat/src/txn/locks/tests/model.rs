@@ -1,4 +1,4 @@
-//! Random operations against the plain version: a map from records to who has them.
+//! Random operations against the plain version: a map from records to their holders.
 
 use std::collections::{HashMap, HashSet};
 
