@@ -1,12 +1,13 @@
 //! How large a database is, about, from a few of its pages.
 //!
 //! *The estimator* is Knuth's, for the size of a tree of which only random ways down are looked at
-//! (Estimating the efficiency of backtrack programs, Mathematics of Computation 29, 1975): who takes one of f
-//! children, each as likely as the others, counts everything below f times as much, and so each page of the
-//! tree is counted once on average, however unequal its parts. The mean of several descents is as right, and
-//! steadier the more there are, above all if they are spread evenly (stratified): each has its part of the
-//! tree, seen as the numbers from 0 to 1, of which each page's children have equal parts. What 64 descents
-//! say of a tree whose leaves are alike, as full as splits leave them, is right to some five percent.
+//! (Estimating the efficiency of backtrack programs, Mathematics of Computation 29, 1975): a descent that
+//! takes one of f children, each as likely as the others, counts everything below f times as much. So each
+//! page of the tree is counted once on average, however unequal the tree's parts. The mean of several
+//! descents is as right, and steadier the more there are, above all if they are spread evenly (stratified):
+//! each has its part of the tree, seen as the numbers from 0 to 1, of which each page's children have equal
+//! parts. What 64 descents say of a tree whose leaves are alike, as full as splits leave them, is right to
+//! some five percent.
 //!
 //! Where few pages are all there are, or a method has no ways to choose from, all are looked at, and what
 //! they say is exact.
@@ -61,8 +62,8 @@ impl Sum {
     }
 }
 
-/// Chances that are the same each time for the same seed (Steele, Lea and Flood's SplitMix64): so who asks
-/// twice about one state hears the same.
+/// Chances that are the same each time for the same seed (Steele, Lea and Flood's SplitMix64): so two
+/// estimates of one state are the same.
 #[derive(Debug)]
 pub(super) struct Chances(u64);
 

@@ -1,4 +1,4 @@
-//! What is asked of a page by who takes records in their order, one by one.
+//! What is asked of a page by an operation that takes records in their order, one by one.
 
 use super::method::{Method, Tree, Tried};
 use super::{PageWrite, RecordsOnPage, btree};
@@ -7,7 +7,7 @@ use crate::types::PageId;
 
 impl Tree<'_> {
     /// Removes a record from the page that covers its key, also where that should be joined with another
-    /// then: for who removes records in their order, and so comes to the end of that page.
+    /// then: for an operation that removes records in their order, and so comes to the end of that page.
     #[inline]
     pub(crate) fn remove_here<W: PageWrite>(
         &self,

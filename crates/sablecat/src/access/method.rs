@@ -4,8 +4,8 @@
 //! written down; what it does is in the method's own folder. A method arranges records in pages so that
 //!
 //! * there is one *place* for each key, given the state of the pages: the page that *covers* it;
-//! * most changes of a record concern that page alone ([`Tree::try_change`]), and whoever has latched it can
-//!   tell whether it still covers the key;
+//! * most changes of a record concern that page alone ([`Tree::try_change`]), and the participant that has
+//!   latched it can tell whether it still covers the key;
 //! * all others, the changes of *structure*, are made under the structure latch of the database
 //!   ([`Tree::change`]), one at a time;
 //! * the root page keeps its id for ever;

@@ -107,15 +107,16 @@ pub(crate) trait PageWrite: PageRead {
     /// The bytes of a page, to be changed.
     fn write(&mut self, page: PageId) -> Result<&mut [u8]>;
 
-    /// The bytes of different pages, all to be changed. All are there when this returns: so who has to change
-    /// one together with the next does not fail in between, for want of room or as one cannot be read.
+    /// The bytes of different pages, all to be changed. All are there when this returns: so a change that has
+    /// to change one together with the next does not fail in between, for want of room or as one cannot be
+    /// read.
     ///
     /// # Errors
     /// Corruption if they are not different; those of writing each.
     fn write_all<const N: usize>(&mut self, pages: [PageId; N]) -> Result<[&mut [u8]; N]>;
 
     /// Has some pages be such that [`PageWrite::write`] of any of them does not fail, until something else is
-    /// done: so who has to change all of them does not fail in between.
+    /// done: so a change that has to change all of them does not fail in between.
     fn make_ready(&mut self, pages: &[PageId]) -> Result<()> {
         pages.iter().try_for_each(|&page| self.write(page).map(drop))
     }
@@ -136,8 +137,8 @@ pub(crate) trait PageWrite: PageRead {
     /// since they were written.
     fn free_run(&mut self, first: PageId, count: u64) -> Result<()>;
 
-    /// Gives back pages that were made and that nothing leads to, as what they were made for has failed. Who
-    /// makes new versions drops them with all others then: so this is for who writes in place.
+    /// Gives back pages that were made and that nothing leads to, as what they were made for has failed. A
+    /// writer that makes new versions drops them with all others then: so this is for writers in place.
     fn give_back(&mut self, _first: PageId, _count: u64) {}
 
     /// Whether `page` could be written without waiting for anybody, and if so, claims it.

@@ -49,15 +49,16 @@ impl Tree<'_> {
         Sought { key, hash, near: None }
     }
 
-    /// Whether this process remembers where keys were, for each of them; if not, who looks for them may.
+    /// Whether this process remembers where keys were, for each of them; if not, the caller that looks for
+    /// them may.
     #[inline(always)]
     pub(crate) fn remembers(&self) -> bool {
         self.method == Method::Hash
     }
 
     /// The page that covered a key when it was looked for last, if that is remembered; or no page. It may be
-    /// anything by now. Trees were built anew last at `since`, and who goes there looks at a state at or
-    /// above that.
+    /// anything by now. Trees were built anew last at `since`, and the caller that goes there looks at a
+    /// state at or above that.
     #[inline(always)]
     pub(crate) fn remembered(&self, sought: Sought<'_>, since: Lsn) -> PageId {
         match self.method {

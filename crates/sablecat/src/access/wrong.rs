@@ -9,7 +9,7 @@ fn is_part(tree: &Tree<'_>) -> bool {
     tree.id.0 == !tree.root.0
 }
 
-/// The error of who looks for a page, told apart where the tree itself has no version as old as the reader's
+/// The error of looking for a page, told apart where the tree itself has no version as old as the reader's
 /// snapshot.
 #[cold]
 pub(super) fn unborn(tree: &Tree<'_>, page: PageId, error: Error) -> Error {

@@ -21,7 +21,7 @@ pub(in crate::txn) fn count_conflict(error: Error, me: &Participant) -> Error {
     error
 }
 
-/// The error of who finds that a database is gone.
+/// The error of a transaction that finds that a database is gone.
 #[cold]
 pub(in crate::txn) fn removed() -> Error {
     conflict(
@@ -29,7 +29,7 @@ pub(in crate::txn) fn removed() -> Error {
     )
 }
 
-/// The error of who loads what is not empty.
+/// The error of loading what is not empty.
 #[cold]
 pub(crate) fn not_empty() -> Error {
     Error::invalid(

@@ -161,7 +161,7 @@ pub(super) fn change_leaf<W: PageWrite>(
             }
         }
     };
-    // Who splits pages counts what it puts.
+    // A change that splits pages counts what it puts.
     if counts && !matches!(changed, Changed::Split) {
         counted::add(writer, &path, more)?;
     }

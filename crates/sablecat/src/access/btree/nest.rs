@@ -96,7 +96,7 @@ pub(crate) fn subtree(value: Value<'_>, method: Method) -> std::result::Result<T
     if root == PageId::NONE || id != !root.0 {
         return Err("has a reference to a subtree whose number and root page do not fit each other");
     }
-    // For reading. Who changes a subtree has come by its stem.
+    // For reading. A writer that changes a subtree has come by its stem.
     Ok(Tree::subtree(root, method, Home::MAIN))
 }
 

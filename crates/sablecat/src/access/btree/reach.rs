@@ -1,5 +1,6 @@
 //! Finding all pages of a tree, with its subtrees and long values, whatever its order: what leads nowhere is
-//! to be found by that. And what is right below a page, for who looks at some of them (estimate.rs).
+//! to be found by that. And what is right below a page, for estimates, which look at some of them
+//! (estimate.rs).
 
 use super::node::{self, Inner, Kind, Leaf, Order, Value};
 use super::{Tree, damaged, nest};
@@ -98,7 +99,7 @@ impl<'t> Step<'t> {
         let Step { tree, page, stems_len, .. } = self;
         let leaf = Leaf::new(bytes);
         nest::check_depth(tree, bytes, *stems_len)?;
-        // The page says how the tree is ordered, for who does not have its comparator.
+        // The page says how the tree is ordered, for a process that does not have its comparator.
         let nests = node::flags(bytes) & node::FLAG_CUSTOM_ORDER == 0;
         let stem_bytes = if nests { nest::stem_bytes(Order::Bytes, bytes.len()) } else { usize::MAX };
         for slot in 0..leaf.count() {

@@ -14,8 +14,8 @@
 //! become sparse is merged with its neighbours then, from the leaves upwards; so the inner pages that have
 //! lost their children go as well.
 //!
-//! A range is removed in *steps*, each from the range's beginning on and below one parent: who builds beside
-//! what there is publishes between them. After each the tree is whole.
+//! A range is removed in *steps*, each from the range's beginning on and below one parent: a writer that
+//! builds beside what there is publishes between them. After each the tree is whole.
 //!
 //! A subtree that loses all of its records goes with the reference to it, page by page; beside what there is
 //! in as many steps as it takes, before which nothing else of its leaf changes. One that keeps some is gone

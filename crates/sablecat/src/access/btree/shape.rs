@@ -94,7 +94,7 @@ fn split_point(leaf: Leaf<'_>, place: std::result::Result<usize, usize>) -> Spli
     }
 }
 
-/// The error of who has made a page in vain, which is given back.
+/// The error of a writer that has made a page in vain; the page is given back.
 #[cold]
 fn in_vain<W: PageWrite>(writer: &mut W, made: PageId, error: Error) -> Error {
     writer.give_back(made, 1);

@@ -9,8 +9,8 @@
 //! that has become empty is taken out, unless it is the root, which is the first. There are no nested keys.
 //!
 //! Changing a page in a copy changes the page before it, which leads there, and so all pages up to the root:
-//! whoever builds beside what there is copies the chain as far as the last key that changes, some pages at a
-//! time.
+//! a writer that builds beside what there is copies the chain as far as the last key that changes, some pages
+//! at a time.
 
 mod page;
 mod scan;
@@ -55,7 +55,7 @@ pub(super) fn check_key(page_size: usize, key: &[u8]) -> Result<()> {
     )))
 }
 
-/// What a page says to who goes along the chain.
+/// What a page says to a participant that goes along the chain.
 enum Step {
     Here,
     Next(PageId, Vec<u8>),
@@ -257,7 +257,7 @@ fn change_page<W: PageWrite>(
         let (left, second) = content
             .split(old.len(), right)
             .ok_or_else(|| damaged(tree, page, "has records that are too long"))?;
-        // The new page first: who writes in place and fails on the way leaves it to be led to by nobody.
+        // The new page first: if a writer in place fails on the way, nothing leads to that page.
         put(writer, tree, right, &second)?;
         put(writer, tree, page, &left)?;
     } else {

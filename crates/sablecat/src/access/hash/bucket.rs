@@ -24,8 +24,8 @@
 //!
 //! Keys are as long as in a leaf of a B+tree (btree/node/limits.rs). Key and value together have 3P/16 - 34
 //! bytes at most, P being the page size: four such records take 4 (3P/16 - 34 + 4 + 2) + 48 + 16 bytes, which
-//! is 3P/4 - 48, of the page. So a record has room in a bucket with three others at least: who divides one
-//! cannot choose by keys what goes where.
+//! is 3P/4 - 48, of the page. So a record has room in a bucket with three others at least: a division of a
+//! bucket cannot choose by keys what goes where.
 
 use std::ops::Range;
 

@@ -1,8 +1,8 @@
 //! Setting and removing a record: in its bucket alone, or with whatever else has to change.
 //!
-//! Who writes in place may fail at any page that cannot be had. So each split, and each joining, has all
-//! pages that it changes before it changes one, and leaves a table that is whole: where several are needed
-//! they follow each other.
+//! A writer in place may fail at any page that cannot be had. So each split, and each joining, has all pages
+//! that it changes before it changes one, and leaves a table that is whole: where several are needed they
+//! follow each other.
 
 use super::bucket::{Bucket, BucketMut, LEVEL_MAX, Stretch, inline_value_bytes_max};
 use super::directory::{Child, Directory, DirectoryMut};

@@ -6,8 +6,8 @@
 //! root, and a bucket; later the root is a directory. This is extendible hashing (Fagin, Nievergelt,
 //! Pippenger and Strong, "Extendible hashing", 1979) whose directory is a trie of pages.
 //!
-//! * A bucket says which hashes it is for. So whoever has a page can tell whether it covers a key, in any
-//!   state.
+//! * A bucket says which hashes it is for. So a participant that has a page can tell whether it covers a key,
+//!   in any state.
 //! * A bucket without room is split into two, by the next bit, and where its directory tells no more bits
 //!   apart it gets one of its own in between. There are no overflow pages: each record has one page where it
 //!   can be.
@@ -20,7 +20,7 @@
 //!   hashed, so all that stands below one reference is together in the order of keys.
 //! * Records cannot be split up if all 64 bits of their hashes are the same: five of the longest, or hundreds
 //!   of short ones, are too many for a page, and the last of them is refused. With 2^40 records the chance of
-//!   five such is below 2^-60, and who does not have the seed cannot choose them.
+//!   five such is below 2^-60, and a user without the seed cannot choose them.
 //!
 //! Buckets are 69 percent full on average (ln 2), between 50 and 85 according to how far the last doubling
 //! has come. Linear hashing (Litwin, 1980) with pages as full keeps a quarter to a half of the records of

@@ -1,8 +1,9 @@
 //! SipHash, by which keys are spread over buckets (Aumasson and Bernstein, "SipHash: a fast short-input PRF",
 //! 2012): with one round a word and three at the end, as hash tables commonly have it.
 //!
-//! Which bucket a key is in follows from it, so it is part of the format. It takes a key of 128 bits, which
-//! each database has of its own: who does not know that cannot choose keys that fall into one bucket.
+//! Which bucket a key is in follows from it, so it is part of the format. It takes a seed of 128 bits, which
+//! each database has of its own: a user that does not know the seed cannot choose keys that fall into one
+//! bucket.
 
 /// What a database hashes its keys with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

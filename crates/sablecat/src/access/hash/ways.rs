@@ -4,8 +4,8 @@
 //! A process remembers that for each of its tables, by the first bits of the hash, for all its threads. What
 //! it remembers need not be right, only cheap to check: a bucket says which tree it is of and which hashes it
 //! is for, in whatever state it is looked at. So nobody is told of a bucket that is split, joined or freed,
-//! in this process or another; who finds that a page is not what was remembered goes through the directories
-//! and remembers what they say.
+//! in this process or another; a thread that finds that a page is not what was remembered goes through the
+//! directories and remembers what they say.
 //!
 //! A page cannot say that the tree leads to it (txn/commit/rebuilt.rs). So what is remembered is good as long
 //! as no tree is built anew: for states at or above the LSN of the last time, as with all hints. Threads find
@@ -81,7 +81,7 @@ impl Ways {
         let Some(turn) = self.turn_of(since) else { return PageId::NONE };
         let row = self.row.load(Ordering::Relaxed);
         let Some(ways) = self.rows.get(row as usize).and_then(OnceLock::get) else { return PageId::NONE };
-        // Relaxed: what it says is checked by who goes there.
+        // Relaxed: what it says is checked by the thread that goes there.
         let Some(way) = ways.get(place(hash, row)) else { return PageId::NONE };
         let way = way.load(Ordering::Relaxed);
         if (way >> 32) as u32 == turn { PageId(way as u32) } else { PageId::NONE }
@@ -97,7 +97,7 @@ impl Ways {
             self.note_crowded(row);
         }
         if more > 1 {
-            // Most of those who are sent there would be in vain.
+            // Most of the threads that are sent there would go in vain.
             return;
         }
         let Some(ways) = self.rows.get(row as usize) else { return };
@@ -113,7 +113,7 @@ impl Ways {
         if row as usize >= ROWS - 1 {
             return;
         }
-        // Relaxed, as all that only says how much is remembered: of two who count at once one may be lost.
+        // Relaxed, as all that only says how much is remembered: of two counts at once one may be lost.
         let crowded = self.crowded.load(Ordering::Relaxed).saturating_add(1);
         self.crowded.store(crowded, Ordering::Relaxed);
         if crowded >= 1 << (FIRST_BITS + row - 2) {
@@ -125,8 +125,8 @@ impl Ways {
     /// The turn of states from `since` on, if it is that of now.
     #[inline(always)]
     fn turn_of(&self, since: Lsn) -> Option<u32> {
-        // Acquire, both: who has found the LSN of a turn finds its number, or a later one; and who has found
-        // a later one finds another LSN the second time, or that there is none.
+        // Acquire, both: a thread that has found the LSN of a turn finds its number, or a later one; and a
+        // thread that has found a later one finds another LSN the second time, or that there is none.
         let of = self.since.load(Ordering::Acquire);
         let turn = self.turn.load(Ordering::Acquire);
         if of == since.0 && self.since.load(Ordering::Relaxed) == of {
@@ -218,7 +218,8 @@ mod tests {
         assert_eq!(ways.page(u64::MAX, NEVER), PageId(3));
     }
 
-    /// Whoever remembers late, or looks at an older state, has nothing to do with what is remembered now.
+    /// A thread that remembers late, or looks at an older state, has nothing to do with what is remembered
+    /// now.
     #[test]
     fn what_was_before_a_tree_was_built_anew_is_forgotten() {
         let ways = Ways::default();

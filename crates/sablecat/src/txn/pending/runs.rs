@@ -11,11 +11,11 @@
 //! it is known of those above its last. The file is removed from its directory as soon as it is open: it goes
 //! with the transaction, however that ends.
 //!
-//! All files have one name, for the moment that each has any. Nobody comes to a file by it, so anybody may
-//! take it away, whosever it is: who makes a file and finds the name taken does, and who opens the
-//! environment, enters it or mends what the dead left. A process that is killed as it makes a file so leaves
-//! one, empty, for a while; and processes of one number, in different namespaces, have nothing to choose
-//! alike.
+//! All files have one name, for the moment that each has any. Nobody comes to a file by it, so any process
+//! may take the name away, whichever file it is of. A process does that when it makes a file and finds the
+//! name taken, and when it opens the environment, enters it or mends what the dead left. A process that is
+//! killed as it makes a file so leaves one, empty, for a while; and processes of one number, in different
+//! namespaces, have nothing to choose alike.
 //!
 //! Nothing here is read by another process or after a crash, so there are no versions, and what a block's
 //! bytes should be is known by a checksum in memory. In an environment that is encrypted each block is

@@ -127,7 +127,7 @@ impl Journal {
     }
 }
 
-/// The error of who rolls back to a position of another write set.
+/// The error of rolling back to a position of another write set.
 pub(super) fn foreign() -> Error {
     Error::invalid(
         "rolling back to a savepoint of another transaction, or of an earlier run of this one: nothing was undone; use the savepoints that this \

@@ -1,8 +1,8 @@
 //! What a transaction would change: its records in key order, tree by tree, in process memory.
 //!
 //! When they are many, those in memory go to a file, as sorted runs, and memory begins anew (runs.rs): of
-//! what memory and runs say of a key the newest counts. Whoever wants all of them goes through both together.
-//! The catalog's records, and the journal, stay in memory.
+//! what memory and runs say of a key the newest counts. A reader that wants all of them goes through both
+//! together. The catalog's records, and the journal, stay in memory.
 //!
 //! A range of keys that is removed is one entry, however many records it has (ranges.rs): what it covers is
 //! gone but for what is pending there. So what was pending in it before goes, and is not pending any more.
@@ -584,7 +584,7 @@ impl WriteSet {
     pub(crate) fn roll_back_to(&mut self, position: Position) -> Result<()> {
         let Some(journal) = self.journal.get_mut() else { return Err(foreign()) };
         journal.check(position)?;
-        // What is undone is noted until it is: an order that panics is asked again by who tries again.
+        // What is undone is noted until it is: if an order panics, the next try asks it again.
         while let Some((of, what)) = journal.last_since(position) {
             if let Some((_, records)) = self.trees.iter_mut().find(|(tree, _)| tree.id == of) {
                 match what {

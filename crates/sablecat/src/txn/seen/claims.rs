@@ -6,10 +6,10 @@
 //! same with a record of which a follower made something (follow.rs). What was found is kept, and compared in
 //! the commit step.
 //!
-//! References between records are true of two of them, and a transaction may change one and read the other.
-//! Who refers to a record claims that it is there when it commits; who has removed one, that nothing refers
-//! to it. Of two such transactions the second to commit finds what the first did, at any isolation.
-//! (Serializable ones have all that they read validated, and claim none of it.)
+//! References between records are true of two of them, and a transaction may change one and read the other. A
+//! transaction that refers to a record claims that the record is there when it commits; one that has removed
+//! a record claims that nothing refers to it. Of two such transactions the second to commit finds what the
+//! first did, at any isolation. (Serializable ones have all that they read validated, and claim none of it.)
 
 use std::collections::BTreeMap;
 use std::ops::Bound;

@@ -14,7 +14,7 @@ use crate::txn::state::Committed;
 use crate::types::PageId;
 
 /// A transaction's snapshot with its pending records over it. As a [`State`], of which the committed records
-/// are shown in place, it is for who knows that nothing is pending between its bounds.
+/// are shown in place, it is for a caller that knows that nothing is pending between its bounds.
 pub(in crate::txn) struct Merged<'a> {
     pub(in crate::txn) state: Committed<'a>,
     pub(in crate::txn) tree: &'a TreeRef,

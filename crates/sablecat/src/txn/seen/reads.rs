@@ -7,17 +7,17 @@
 //! phantoms: what is compared is the range that was read, not the records found. A leaf that has not changed
 //! is still where it was, in a subtree too: what unmakes a subtree frees its pages.
 //!
-//! Who has read many leaves does all this before it takes the commit role, at a state of that moment, and
-//! again of what was published meanwhile (recent.rs) until that is little; under the role what was published
-//! since is all that is looked at, or, where that is not known, whether each leaf has changed since
-//! (pages/visibility/unchanged.rs). A leaf that has changed by then, and still reads the same, may have been
-//! split, or joined to others: so the leaves that have what was read of it are noted beside it, and a change
-//! of these counts as well. What was read of one leaf is kept in one place, so that reading the same again
-//! and again takes no memory.
+//! A transaction that has read many leaves does all this before it takes the commit role, at a state of that
+//! moment, and again of what was published meanwhile (recent.rs) until that is little; under the role what
+//! was published since is all that is looked at, or, where that is not known, whether each leaf has changed
+//! since (pages/visibility/unchanged.rs). A leaf that has changed by then, and still reads the same, may have
+//! been split, or joined to others: so the leaves that have what was read of it are noted beside it, and a
+//! change of these counts as well. What was read of one leaf is kept in one place, so that reading the same
+//! again and again takes no memory.
 //!
 //! What was counted in a counted tree is counted again: some pages for each number. No count changes without
-//! that of all records, which is in the root; so where that has not changed since nothing is counted, and who
-//! has counted much does it before it takes the commit role, as with leaves.
+//! that of all records, which is in the root; so where that has not changed since nothing is counted, and a
+//! transaction that has counted much does it before it takes the commit role, as with leaves.
 //!
 //! (Kung and Robinson's backward validation; the leaf test is Silo's node set.)
 
@@ -43,7 +43,8 @@ const LINEAR_MAX: usize = 12;
 /// Parts of one leaf that are kept apart; one more, and all that lies between them counts as read, then and
 /// from then on.
 const SPANS_MAX: usize = 16;
-/// Who has read more leaves than this, or counted more, validates before it takes the commit role, too.
+/// A transaction that has read more leaves than this, or counted more, validates before it takes the commit
+/// role, too.
 const AHEAD: usize = 32;
 /// So much is counted again at one state.
 const COUNTED_AT_ONCE: usize = 16;
@@ -412,7 +413,8 @@ impl ReadSet {
         me: &Participant,
     ) -> Result<Lsn> {
         let since = kernel.pages.newest();
-        // Behind that look: who has seen a state of after trees were built anew sees that.
+        // Behind that look: a look that has seen a state from after trees were built anew sees that they
+        // were.
         let is_in_place = at >= kernel.pages.rebuilt_since();
         self.count_ahead(kernel, published, me)?;
         for read in 0..self.reads.len() {
@@ -555,7 +557,7 @@ impl ReadSet {
     /// A conflict if what was read at `at` reads differently in the newest state; else it is noted where it
     /// is there.
     ///
-    /// That state is pinned for this alone: to look at what is published may mean to help who commits, which
+    /// That state is pinned for this alone: to look at what is published may mean to help a committer, which
     /// takes the guard; and kept for longer it would keep what others free.
     fn compare_with_newest(
         &mut self,

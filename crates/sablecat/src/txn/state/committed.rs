@@ -93,8 +93,8 @@ impl States {
         let page_size = self.page_size();
         let step = long::payload_bytes(page_size) * PAGES_AN_OPERATION;
         let mut done = 0;
-        // Some pages an operation, so that a long read does not hold up those who wait for frames to become
-        // free.
+        // Some pages an operation, so that a long read does not hold up participants that wait for frames to
+        // become free.
         while done < into.len() {
             let end = into.len().min(done + step);
             let read = self.pages.operate(me, || {

@@ -1,5 +1,5 @@
-//! Whether two states of a record are the same to who has seen the first: but for what others did, also if it
-//! had lapsed at that one's time, and has been swept since (catalog/lapse.rs).
+//! Whether two states of a record are the same to a transaction that has seen the first: but for what others
+//! did, also if it had lapsed at that transaction's time, and has been swept since (catalog/lapse.rs).
 
 use super::{Committed, OwnedValue, States};
 use crate::access::Value;
@@ -34,7 +34,7 @@ impl Committed<'_> {
 }
 
 impl States {
-    /// Whether a record is the same now as it was at a moment, to who has the time `time`.
+    /// Whether a record is the same now as it was at a moment, to a transaction that has the time `time`.
     pub(in crate::txn) fn record_is_same(
         &self,
         tree: &TreeRef,
@@ -47,7 +47,7 @@ impl States {
         self.was(tree, key, (at, time), newest.as_ref(), me)
     }
 
-    /// Whether a record was at a moment what it is now, to who has the time `time`.
+    /// Whether a record was at a moment what it is now, to a transaction that has the time `time`.
     pub(in crate::txn) fn was(
         &self,
         tree: &TreeRef,

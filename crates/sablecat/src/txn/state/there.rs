@@ -22,13 +22,14 @@ impl States {
     /// them had the newest one has.
     #[inline]
     pub(crate) fn names_since(&self) -> Lsn {
-        // Acquire pairs with the Release in `take_names`; for who commits, the commit role orders the two.
+        // Acquire pairs with the Release in `take_names`; for committers, the commit role orders the two.
         Lsn(self.pages.names_since().load(Ordering::Acquire))
     }
 
-    /// In the commit step of who takes a name away: what was seen up to now may not be there any more.
+    /// In the commit step of a committer that takes a name away: what was seen up to now may not be there any
+    /// more.
     pub(in crate::txn) fn take_names(&self) {
-        // Only upwards: who was taken for dead does it late.
+        // Only upwards: a process that was taken for dead does it late.
         self.pages.names_since().fetch_max(self.pages.newest().0 + 1, Ordering::Release);
     }
 
@@ -36,7 +37,7 @@ impl States {
     #[inline]
     pub(in crate::txn) fn check_readable(&self, tree: &TreeRef, me: &Participant) -> Result<()> {
         match self.check_there(tree, me) {
-            // Who reads it need not know of its indices.
+            // A reader of it need not know of its indices.
             Err(error) if error.is_changed() => Ok(()),
             checked => checked,
         }

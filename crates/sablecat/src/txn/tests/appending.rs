@@ -98,7 +98,7 @@ proptest! {
     }
 }
 
-/// Who latches leaves out of their order may wait for who waits for him.
+/// A participant that latches leaves out of their order may wait for one that waits for it.
 #[test]
 fn the_last_leaf_is_not_latched_before_what_comes_before_it() {
     let store = Store::new(3000, 4, None);

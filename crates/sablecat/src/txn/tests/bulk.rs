@@ -1,4 +1,4 @@
-//! Bulk loads, beside those who use the tree that is being loaded.
+//! Bulk loads, beside operations on the tree that is being loaded.
 
 use super::*;
 use crate::error::ErrorKind;
@@ -15,7 +15,7 @@ fn key(n: u32) -> Vec<u8> {
     format!("{n:05}").into_bytes()
 }
 
-/// The leaf of a key as who has a hint for it finds it, and the key's value there.
+/// The leaf of a key as a participant with a hint for it finds it, and the key's value there.
 fn covering(store: &Store, seat: &Seat<'_>, key: &[u8]) -> (PageId, Option<Vec<u8>>) {
     let mut snapshot = store.kernel.pages.snapshot(seat);
     let view = store.tree.tree();

@@ -1,5 +1,5 @@
-//! Counted trees with counts that are wrong: found by who verifies, an error or a wrong number to who asks,
-//! and nothing worse.
+//! Counted trees with counts that are wrong: verifying finds them, a reader that asks gets an error or a
+//! wrong number, and nothing worse happens.
 
 use std::cell::Cell;
 use std::ops::Bound;
@@ -130,7 +130,7 @@ fn what_was_counted_much_is_counted_again_before_the_commit_step() {
     store.put(&key(7), b"another").unwrap();
     let ahead = reads.validate_ahead(kernel, at, &seat).unwrap();
     store.put(&key(8), b"another").unwrap();
-    // Whoever counted now would see it.
+    // A count taken now would show it.
     let good = store.counts()[0];
     let set = |records| {
         store.in_place(|direct| {
@@ -145,8 +145,8 @@ fn what_was_counted_much_is_counted_again_before_the_commit_step() {
     drop(pinned);
 }
 
-/// Others add records between any two looks of who validates, one of them before what was counted: it is
-/// found whenever that is.
+/// Others add records between any two looks of a transaction that validates, one of them before what was
+/// counted: it is found whenever that is.
 #[test]
 fn a_count_that_changes_while_much_is_validated_is_a_conflict_whenever_it_does() {
     let mut looks_max = 0;

@@ -1,6 +1,6 @@
-//! Trees with a page that passes the check and is wrong: whoever reads or changes them gets an error, or
-//! wrong data as far as nothing could tell, and nothing worse. Which page, and what is wrong with it, is
-//! chance.
+//! Trees with a page that passes the check and is wrong: an operation that reads or changes them gets an
+//! error, or wrong data as far as nothing could tell, and nothing worse. Which page, and what is wrong with
+//! it, is chance.
 
 use super::*;
 use crate::access::Method;

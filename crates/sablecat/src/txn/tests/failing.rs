@@ -275,8 +275,8 @@ fn a_checkpoint_does_not_wait_for_who_was_stopped_while_it_wrote_a_version() {
     store.assert_nothing_leaks();
 }
 
-/// A page that has not changed since a checkpoint named its block may be said to have, late, by who helped a
-/// commit that had changed it before.
+/// A page has not changed since a checkpoint named its block. A helper of a commit that had changed it before
+/// may say, late, that it has.
 #[test]
 fn a_page_that_is_latched_for_long_keeps_the_block_that_the_map_names() {
     let store = store_on(&SimDisk::new(1), 300);

@@ -73,7 +73,7 @@ fn what_fills_the_memory_can_be_removed_beside_others_who_fill_it() {
                         }
                     });
                     for n in 0..full.unwrap() {
-                        // For a moment somebody who does not run may hold back what all others give back.
+                        // For a moment a thread that does not run may hold back what all others give back.
                         let removed = std::iter::repeat_with(|| store.remove(&own(n))).find(|removed| {
                             removed
                                 .as_ref()
@@ -91,8 +91,8 @@ fn what_fills_the_memory_can_be_removed_beside_others_who_fill_it() {
     store.assert_nothing_leaks();
 }
 
-/// Who has found a page holds nothing until it has the latch: its snapshot may be given up, and others may
-/// free the page.
+/// A participant that has found a page holds nothing until it has the latch: its snapshot may be given up,
+/// and others may free the page.
 #[test]
 fn a_page_that_was_freed_before_its_latch_was_had_is_no_damage() {
     for volume in [None, Some(volume(3))] {

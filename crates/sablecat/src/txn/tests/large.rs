@@ -392,8 +392,8 @@ fn a_value_that_says_it_is_longer_than_the_environment_is_damage_and_takes_no_me
     assert!(store.kernel.read_part(&store.tree, b"key", 1 << 40, &mut some).unwrap_err().is_corruption());
 }
 
-/// Who has a handle of a database that another process has removed looks at what was its root, which may be
-/// anything by now: also a page of a value that is only just being stored, and then is not.
+/// A process with a handle of a database that another process has removed looks at what was its root, which
+/// may be anything by now: also a page of a value that is only just being stored, and then is not.
 #[test]
 fn a_page_of_a_value_that_came_to_nothing_is_not_left_in_memory_under_a_number_that_is_free() {
     let store = Store::new(400, 6, Some(volume(1)));

@@ -9,7 +9,7 @@ use super::*;
 use crate::error::ErrorKind;
 use crate::pages::{Participant, Run, Seat};
 
-/// A store whose participants come and go: whoever is killed has its slot mended by another.
+/// A store whose participants come and go: if one is killed, another mends its slot.
 fn store(seed: u64) -> Store {
     let store = Store::new(400, 12, Some(volume(seed)));
     (0..200u32).for_each(|n| store.put(&n.to_be_bytes(), &[7; 40]).unwrap());
@@ -119,12 +119,12 @@ fn what_a_checkpoint_had_written_that_came_to_nothing_is_given_back() {
     store.assert_nothing_leaks();
 }
 
-/// Who makes it has copies, what it has captured, and what it is about to free.
+/// The maker of the checkpoint has copies, what it has captured, and what it is about to free.
 #[test]
 fn what_a_checkpoint_that_moves_pages_has_in_hand_is_given_back_before_whatever_call_it_dies() {
     let (mut calls, mut given_back) = (0, 0);
     loop {
-        // Never dropped: whoever has died does nothing any more.
+        // Never dropped: the dead do nothing any more.
         let two: &'static Two = Box::leak(Box::new(Two::new(calls)));
         (0..100).for_each(|n| assert!(two.first.remove(&key(n)).unwrap()));
         two.first.checkpoint().unwrap();

@@ -1,5 +1,5 @@
-//! A mark that a snapshot was given up stays in the slot of who sat there. Who sits there next, and finds no
-//! frame before it has a pin of its own, must not take it for its own.
+//! A mark that a snapshot was given up stays in the slot of the participant that sat there. The next one to
+//! sit there, if it finds no frame before it has a pin of its own, must not take the mark for its own.
 
 use std::sync::mpsc;
 

@@ -177,8 +177,8 @@ fn the_last_record_takes_its_subtree_along_even_if_empty_leaves_could_not_be_mer
     store.assert_nothing_leaks();
 }
 
-/// Who unmakes a subtree has the structure latch, and reads at a state of before: short records beside the
-/// subtree's reference come and go meanwhile, and move it to another slot.
+/// A participant that unmakes a subtree has the structure latch, and reads at an earlier state: short records
+/// beside the subtree's reference come and go meanwhile, and move it to another slot.
 #[test]
 fn a_subtree_is_unmade_while_records_come_and_go_beside_it() {
     let (store, key) = store(2);

@@ -3,9 +3,9 @@
 use super::*;
 use crate::txn::commit::changes::Changes;
 
-/// In the snapshot, both keys lie in `first`; by now it ends before them, and each has a leaf of its own.
-/// Whoever holds the one and looks for the other must not wait for `first`, whose holder may be waiting for
-/// what it holds.
+/// In the snapshot, both keys lie in `first`; by now it ends before them, and each has a leaf of its own. A
+/// participant that holds the one and looks for the other must not wait for `first`, whose holder may be
+/// waiting for what this one holds.
 #[test]
 fn who_holds_a_leaf_waits_for_none_before_it() {
     let store = Store::new(400, 4, None);

@@ -1,4 +1,4 @@
-//! A pool that is smaller than the data: what is in it, and who writes what leaves it.
+//! A pool that is smaller than the data: what is in it, and which participant writes what leaves it.
 
 use std::sync::mpsc;
 use std::thread;
@@ -148,8 +148,8 @@ fn who_cleans_learns_what_is_free() {
     store.assert_nothing_leaks();
 }
 
-/// What the dead left half done is mended although somebody has a page latched that they worked on, who in
-/// turn may be waiting for the frames that they kept.
+/// What the dead left half done is mended although a participant has a page latched that they worked on, and
+/// may in turn be waiting for the frames that they kept.
 #[test]
 fn the_dead_keep_no_frames_from_who_has_a_page_latched_that_they_worked_on() {
     let store = store(&SimDisk::new(1));
@@ -231,8 +231,7 @@ fn who_reads_the_map_for_what_nothing_leads_to_waits_for_nobody_who_keeps_a_page
     assert_eq!(beside, Ok(others), "all but that page");
 }
 
-/// However often it is changed, and whoever changes it has its page latched each time that it looks for a
-/// frame.
+/// However often it is changed; and the writer has its page latched each time that it looks for a frame.
 #[test]
 fn a_page_that_is_changed_again_and_again_takes_no_snapshot_from_others() {
     for volume in [None, Some(volume(1))] {

@@ -86,7 +86,7 @@ fn who_gets_a_lock_too_late_sees_that_the_record_is_gone() {
             while !store.kernel.locks.is_taken(0, record_hash(store.tree.id, &key_of(1))) {
                 thread::yield_now();
             }
-            // For who does not wait for the role to look at what is there.
+            // For one that does not wait for the role to look at what is there.
             thread::sleep(Duration::from_millis(20));
         }
     };

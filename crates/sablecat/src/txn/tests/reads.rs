@@ -184,8 +184,8 @@ fn what_was_read_of_a_leaf_that_was_split_is_compared_again_after_it_was_validat
     }
 }
 
-/// Others commit between any two looks of who validates: whoever gets through has met no change of what it
-/// has read.
+/// Others commit between any two looks of a transaction that validates: if it gets through, it has met no
+/// change of what it has read.
 #[test]
 fn what_is_published_while_much_is_validated_is_found_whenever_it_is() {
     let mut looks_max = 0;
@@ -219,8 +219,8 @@ fn what_is_published_while_much_is_validated_is_found_whenever_it_is() {
     assert!((33..190).contains(&looks_max), "{looks_max}");
 }
 
-/// Who validates ahead waits for the commit role now and then, and helps who has it: the state that it
-/// compares with is to be there still after that.
+/// A transaction that validates ahead waits for the commit role now and then, and helps its holder: the state
+/// that it compares with is to be there still after that.
 #[test]
 fn the_state_that_is_compared_with_is_kept_while_the_commit_role_is_waited_for() {
     let store = Arc::new(store_of(600, Some(volume(5))));
@@ -307,8 +307,8 @@ fn what_is_published_right_after_what_was_published_has_been_taken_is_found() {
     drop(pinned);
 }
 
-/// Who asks whether a leaf has changed may be stopped between its looks, while the leaf's frame is used for
-/// another page and then for the leaf again.
+/// A transaction that asks whether a leaf has changed may be stopped between its looks, while the leaf's
+/// frame is used for another page and then for the leaf again.
 #[test]
 fn a_leaf_that_was_read_into_the_frame_that_it_had_is_not_taken_for_the_page_that_was_there_in_between() {
     let store = store(Some(volume(5)));

@@ -218,8 +218,8 @@ fn a_reaper_that_counts_as_dead_ends_no_commit_that_it_has_not_finished() {
     assert_eq!(other.get(b"key").unwrap(), b"after", "it was committed");
 }
 
-/// What the dead had counted stays, and goes on with whoever has the slot next; the commit that it was at
-/// counts if it was one.
+/// What the dead had counted stays, and the next tenant of the slot goes on with it; the commit that it was
+/// at counts if it was one.
 #[test]
 fn commits_of_the_dead_are_counted_once_however_often_they_are_mended() {
     for dies_at in DEATHS {
@@ -295,7 +295,7 @@ fn who_was_taken_for_dead_while_it_waited_gets_no_role() {
 }
 
 /// It was stopped between its last look at the fence and the taking: it is mended by then, its slot is
-/// another's, and nobody knows of the role who would end it.
+/// another's, and nobody that would end the role knows of it.
 #[test]
 fn a_role_that_is_got_by_who_was_taken_for_dead_is_let_go_of() {
     for work in [Work::Structure(5), Work::Checkpoint, Work::Commit, Work::Serial] {
@@ -316,8 +316,8 @@ fn a_role_that_is_got_by_who_was_taken_for_dead_is_let_go_of() {
     }
 }
 
-/// What a rebuilder that died had frozen is thawed by the next who has the structure latch, not by whoever
-/// mends: that one may come late.
+/// What a rebuilder that died had frozen is thawed by the next holder of the structure latch, not by the
+/// mender, which may come late.
 #[test]
 fn a_tree_that_the_dead_had_frozen_is_changed_again() {
     let [dead, other] = processes(64);
@@ -335,7 +335,7 @@ fn a_tree_that_the_dead_had_frozen_is_changed_again() {
     assert_eq!((frozen(), other.get(b"key").unwrap()), (0, b"changed".to_vec()));
 }
 
-/// Whoever mends last finds nothing latched, locked or claimed.
+/// The last mender finds nothing latched, locked or claimed.
 #[test]
 fn what_the_dead_left_is_mended_as_often_as_one_likes() {
     for dies_at in DEATHS {

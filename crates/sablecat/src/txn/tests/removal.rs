@@ -1,4 +1,4 @@
-//! A database that was removed, against who has read it.
+//! A database that was removed, against transactions that have read it.
 
 use super::*;
 use crate::error::ErrorKind;
@@ -45,7 +45,8 @@ pub(super) fn take_name(store: &Store, txn: &mut Transaction<'_>) -> Result<Lsn>
     txn.commit(Durability::Memory)
 }
 
-/// Between the commit that takes its name and the freeing of its pages lies a flush, or whoever died there.
+/// Between the commit that takes its name and the freeing of its pages lies a flush, or the death of the
+/// remover.
 #[test]
 fn a_database_whose_pages_are_not_freed_yet_is_a_conflict_for_who_has_read_it() {
     let store = database();
@@ -74,8 +75,8 @@ fn remove(store: &Store) {
     store.kernel.pages.sweep_all(&store.seat());
 }
 
-/// Who has a handle looks at what was the root. Whose page that is now may be waiting for the one who looks:
-/// for the commit role, as a rule.
+/// A process with a handle looks at what was the root. The participant whose page that is now may be waiting
+/// for the one that looks: for the commit role, as a rule.
 #[test]
 fn who_looks_for_a_removed_database_does_not_wait_for_who_is_making_a_page_of_its_roots_number() {
     let store = database();

@@ -306,7 +306,7 @@ fn a_name_that_another_has_or_takes_away_does_no_harm_to_a_large_transaction() {
     }
 }
 
-/// Names come and go between any two calls of who makes files.
+/// Names come and go between any two calls of a transaction that makes files.
 #[test]
 fn many_that_make_files_for_large_transactions_at_once_have_one_each() {
     let disk = SimDisk::new(1);

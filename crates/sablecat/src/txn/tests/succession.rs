@@ -94,7 +94,8 @@ impl Store {
         keys.for_each(|n| self.put(&key(n), &[stamp; 40]).unwrap());
     }
 
-    /// Takes over from whoever makes a checkpoint, as if that had not moved for long; nothing if nobody does.
+    /// Takes over from the maker of a checkpoint, as if that had not moved for long. Does nothing if there is
+    /// none.
     pub(super) fn take_over(&self) {
         let (pages, seat) = (&self.kernel.pages, self.kernel.pages.participants.sit().unwrap());
         let holding = pages.region.role(Work::Checkpoint).look();
@@ -174,7 +175,7 @@ fn who_is_stopped_in_a_checkpoint_is_succeeded_and_does_no_harm_when_it_goes_on(
             two.second.change(0..30, 77);
             two.second.checkpoint().unwrap();
             two.first.checkpoint().unwrap();
-            // A version that only the one who was stopped had captured, and that was replaced then, keeps its
+            // A version that only the stopped participant had captured, and that was replaced then, keeps its
             // block until the next opening.
             if !changes {
                 two.first.assert_nothing_leaks();
@@ -266,7 +267,7 @@ fn a_checkpoint_that_finds_no_berth_gives_back_the_blocks_of_its_copies() {
     assert!(captured.moved > 0, "there was something to move");
 }
 
-/// The system tells one of those who flush, and takes for written what it could not write.
+/// The system tells one of the participants that flush, and takes for written what it could not write.
 #[test]
 fn a_late_flush_that_fails_poisons() {
     let mut found = 0;
@@ -391,7 +392,7 @@ fn who_was_taken_for_dead_before_it_settled_a_superblock_poisons_nothing() {
     drop((held, moored, stopped));
 }
 
-/// What it waits for is held by others, who let go of nothing for it.
+/// What it waits for is held by others, which let go of nothing for it.
 #[test]
 fn who_was_taken_for_dead_waits_for_nobody() {
     let two = Two::new(1);
@@ -400,7 +401,7 @@ fn who_was_taken_for_dead_waits_for_nobody() {
     let others = &two.first.kernel;
     let (theirs, also_theirs) =
         (others.pages.participants.sit().unwrap(), others.pages.participants.sit().unwrap());
-    // Who wants it does not know that there is no such page.
+    // The participant that wants it does not know that there is no such page.
     let page = PageId(399);
     assert!(others.pages.region.entry(page).word().frame() == FrameId::NONE);
     others.pages.latch(page, &theirs).unwrap();

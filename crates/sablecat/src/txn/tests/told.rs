@@ -187,8 +187,8 @@ fn who_is_stopped_as_it_tells_pages_where_they_are_is_succeeded_and_does_no_harm
     }
 }
 
-/// Whoever looked it up before it was moved may have been stopped, and say so when those who moved it and
-/// told others are long gone.
+/// A participant that looked it up before it was moved may have been stopped, and say where it was when those
+/// that moved it and told others are long gone.
 #[test]
 fn a_page_whose_entry_nobody_had_filled_when_it_was_moved_is_not_said_to_be_where_it_was() {
     let two = Two::new(1);
@@ -219,7 +219,7 @@ fn a_page_whose_entry_nobody_had_filled_when_it_was_moved_is_not_said_to_be_wher
     assert!(moved.len() > 3, "{moved:?}");
     two.first.find_lost();
     for (page, from) in moved {
-        // As who fills the entries of all pages of a map leaf.
+        // As a participant does that fills the entries of all pages of a map leaf.
         pages.region.entry(page).learn_block(BlockWord::mapped(from));
     }
     two.first.expect_named_to_be_used("at the end");

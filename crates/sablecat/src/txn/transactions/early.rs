@@ -1,4 +1,5 @@
-//! Conflicts found before the commit, for who asks: work that cannot be committed need not be gone on with.
+//! Conflicts found before the commit, for a transaction that asks: work that cannot be committed need not be
+//! gone on with.
 //!
 //! What is asked is what the commit will ask (reads.rs), of a key or of a tree alone: whether what was read
 //! reads the same in the newest state, or, at snapshot isolation, whether the record is the same. So what is

@@ -12,7 +12,7 @@ impl Transaction<'_> {
     /// False if they had it for all of `time`, or this process was taken for dead meanwhile.
     pub(crate) fn take_gate(&mut self, time: Duration) -> bool {
         if self.gate.is_none() {
-            // Whoever has the gate now may be waiting for them.
+            // The holder of the gate may be waiting for them.
             self.release_locks();
             let gate = self.kernel.pages.role(Work::Serial);
             let me = self.seat.number();
@@ -27,7 +27,7 @@ impl Transaction<'_> {
         !self.gate.is_none()
     }
 
-    /// Has it commit beside who has the serial gate.
+    /// Has it commit beside the holder of the serial gate.
     pub(crate) fn pass_gate(&mut self) {
         self.passes_gate = true;
     }

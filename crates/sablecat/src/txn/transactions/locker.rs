@@ -1,4 +1,4 @@
-//! Who holds locks by name, beside all transactions.
+//! Lockers: owners of locks by name, beside all transactions.
 
 use std::time::Duration;
 

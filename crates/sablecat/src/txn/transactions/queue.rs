@@ -5,30 +5,32 @@
 //! first; the value is never empty, but that of a *mark*: the record that was the last when it was consumed.
 //!
 //! # Appending
-//! The next number is one above the last, so two who append at once would take the same. So numbers are taken
-//! by batches of [`BATCH`]: who appends locks the batch of the next number, and takes the numbers that are
-//! left in it. Who finds it locked goes on to a later batch, and does not wait. That it has a number for
-//! itself is known once the batch is locked and the newest state has no record at or above the number. What
-//! is not used, or rolled back, is a gap.
+//! The next number is one above the last, so two transactions that append at once would take the same. So
+//! numbers are taken by batches of [`BATCH`]: a transaction that appends locks the batch of the next number,
+//! and takes the numbers that are left in it. If it finds the batch locked, it goes on to a later one, and
+//! does not wait. That it has a number for itself is known once the batch is locked and the newest state has
+//! no record at or above the number. What is not used, or rolled back, is a gap.
 //!
 //! That no number comes twice takes that the highest one that was ever committed has a record: **a record is
-//! removed only by who sees one above it**, and whoever consumes the last one leaves a mark in its place. A
-//! mark below other records goes with the next record that is consumed above it. (All that on the newest
-//! state as on a snapshot: what a snapshot has above a record was committed, so if it is gone by now there is
-//! another one above it.)
+//! removed only by a transaction that sees one above it**, and one that consumes the last record leaves a
+//! mark in its place. A mark below other records goes with the next record that is consumed above it. (All
+//! that on the newest state as on a snapshot: what a snapshot has above a record was committed, so if it is
+//! gone by now there is another one above it.)
 //!
-//! The locks of batches have names of their own: a record that has just become visible is not locked by who
-//! appended it, so consumers find the records of one commit in order.
+//! The locks of batches have names of their own: a record that has just become visible is not locked by the
+//! transaction that appended it, so consumers find the records of one commit in order.
 //!
 //! # Consuming
 //! The first record whose lock is to be had without waiting, and that the newest state still has, is removed;
 //! the lock stays until the transaction ends, so others pass over it. What was passed over, and that there is
 //! nothing else, is not part of what a serialisable transaction has read: others may consume and append, as
-//! with [`Transaction::try_lock`] they may lock. But who waits for a change waits for that as well.
+//! with [`Transaction::try_lock`] they may lock. But a transaction that waits for a change waits for that as
+//! well.
 //!
 //! # One by itself
-//! Who appends or consumes one record by itself has no lock, but the page latched (operations/queue.rs). So
-//! who has locked a batch or a record takes the commit role once before it looks at the newest state.
+//! An operation that appends or consumes one record by itself has no lock, but the page latched
+//! (operations/queue.rs). So a transaction that has locked a batch or a record takes the commit role once
+//! before it looks at the newest state.
 //!
 //! Each transaction remembers up to where it has consumed everything, so that it does not go over its own
 //! removals again. Nothing else has to be remembered: leaves that get empty are joined with
@@ -193,7 +195,7 @@ impl Transaction<'_> {
                 number = beyond.saturating_add((batches - 1) * BATCH);
                 continue;
             }
-            // Who had it locked last has committed by now, or never will.
+            // The transaction that had it locked last has committed by now, or never will.
             self.after_singles()?;
             number = number.max(next_after(self.last_taken(tree)?)?);
             if number / BATCH == batch {
@@ -306,7 +308,7 @@ impl Transaction<'_> {
         Ok(true)
     }
 
-    /// As [`Transaction::try_lock`], also beside those who consume without locks.
+    /// As [`Transaction::try_lock`], also beside operations that consume without locks.
     fn try_take(&mut self, tree: &TreeRef, key: &[u8]) -> Result<bool> {
         self.try_lock_and(tree, key, Transaction::after_singles)
     }

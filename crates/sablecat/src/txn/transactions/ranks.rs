@@ -6,8 +6,8 @@
 //! some pages of the snapshot.
 //!
 //! What the snapshot said is noted as it was asked: that so many records lie between two bounds. Validation
-//! asks again (reads.rs). A number depends on every record before it: whoever adds one there or takes one
-//! away, and commits first, is in conflict with who has read the number.
+//! asks again (reads.rs). A number depends on every record before it: a transaction that adds one there or
+//! takes one away, and commits first, is in conflict with one that has read the number.
 
 use std::ops::Bound;
 

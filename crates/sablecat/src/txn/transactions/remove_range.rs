@@ -2,8 +2,9 @@
 //!
 //! What the snapshot has of the range is counted by looking at its leaves, and noted as read: whatever
 //! changes in it before the transaction commits is a conflict, be it a record that goes with the range or one
-//! that was not there. So what others have committed in a range is removed by who has seen it, or by nobody;
-//! but for read committed transactions, which note nothing: what is there when they commit goes.
+//! that was not there. So what others have committed in a range is removed by a transaction that has seen it,
+//! or by none. Read committed transactions are an exception, as they note nothing: what is there when they
+//! commit goes.
 //!
 //! What the transaction itself has set there is not pending any more. The range is one entry of its write
 //! set, of the log, and of the commit step's work (apply.rs).

@@ -21,7 +21,7 @@ impl Transaction<'_> {
     }
 }
 
-/// The steps of one change: who follows may fail, and who orders may panic.
+/// The steps of one change: a follower may fail, and an order may panic.
 struct Steps<'t, 'k> {
     txn: &'t mut Transaction<'k>,
     /// What is undone up to, unless all are made.

@@ -68,7 +68,7 @@ pub(crate) struct Transaction<'k> {
     pub(super) sets: u64,
     /// Holds the serial gate, with which nobody else commits.
     pub(in crate::txn) gate: Seldom<HeldRole<'k>>,
-    /// Does not wait for who has it.
+    /// Does not wait for the holder of the gate.
     pub(super) passes_gate: bool,
     /// The list of what its commit has replaced, if it was a large one.
     pub(in crate::txn) replaced: Seldom<CatalogEntry>,
@@ -139,7 +139,7 @@ impl<'k> Transaction<'k> {
         }
     }
 
-    /// Tells whoever looks what it is called, until it ends.
+    /// Tells others what it is called, until it ends.
     pub(crate) fn set_name(&self, name: &str) {
         self.is_named.set(true);
         self.seat.slot().set_name(name);
@@ -175,7 +175,8 @@ impl<'k> Transaction<'k> {
         (reads, self.at())
     }
 
-    /// Lets go of all record locks. Who gave way in a circle must: the circle would stay closed.
+    /// Lets go of all record locks. A transaction that gave way in a circle must: the circle would stay
+    /// closed.
     pub(crate) fn release_locks(&mut self) {
         self.kernel.locks.release_to_retry(self.seat.number(), &mut self.held);
     }
@@ -206,8 +207,8 @@ impl<'k> Transaction<'k> {
     }
 
     /// What tells the state that it looks at from others: leaves that were copied from another may not be
-    /// used in this one. Who notes what it reads has to see each leaf itself, and what one has set no other
-    /// has; for all others the snapshot says everything.
+    /// used in this one. A transaction that notes what it reads has to see each leaf itself, and what a
+    /// transaction has set no other has; for all others the snapshot says everything.
     pub(in crate::txn) fn state(&self, at: Lsn) -> StateId {
         if (self.tracks_reads() || self.sets > 0) && self.run.get() == 0 {
             // Relaxed: the numbers need only differ.
@@ -404,7 +405,7 @@ impl<'k> Transaction<'k> {
     pub(crate) fn roll_back_to(&mut self, position: Position) -> Result<()> {
         self.sets += 1;
         self.queues.rolled_back();
-        // Whoever looks at what is committed beyond a range that was removed has to look before it again.
+        // A look at what is committed beyond a range that was removed has to look before it again.
         self.run.set(0);
         self.writes.roll_back_to(position)
     }
@@ -424,8 +425,8 @@ impl<'k> Transaction<'k> {
         self.writes.forget_savepoints();
     }
 
-    /// Commits. On success everything is visible to whoever begins afterwards, and as durable as the
-    /// transaction's rung says. On a conflict nothing happened, and the transaction can be restarted.
+    /// Commits. On success everything is visible to every transaction that begins afterwards, and as durable
+    /// as the transaction's rung says. On a conflict nothing happened, and the transaction can be restarted.
     pub(crate) fn commit(&mut self, durability: Durability) -> Result<Lsn> {
         if self.writes.is_empty() {
             return Ok(self.at());
@@ -463,7 +464,7 @@ impl<'k> Transaction<'k> {
         let me: &Participant = &self.seat;
         let kernel = self.kernel;
         let large = kernel.store_all_large(me, &self.writes)?;
-        // Who holds record locks goes on: whoever has the gate may be waiting for them.
+        // A transaction that holds record locks goes on: the holder of the gate may be waiting for them.
         if self.gate.is_none() && self.held.is_empty() && !self.passes_gate {
             kernel.wait_for_gate(me)?;
         }
@@ -485,7 +486,8 @@ impl<'k> Transaction<'k> {
         let (reads, claims, writes) = (&*self.reads.borrow(), &self.claims, &self.writes);
         let contents = &self.contents;
         let validate = |_: &mut Changes<'_>| {
-            // Of who has read a database, too: its pages may say the same for long after its removal.
+            // Of a transaction that has read a database, too: its pages may say the same for long after its
+            // removal.
             writes.trees().try_for_each(|(tree, _)| kernel.check_there(tree, me))?;
             reads.trees().try_for_each(|tree| kernel.check_readable(tree, me))?;
             // As in `check_there`: nobody else publishes meanwhile.

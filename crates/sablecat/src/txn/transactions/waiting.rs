@@ -1,8 +1,8 @@
 //! Waiting for a change of what a transaction has read.
 //!
 //! It is woken by commits that publish pages on which there is something of what it has read; these may have
-//! changed beside it, so whoever waits looks again. (The idea is that of `retry` in Harris, Marlow, Peyton
-//! Jones and Herlihy, Composable Memory Transactions, 2005.)
+//! changed beside it, so a waiting transaction looks again. (The idea is that of `retry` in Harris, Marlow,
+//! Peyton Jones and Herlihy, Composable Memory Transactions, 2005.)
 //!
 //! A record that it passed over, because another transaction had it locked, it looks at as well: the lock's
 //! end wakes it, as there may be no commit. So the lock is marked as waited for.
@@ -34,8 +34,8 @@ impl PassedOver {
         }
     }
 
-    /// Whether one of them may be had by now. Where none is, the end of each of the locks wakes who sleeps
-    /// until something changes.
+    /// Whether one of them may be had by now. Where none is, the end of each of the locks wakes the
+    /// transactions that sleep until something changes.
     fn may_be_had(&self, kernel: &Transactions, me: u16) -> bool {
         self.has_changed || self.locked.iter().any(|&hash| !kernel.locks.is_barred(me, hash))
     }
@@ -68,8 +68,8 @@ impl Transaction<'_> {
         }
         self.seat.let_go();
         let disturbed = kernel.pages.recent().sleepers.listen(deadline, || {
-            // Who has died in the commit step has published nothing that can be seen until somebody has seen
-            // to it.
+            // A committer that has died in the commit step has published nothing that can be seen until it is
+            // mended.
             kernel.pages.stall();
             let ended = kernel
                 .log

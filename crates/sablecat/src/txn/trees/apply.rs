@@ -203,7 +203,7 @@ impl Trees {
     /// The latched leaf for a key: the one before, or found anew, at `at` or at a newer state, which `at`
     /// then is.
     ///
-    /// Whoever holds leaves looks for the next one at the newest state. Pages keep their lower ends, so what
+    /// A holder of leaves looks for the next one at the newest state. Pages keep their lower ends, so what
     /// follows a held leaf there follows it still; in a snapshot the key may lie in a page that has since
     /// been split, and ends before the held leaf: to wait for that would be out of order. Nor does any sweep
     /// give this state up, as it may a snapshot, and the page be used elsewhere while it is waited for.

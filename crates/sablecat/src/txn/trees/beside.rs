@@ -20,9 +20,9 @@
 //! all.
 //!
 //! *Death* anywhere before 5 leaves pages that nothing leads to and a note that says so; at and after 5 a
-//! commit like any other, and a note that tells of the old pages. Whoever opens the environment afresh acts
-//! upon notes (env/databases/mod.rs). Checkpoints name one state or the other, each with its note. Replay of
-//! the log does what the record says to the old trees, in place.
+//! commit like any other, and a note that tells of the old pages. A process that opens the environment afresh
+//! acts upon notes (env/databases/mod.rs). Checkpoints name one state or the other, each with its note.
+//! Replay of the log does what the record says to the old trees, in place.
 //!
 //! A tree's pages are told apart by when they were born: none of those that were there is younger than the
 //! state in which the tree was frozen.

@@ -1,10 +1,10 @@
 //! A writer that copies: what it is to change of a frozen tree it changes in copies, with numbers of their
 //! own (beside.rs).
 //!
-//! Whoever changes a record has the pages on the way to it copied first, from the root beside the tree's own
-//! on. So what the access methods then write are copies, or pages that they have made; only where they look
-//! for a neighbour to merge with they may come to a page that is neither, and do without, unless that was
-//! copied beforehand as well.
+//! A transaction that changes a record has the pages on the way to it copied first, from the root beside the
+//! tree's own on. So what the access methods then write are copies, or pages that they have made; only where
+//! they look for a neighbour to merge with they may come to a page that is neither, and do without, unless
+//! that was copied beforehand as well.
 
 use super::Trees;
 use super::listed::Additions;
@@ -75,7 +75,7 @@ impl PageRead for Copying<'_, '_> {
     }
 }
 
-/// The error of who would change what others read.
+/// The error of a change to what others read.
 fn not_own(page: PageId) -> Error {
     Error::corruption(format!("page {page} was to be changed beside the tree it is still a page of"))
 }

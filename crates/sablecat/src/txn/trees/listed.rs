@@ -8,9 +8,10 @@
 //! A list is a tree of its own that only a note in the catalog names (catalog.rs), and the note says which of
 //! the two are to be freed with it: those made, until the commit's own step changes that to those replaced.
 //! What is added to the list is published in the same step as the pages that it tells of. So in every state,
-//! and so in every checkpoint, list and pages fit each other: whoever finds the note, however the commit was
-//! cut short, frees what nothing leads to in that state and nothing else. The log knows of neither. A
-//! replayed commit changes the trees in place, and what had been made for it by the checkpoint is freed.
+//! and so in every checkpoint, list and pages fit each other: a process that finds the note, however the
+//! commit was cut short, frees what nothing leads to in that state and nothing else. The log knows of
+//! neither. A replayed commit changes the trees in place, and what had been made for it by the checkpoint is
+//! freed.
 //!
 //! A page is freed and taken off the list in one step, so freeing can be cut short as well. No snapshot may
 //! be left that sees what is freed: freeing gives the page a last version, and would keep the one before in
@@ -37,7 +38,7 @@ const KEY_BYTES: usize = 5;
 const LOOKED_AT_ONCE: usize = 1024;
 /// How often a commit lets others run before it leaves to later what they see.
 const YIELDS: u32 = 20;
-/// How often who frees pages waits for who looks at them, and how long each time.
+/// How often a participant that frees pages waits for those that look at them, and how long each time.
 const PAUSES: u32 = 500;
 const PAUSE: Duration = Duration::from_millis(1);
 
@@ -159,8 +160,9 @@ fn entries<R: PageRead>(
     Ok(found)
 }
 
-/// How fast who frees pages goes on. As long as others are making commits over a state of before, which
-/// cannot be taken from them as snapshots can, what is freed takes the cache twice, and they find no room.
+/// How fast a participant that frees pages goes on. Others may be making commits over an earlier state, which
+/// cannot be taken from them as snapshots can. Meanwhile what is freed takes the cache twice, and they find
+/// no room.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
     /// One of them has stopped.
@@ -230,7 +232,7 @@ impl Trees {
 
     /// Whether no snapshot is left from before a state, or is left in a moment.
     pub(in crate::txn) fn comes_unseen(&self, at: Lsn) -> bool {
-        // Most of those who read at this moment are about to end.
+        // Most reads of this moment are about to end.
         let mut waits = 0..YIELDS;
         while !self.pages.is_unseen_before(at) {
             if waits.next().is_none() {
@@ -242,7 +244,7 @@ impl Trees {
     }
 
     /// Frees what could not be freed before. What goes wrong is tried again; so is what somebody is in the
-    /// way of, who may be stopped.
+    /// way of that may be stopped.
     pub(crate) fn free_pages_later(&self) {
         let Ok(seat) = self.pages.participants.sit() else { return };
         let noted = std::mem::take(&mut *self.unfreed());

@@ -23,7 +23,7 @@
 //! * **Cells** describe themselves and stay where they are while slots move: heads, hints and offsets can be
 //!   derived from them.
 //!
-//! Who trusts whom: bytes from disk pass [`check_bounds`] before any other function here sees them. After
+//! What is trusted: bytes from disk pass [`check_bounds`] before any other function here sees them. After
 //! that nothing here panics or reads outside the page, even if keys are out of order. All but `simd` is safe
 //! code, so a caller's mistake can panic, no more.
 //!

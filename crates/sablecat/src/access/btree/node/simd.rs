@@ -52,8 +52,8 @@ impl Variant {
     }
 }
 
-/// The chosen variant; 0 before the first search. Relaxed suffices: it is one byte, and whoever does not see
-/// it chooses the same.
+/// The chosen variant; 0 before the first search. Relaxed suffices: it is one byte, and a thread that does
+/// not see it chooses the same.
 static CHOSEN: AtomicU8 = AtomicU8::new(0);
 
 #[cold]

@@ -3,7 +3,7 @@
 use super::*;
 use crate::txn::catalog;
 
-/// What the newest checkpoint on the disk says of both records, read by somebody who knows only the disk.
+/// What the newest checkpoint on the disk says of both records, read by a process that knows only the disk.
 fn on_disk(disk: &SimDisk) -> u32 {
     let volume = Volume::open(disk, Path::new("sablecat.db"), false, false).unwrap();
     let superblock = volume.superblock();
@@ -124,7 +124,8 @@ fn pages_are_moved_under_commits() {
     });
 }
 
-/// As one of another process that finds whoever makes a checkpoint standing still, at whatever step that is.
+/// As a participant of another process does when it finds the maker of a checkpoint standing still, at
+/// whatever step that is.
 fn succeed(store: &Store) {
     let (pages, seat) = (&store.kernel.pages, store.seat());
     let holding = pages.region.role(crate::region::Work::Checkpoint).look();
@@ -135,8 +136,8 @@ fn succeed(store: &Store) {
     }
 }
 
-/// Whoever moves them and tells them so is succeeded at any step, by one that moves them again, and goes on
-/// at any step of that one's.
+/// The participant that moves pages and tells the others so is succeeded at any step, by one that moves them
+/// again, and goes on at any step of its successor's.
 #[test]
 fn pages_are_moved_by_who_is_succeeded() {
     explore(35, 300, || {

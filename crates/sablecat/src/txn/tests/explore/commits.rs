@@ -47,7 +47,7 @@ fn a_stopped_commit_is_finished_by_others_once() {
     });
 }
 
-/// As above, with two who help the same holder.
+/// As above, with two helpers of the same holder.
 #[test]
 fn two_may_help_one() {
     explore(13, 150, || {
@@ -90,8 +90,8 @@ fn helping_with_pages_that_are_new() {
     });
 }
 
-/// A transaction may be told that its snapshot is given up while it commits; whoever helps it must not be
-/// misled by that.
+/// A transaction may be told that its snapshot is given up while it commits; a helper must not be misled by
+/// that.
 #[test]
 fn a_commit_whose_snapshot_is_given_up_is_whole() {
     explore(15, 250, || {
@@ -115,8 +115,8 @@ fn a_commit_whose_snapshot_is_given_up_is_whole() {
     });
 }
 
-/// A commit can be met on its pages a moment before it is visible. Who lost against it must not lose against
-/// it again.
+/// A commit can be met on its pages a moment before it is visible. A transaction that lost against it must
+/// not lose against it again.
 #[test]
 fn a_commit_is_lost_against_once() {
     const COMMITS: u32 = 2;

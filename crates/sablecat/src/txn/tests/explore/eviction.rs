@@ -45,8 +45,8 @@ fn two_sweeps_evict_under_a_reader() {
     });
 }
 
-/// Who waits no longer for operations uses their frames, but for those that they look at: whatever an
-/// operation was about to do, it sees its snapshot.
+/// A participant that no longer waits for operations uses their frames, but for those that they look at:
+/// whatever an operation was about to do, it sees its snapshot.
 #[test]
 fn frames_are_used_again_under_operations_that_do_not_look_at_them() {
     for volume in [|| Some(volume(1)), || None] {

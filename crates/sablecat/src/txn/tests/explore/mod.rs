@@ -6,8 +6,8 @@
 //! finds a thread that is stopped between two instructions while others commit, reclaim and use frames again.
 //!
 //! What holds everywhere: the records LEFT and RIGHT lie in different leaves and are always written together,
-//! so that whoever sees one state of them sees them equal; every value repeats one number, and is looked at
-//! twice with others running in between, so that a frame used again under its reader shows.
+//! so that a reader that sees one state of them sees them equal; every value repeats one number, and is
+//! looked at twice with others running in between, so that a frame used again under its reader shows.
 
 mod answers;
 mod checkpoint;
@@ -126,7 +126,7 @@ impl Store {
             match result {
                 Ok(_) => return,
                 Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::SnapshotTooOld) => {
-                    // Whoever is in the way may need to run.
+                    // The participant that is in the way may need to run.
                     yield_now();
                     txn.restart();
                 }
@@ -144,7 +144,7 @@ impl Store {
             match txn.commit(Durability::Memory) {
                 Ok(at) => return at,
                 Err(error) if error.kind() == ErrorKind::SnapshotTooOld => {
-                    // Whoever is in the way may need to run.
+                    // The participant that is in the way may need to run.
                     yield_now();
                     txn.restart();
                 }

@@ -67,7 +67,7 @@ fn the_slots_of_the_dead_are_given_away_only_when_nobody_mends_them() {
             let store = Arc::clone(store);
             thread::spawn(move || store.reap_all())
         });
-        // Who comes next has the slot: what it announces there is its own.
+        // The next participant has the slot: what it announces there is its own.
         let next = {
             let (store, slots) = (Arc::clone(&one), slots.clone());
             thread::spawn(move || {

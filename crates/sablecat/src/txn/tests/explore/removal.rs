@@ -1,4 +1,4 @@
-//! Removing a database against those who write to it: what they write is published before it is gone, or
+//! Removing a database against writers to it: what they write is published before the database is gone, or
 //! refused; and no page is lost.
 
 use sablecat_os::atomic::yield_now;
@@ -23,7 +23,7 @@ fn write(store: &Store, isolation: Isolation) {
 fn put(store: &Store) {
     for n in 0..3 {
         match store.put(&[9, n], &[n; 60]) {
-            // What it met on its way had been freed: whoever it works for looks why.
+            // What it met on its way had been freed: its caller looks why.
             Err(error)
                 if matches!(
                     error.kind(),

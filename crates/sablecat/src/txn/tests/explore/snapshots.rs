@@ -20,8 +20,8 @@ fn chains_are_mended_under_their_walkers() {
     });
 }
 
-/// Who changes the pages again and again runs out of frames with their latches in hand, and mends the chains
-/// behind them.
+/// A writer that changes the pages again and again runs out of frames with their latches in hand, and mends
+/// the chains behind them.
 #[test]
 fn chains_are_mended_by_who_has_their_pages_latched() {
     explore(43, 150, || {

@@ -43,7 +43,7 @@ impl Row {
                     }
                 }
             }
-            // Only who goes to an end may be appended or prepended.
+            // Only what goes to an end may be appended or prepended.
             let at = match at {
                 SplitPoint::Append if place != Err(count) => SplitPoint::Middle,
                 SplitPoint::Prepend if place != Err(0) => SplitPoint::Middle,
