@@ -107,7 +107,7 @@ pub(crate) trait PageWrite: PageRead {
     /// The bytes of a page, to be changed.
     fn write(&mut self, page: PageId) -> Result<&mut [u8]>;
 
-    /// The bytes of different pages, all to be changed. All are there when this returns: so a change that has
+    /// The bytes of different pages, all to be changed. All are there when this returns: so a writer that has
     /// to change one together with the next does not fail in between, for want of room or as one cannot be
     /// read.
     ///
@@ -116,7 +116,7 @@ pub(crate) trait PageWrite: PageRead {
     fn write_all<const N: usize>(&mut self, pages: [PageId; N]) -> Result<[&mut [u8]; N]>;
 
     /// Has some pages be such that [`PageWrite::write`] of any of them does not fail, until something else is
-    /// done: so a change that has to change all of them does not fail in between.
+    /// done: so a writer that has to change all of them does not fail in between.
     fn make_ready(&mut self, pages: &[PageId]) -> Result<()> {
         pages.iter().try_for_each(|&page| self.write(page).map(drop))
     }

@@ -10,8 +10,9 @@
 //! at which the life before ended (`continues`). No LSN and no number is given twice, so the chain is
 //! unambiguous ([`super::scan`] follows it).
 //!
-//! A rename is there as a whole or not at all, so whoever finds a segment where it was archives it again. The
-//! last segment of a life is cut to what it holds first: a short life costs what it logged, not a segment.
+//! A rename is there as a whole or not at all, so a process that finds a segment where it was archives it
+//! again. The last segment of a life is cut to what it holds first: a short life costs what it logged, not a
+//! segment.
 //!
 //! Prewritten files that are archived do not come back as spares, so all segments of an archived log are
 //! written twice, once with zeros: the supply turn does that, ahead of the tail and off the commit path, as
@@ -32,7 +33,7 @@ use crate::error::{Error, Result};
 pub(super) struct Archive {
     disk: Arc<dyn Disk>,
     directory: PathBuf,
-    /// What was there when last looked for: who reads a long log does not list it once a segment. A segment
+    /// What was there when last looked for: a reader of a long log does not list it once a segment. A segment
     /// that is archived stays so under its name until it is removed.
     seen: Mutex<Vec<Archived>>,
     /// Whether this process has made the directory's name last.
@@ -81,8 +82,8 @@ impl Archive {
             .map_err(|e| Error::io("creating the journal directory", &self.directory, e))
     }
 
-    /// Makes the directory's name last. Once for each who archives: whoever made it may have died before
-    /// this.
+    /// Makes the directory's name last. Once for each process that archives: the maker of the directory may
+    /// have died before this.
     pub(super) fn make_last(&self) -> Result<()> {
         if self.lasts.load(Ordering::Relaxed) {
             return Ok(());

@@ -93,7 +93,7 @@ impl Chains {
         self.take_with(record, |_, _| Ok(Vec::new()))
     }
 
-    /// The same, for who may have begun to read between the chunks: `look_for` finds so many of a chain, if
+    /// The same, for a reader that may have begun between the chunks: `look_for` finds so many of a chain, if
     /// they are there.
     pub(super) fn take_with(
         &mut self,

@@ -2,7 +2,7 @@
 //! groups at a time.
 //!
 //! One participant at a time holds the flush turn. A flush takes everything appended when it starts, so all
-//! who commit while one flush runs share the next; nobody waits on purpose for company, since the flush in
+//! committers while one flush runs share the next; nobody waits on purpose for company, since the flush in
 //! progress is that wait.
 
 use std::sync::TryLockError;
@@ -32,9 +32,9 @@ impl Log {
     pub(crate) fn make_durable(&self, lsn: Lsn, caller: Caller<'_>) -> Result<()> {
         let Some(files) = &self.files else { return Ok(()) };
         let target = &self.words().target.0;
-        // A target left by an earlier flush is no larger than `durable`, which has been looked at by then.
-        // Whoever looks just before the holder raises it sleeps for the turn, and passes that on when it
-        // finds itself covered.
+        // A target left by an earlier flush is no larger than `durable`, which has been looked at by then. A
+        // participant that looks just before the holder raises it sleeps for the turn, and passes that on
+        // when it finds itself covered.
         let covered = || lsn.0 <= target.load(Ordering::SeqCst);
         self.until(
             caller,
@@ -106,7 +106,8 @@ impl Log {
             Ok(file) => {
                 self.check_length(segments, &*file, written, "looking at what was written to log segment")
             }
-            // It was recycled meanwhile; or it cannot be looked at just now, and whoever needs it is told.
+            // It was recycled meanwhile; or it cannot be looked at just now, and the process that needs it is
+            // told.
             Err(_) => Ok(()),
         }
     }
@@ -132,9 +133,9 @@ impl Log {
         Ok(())
     }
 
-    /// Returns once a record of `len` bytes fits: into the ring, and into segments that exist. For who has
-    /// asked [`Log::has_room`] in the commit role, and has left that since; others may use the room up before
-    /// it is taken again.
+    /// Returns once a record of `len` bytes fits: into the ring, and into segments that exist. For a
+    /// committer that has asked [`Log::has_room`] in the commit role, and has left that since. Others may use
+    /// the room up before the role is taken again.
     ///
     /// # Errors
     /// `DiskFull` (or `Io`) when no further segment can be made, or the ring not be written out: nothing has
@@ -158,7 +159,7 @@ impl Log {
 
     /// Takes the flush turn and does `work` under it, until `done`. While another has the turn, waits for its
     /// end if what it does will make this caller `covered`, and for the turn otherwise; but not for ever for
-    /// one who does not move.
+    /// a holder that does not move.
     #[inline]
     pub(super) fn until(
         &self,
@@ -202,8 +203,8 @@ impl Log {
                     break Err(error);
                 }
                 drop(held);
-                // After the turn, whose end comes between this look and the raising: either this sees who
-                // sleeps, or that sees what was written.
+                // After the turn, whose end comes between this look and the raising: either this sees the
+                // sleeper, or the sleeper sees what was written.
                 words.written.1.wake();
             }
         };
@@ -246,15 +247,15 @@ impl Log {
         way: Way,
         sync: bool,
     ) -> Result<()> {
-        // Once poisoned, the files say nothing any more; whoever takes the turn after a failed holder must
-        // not go on.
+        // Once poisoned, the files say nothing any more; the participant that takes the turn after a failed
+        // holder must not go on.
         self.words().check()?;
         with_lane(files, |lane| self.write_with(files, lane, holder, to, way, sync))
     }
 
     /// What becomes of the error of an opening or a write. It is of no consequence if the call was refused,
-    /// since the ring still has the bytes, and whoever has the turn next writes them to the same place; nor
-    /// if another has the turn by now, who may have taken the file away.
+    /// since the ring still has the bytes, and the next holder of the turn writes them to the same place; nor
+    /// if another has the turn by now, which may have taken the file away.
     #[cold]
     fn refused(&self, held: &Held<'_>, error: Error) -> Result<()> {
         match error {
@@ -275,28 +276,28 @@ impl Log {
         sync: bool,
     ) -> Result<()> {
         let words = self.words();
-        // Acquire: pairs with who adds to it, under the turn. If that is this caller's still when it is
-        // looked at before the write, this is the number of now.
+        // Acquire: pairs with the addition to it, under the turn. If the turn is still this caller's when it
+        // is looked at before the write, this is the number of now.
         let successions = words.successions.0.load(Ordering::Acquire);
         lane.adopt(successions);
         let from = self.written();
-        // What was written before this has to be flushed, whoever wrote it and however.
+        // What was written before this has to be flushed, whichever process wrote it and however.
         let unflushed = from != self.durable();
         let is_durable = way == Way::Direct && files.sync_io && !unflushed;
         if from < to {
             if way != Way::Direct {
-                // Before the write, so that whoever dies in it leaves the truth behind.
+                // Before the write, so that a holder that dies in it leaves the truth behind.
                 words.cached.0.raise(to.0, successions);
             }
             let is_mine = || !held.is_succeeded();
-            // SAFETY: who has the flush turn has the ring from the block of `written`, which it has looked
-            // at, to the tail: see `has_room`.
+            // SAFETY: the holder of the flush turn has the ring from the block of `written`, which it has
+            // looked at, to the tail: see `has_room`.
             match unsafe {
                 let (segments, ring, counters) = (&files.segments, self.memory.ring, &words.counters.0);
                 lane.write(segments, ring, counters, (from, to), unflushed, (way, is_mine))
             } {
-                // Who was taken for dead meanwhile must not lower what others have raised: they have used the
-                // ring again since. Nor is what was not there in memory to count as written.
+                // A process that was taken for dead meanwhile must not lower what others have raised: they
+                // have used the ring again since. Nor is what was not there in memory to count as written.
                 Ok(true) if is_mine() => caller.check_fence()?,
                 Ok(_) => return Ok(()),
                 Err(error) => return self.refused(held, error),
@@ -328,16 +329,16 @@ impl Log {
     }
 }
 
-/// The error of who waits for what it has committed.
+/// The error of a committer that waits for what it has committed.
 #[cold]
 fn after_the_commit(error: Error) -> Error {
     if error.kind() == ErrorKind::Poisoned { error } else { error.not_durable() }
 }
 
 impl Log {
-    /// Writes what the files lack up to the tail, and makes all of it durable, for who is alone with a memory
-    /// whose users are dead: whatever turns they had. The words stay as they are, so that another may do the
-    /// same again, also if a flush fails.
+    /// Writes what the files lack up to the tail, and makes all of it durable, for a process that is alone
+    /// with a memory whose users are dead, whatever turns they had. The words stay as they are, so that
+    /// another may do the same again, also if a flush fails.
     pub(super) fn write_rest(&self, files: &Files) -> Result<()> {
         let words = self.words();
         let (durable, written, tail) = (self.durable(), self.written(), self.tail());

@@ -18,8 +18,8 @@ use super::words::{Counters, count};
 use crate::error::{Error, Result};
 use crate::types::Lsn;
 
-/// More open segments than this, none of them flushed, and whoever writes next flushes. Only reached by those
-/// who never ask for a flush.
+/// With more open segments than this, none of them flushed, the next write flushes. Only reached if flushes
+/// are never asked for.
 pub(super) const OPEN_MAX: usize = 64;
 
 /// By which way bytes go out.
@@ -135,9 +135,9 @@ impl Lane {
     /// nothing goes on. What is before `from` is durable, or `unflushed`: a file that was cut short below
     /// that, or below what is stored here, is made no longer, or nobody would find it.
     ///
-    /// Between a look at `is_mine` that says so and what is written then nothing is opened. So whoever takes
-    /// the turn after that look has only to put other files under the names: what is written later, of bytes
-    /// that may be others by then, goes to a file without a name.
+    /// Between a look at `is_mine` that says so and what is written then nothing is opened. So a successor
+    /// that takes the turn after that look has only to put other files under the names: what is written
+    /// later, of bytes that may be others by then, goes to a file without a name.
     ///
     /// # Safety
     /// While `is_mine` says so, [from rounded down to a block, to) is in the ring.

@@ -16,7 +16,7 @@
 //!
 //! # One way to write
 //!
-//! Whoever holds the flush turn writes, nobody else, and always whole blocks from the one that holds
+//! The holder of the flush turn writes, nobody else, and always whole blocks from the one that holds
 //! `written`; the last block is padded with zeros in a private copy (nothing beyond the tail reaches a file,
 //! and no buffer changes under a write). A block half filled is written again with more in it. The bytes
 //! below the old `written` are the same each time, so a torn rewrite cannot hurt them. Two ways out:
@@ -30,13 +30,14 @@
 //!
 //! The word `cached` says up to where bytes went through the page cache; `cached <= durable` is when direct
 //! writes are allowed. So a direct write never meets a dirty page of the same file, which is what the kernel
-//! asks of those who mix the two; and since cached blocks are first written whole, no store through the
+//! asks of programs that mix the two; and since cached blocks are first written whole, no store through the
 //! window ever has to read a page in.
 //!
 //! # Sketch
 //!
 //! - Sync, alone: one 4 KiB direct write and one flush, 80-100 us; the log's own part is 1 us (measure.rs).
-//!   In a group: the same for all of it, and about 10 us of processor for each who sleeps and is woken.
+//!   In a group: the same for all of it, and about 10 us of processor for each committer that sleeps and is
+//!   woken.
 //! - WriteNoSync, 72-byte records: a compare-and-swap to take the turn, one to give it back, 72 bytes stored;
 //!   and every 57th record a 4 KiB cached write and a page fault, 2 us or 35 ns a record. Measured 135-190 ns
 //!   on a busy machine, where a write call each takes 1,100.
@@ -52,8 +53,8 @@
 //!
 //! A call that is refused loses nothing: a file that cannot be opened because there are too many, a write for
 //! which there is no room after all (a snapshot of the file system shares the segment's blocks), a limit of
-//! one process. `written` and `durable` stay, the ring has the bytes, and whoever has the turn next writes
-//! them to the same place. Who has committed is told that it is not durable yet. Never so for a flush,
+//! one process. `written` and `durable` stay, the ring has the bytes, and the next holder of the turn writes
+//! them to the same place. The committer is told that its commit is not durable yet. Never so for a flush,
 //! whatever its error says: where zeros are filled in, too, and for directories.
 //!
 //! # Lives
@@ -64,11 +65,11 @@
 //! guessing. What the new life builds upon is written again first: it may have been in the page cache alone
 //! ([decision 23](../../../../docs/decisions/0023-what-recovery-believed.md)).
 //!
-//! # Who reads on
+//! # Readers of the log
 //!
 //! Others may read the log while it is appended to, up to what is written or durable: from the ring what it
-//! still has, else from the files. They sleep on a word beside that position, and whoever raises it wakes
-//! them (tail.rs).
+//! still has, else from the files. They sleep on a word beside that position, and the participant that raises
+//! it wakes them (tail.rs).
 //!
 //! # Archive
 //!
@@ -76,7 +77,7 @@
 //! (archive.rs), time records stand between the others (stamp.rs), and a scan can go through both, along the
 //! lives that lead to the present one.
 //!
-//! # Who is stopped
+//! # Stopped processes
 //!
 //! A process that is stopped in one of the turns keeps nobody waiting for long: another takes over, and what
 //! the stopped one does when it goes on is harmless (succession.rs, supply.rs; [decision
@@ -86,7 +87,7 @@
 //! mean.
 //!
 //! `unsafe` here: the pointers into the region (this file), the copies in and out of the ring (ring.rs, and
-//! those who call it), and an instruction that not every processor has (sum.rs).
+//! its callers), and an instruction that not every processor has (sum.rs).
 
 mod archive;
 mod chunk;
@@ -165,7 +166,7 @@ pub(crate) struct LogConfig {
     pub(crate) archive: Option<PathBuf>,
     /// What bodies of records are enciphered with; none: they are not.
     pub(crate) keys: Option<Arc<Keyring>>,
-    /// How long one who has a turn of the log, and lives, may not get on before another takes over.
+    /// How long a living holder of a turn of the log may not get on before another takes over.
     pub(crate) patience: Duration,
 }
 
@@ -220,7 +221,7 @@ impl LogMemory {
         LogCounts { flushes: words.counters.0.flushes.load(Ordering::Relaxed), bytes }
     }
 
-    /// The turns, by name, and the slots of who has them; 0: nobody.
+    /// The turns, by name, and the slots of their holders; 0: nobody.
     pub(crate) fn turns(&self) -> [(&'static str, u16); 2] {
         // SAFETY: as `new` demands.
         let words = unsafe { self.words.as_ref() };
@@ -336,7 +337,7 @@ impl Log {
     /// The end of the last record appended.
     #[inline]
     pub(crate) fn tail(&self) -> Lsn {
-        // Acquire: pairs with `advance_tail`; who reads a tail may read the record bytes below it.
+        // Acquire: pairs with `advance_tail`; a reader of a tail may read the record bytes below it.
         Lsn(self.words().tail.0.end.load(Ordering::Acquire))
     }
 
@@ -346,8 +347,8 @@ impl Log {
         if self.files.is_none() {
             return self.tail();
         }
-        // Acquire, pairing with the Release after the write: whoever reuses ring space does so after it was
-        // read.
+        // Acquire, pairing with the Release after the write: a committer that reuses ring space does so after
+        // it was read.
         Lsn(self.words().written.0.get())
     }
 
@@ -408,7 +409,8 @@ impl Log {
         prefetch::write((&raw const self.words().tail).cast());
     }
 
-    /// Starts to bring the place of the next record: its beginning is with who copied the last one in.
+    /// Starts to bring the place of the next record: its beginning is in the cache of the processor that
+    /// copied the last one in.
     #[inline]
     pub(crate) fn foresee_record(&self) {
         self.memory.ring.foresee(self.tail());
@@ -477,7 +479,7 @@ impl Log {
         self.memory.turns()
     }
 
-    /// Ends what turns the participant in a slot has, who is dead: its successors do the work again.
+    /// Ends what turns the dead participant in a slot has: its successors do the work again.
     pub(crate) fn release_turns_of(&self, slot: u16) {
         self.words().flush.release_for(slot);
         self.words().supply.release_for(slot);

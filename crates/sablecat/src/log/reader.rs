@@ -20,7 +20,7 @@ const READ_BYTES: usize = 1 << 20;
 #[derive(Debug)]
 pub(super) struct Reader<'l> {
     pub(super) segments: &'l Segments,
-    /// The log whose ring may have what is read, for who reads what others append.
+    /// The log whose ring may have what is read, for a reader of what others append.
     pub(super) ring: Option<&'l Log>,
     file: Option<(u64, Arc<dyn File>)>,
     buffer: Vec<u8>,
@@ -179,7 +179,7 @@ impl<'l> Reader<'l> {
     }
 }
 
-/// The error of who finds other bytes in the log than those that must be there.
+/// The error of finding other bytes in the log than those that must be there.
 pub(super) fn damaged(segments: &Segments, lsn: Lsn, why: &str) -> Error {
     let path = segments.path_of(segments.number_of(lsn));
     Error::corruption(format!(

@@ -14,8 +14,8 @@
 //! knows that everything below `lsn - 8 * distance` was durable.
 //!
 //! An *enciphered* body is longer by [`crypt::RECORD_BYTES`], and the checksum is that of what comes of it:
-//! so the log is written, scanned and copied without a key, and only who wants what is in a body needs one.
-//! It is enciphered before its place is known, with which it is therefore not authenticated.
+//! so the log is written, scanned and copied without a key, and only a reader that wants what is in a body
+//! needs one. It is enciphered before its place is known, with which it is therefore not authenticated.
 //!
 //! A record's end is the next one's beginning. A commit's LSN is the end of its record.
 

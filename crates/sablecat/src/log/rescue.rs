@@ -11,8 +11,8 @@
 //!
 //! - the newest segment is of the memory's life, and those that hold the bytes to be written are there; and
 //! - the log in the files, read from the checkpoint on as recovery will, ends at or after `written`. Older
-//!   files end before it. It may end later, by as much as somebody wrote who died before it was counted; not
-//!   beyond the tail.
+//!   files end before it. It may end later, by as much as a process wrote that died before that was counted;
+//!   not beyond the tail.
 //!
 //! What was written and is not known to have been flushed is written again, as recovery does it: a flush of
 //! it may have failed, of which nobody lives to tell, and after that another says that all is well. So a
@@ -26,8 +26,8 @@ use crate::error::{Error, Result};
 use crate::types::Lsn;
 
 impl Log {
-    /// Makes everything that was committed durable. All who used the log's memory are dead; recovery will
-    /// read the files from `from`.
+    /// Makes everything that was committed durable. All processes that used the log's memory are dead;
+    /// recovery will read the files from `from`.
     ///
     /// # Errors
     /// `Invalid` if the files are not the ones that this memory logged to, or not as it left them: nothing

@@ -1,4 +1,4 @@
-//! The ring: the newest bytes of the log, in memory shared by all who use the environment.
+//! The ring: the newest bytes of the log, in memory shared by all processes that use the environment.
 //!
 //! One writer at a time (the commit role) fills it from `tail` upwards; one reader at a time (the flush turn)
 //! takes it from the block of `written` up to a `tail` it has read. The two never touch the same bytes: that

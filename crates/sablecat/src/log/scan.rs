@@ -83,7 +83,7 @@ impl From<Error> for Broken {
 }
 
 impl Broken {
-    /// The error of who needs the log from `from` on.
+    /// The error of a scan that needs the log from `from` on.
     pub(super) fn into_error(self, segments: &Segments, from: Lsn) -> Error {
         match self {
             Broken::Missing(number) => missing(segments, number),
@@ -138,7 +138,7 @@ impl Log {
             // One that begins at the end itself goes on from the life before only by its header: it was given
             // up before it had a record, and begun again.
             let follows = header.life == begins.0 && (header.continues >= end.0 || begins == end);
-            // Who was giving it up may have cut it to what it holds.
+            // The process that was giving it up may have cut it to what it holds.
             let path = segments.path_of(number);
             let bytes = segments
                 .open_to_read(number)?
@@ -210,7 +210,7 @@ impl Segments {
     }
 
     /// Where the last `count` chunks of a chain begin that was committed at `before`, as far as they are
-    /// there: looked for backwards, segment by segment. For who began to read between them.
+    /// there: looked for backwards, segment by segment. For a reader that began between them.
     ///
     /// # Errors
     /// `LogGone` if segments that may have some of them are not kept any more; those of reading.

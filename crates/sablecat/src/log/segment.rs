@@ -3,7 +3,8 @@
 //! ```text
 //! <directory>/<number, 16 hex digits>.log      in use: number n holds the LSNs [n * bytes, (n + 1) * bytes)
 //! <directory>/<number>.spare                   no longer needed, waits for reuse under a higher number
-//! <directory>/<number>.new                     being written; means nothing. The number is that of who writes it: of the holding of the supply turn
+//! <directory>/<number>.new                     being written; means nothing. The number is that of the
+//!                                              holding of the supply turn in which it is written
 //! <directory>/<number>.copy                    the same, of a segment in use; of the holding of the flush turn (succession.rs)
 //!
 //! file:    0 ─ header block ─ 4096 ─ log bytes ─ 4096 + bytes
@@ -194,8 +195,8 @@ impl Segments {
             .map_err(|e| Error::io("creating the log directory", &directory, e))?;
         let archive = archive.map(|directory| Archive::new(Arc::clone(&disk), directory));
         let mut segments = Segments { disk, directory, archive, bytes, uuid, keys: None };
-        // Those who have the environment open may take a segment out of use under a look at it, and what was
-        // the newest when they were listed.
+        // Processes that have the environment open may take a segment out of use under a look at it, even the
+        // one that was the newest when the segments were listed.
         loop {
             let seen = segments.newest()?;
             let header = seen.map(|newest| segments.read_header(newest)).transpose();
@@ -369,7 +370,8 @@ impl Segments {
         self.disk.open(&path, how).map_err(|e| Error::io("opening log segment", &path, e))
     }
 
-    /// False: it is not there any more. Who was succeeded in the supply turn may be at the same files still.
+    /// False: it is not there any more. A holder that was succeeded in the supply turn may be at the same
+    /// files still.
     pub(super) fn rename(&self, from: Name, to: Name) -> Result<bool> {
         let path = self.path(from);
         is_there(self.disk.rename(&path, &self.path(to)))

@@ -24,7 +24,8 @@ pub(crate) const INTERVAL_MS: u64 = 10;
 const STAMP_BYTES: usize = HEADER_BYTES + 8;
 
 impl Log {
-    /// No time record, and no answer of [`Log::time`], will be earlier than this. For who opens, alone.
+    /// No time record, and no answer of [`Log::time`], will be earlier than this. For a process that opens,
+    /// alone.
     pub(crate) fn time_is_at_least(&self, ms: u64) {
         self.words().stamped.fetch_max(ms, Ordering::Relaxed);
     }

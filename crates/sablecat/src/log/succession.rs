@@ -1,9 +1,9 @@
-//! Succession: going on for who has the flush turn, lives, and does not move.
+//! Succession: going on for a holder of the flush turn that lives and does not move.
 //!
-//! Whoever is stopped there may go on at any moment, at any instruction: write from the ring, at a place that
-//! was right when it was stopped, bytes that have been used again since. That is made harmless before
-//! anything else is done under the turn: the successor puts other files under the names of all those that the
-//! stopped one may still write to.
+//! A holder that is stopped there may go on at any moment, at any instruction: write from the ring, at a
+//! place that was right when it was stopped, bytes that have been used again since. That is made harmless
+//! before anything else is done under the turn: the successor puts other files under the names of all those
+//! that the stopped one may still write to.
 //!
 //! ```text
 //! 1 the turn, with the word that this is owed: by compare-and-swap
@@ -23,20 +23,20 @@
 //!   again before that; later they go to a file without a name;
 //! - `written` and `durable`, raised to its tail, say the truth: its file has all up to there, flushed for
 //!   `durable`, and each file put in its place has more, flushed. `durable` is raised by maximum, `written`
-//!   and `cached` by stores to words of their own ([`Reached`](super::words::Reached)): only who found no
-//!   succession counted does that, of whom there is one;
+//!   and `cached` by stores to words of their own ([`Reached`](super::words::Reached)): only a holder that
+//!   found no succession counted does that, and there is one such holder;
 //! - `target` says little at any time: somebody sleeps on the other bell;
 //! - its flushes, of files with names or without, do no harm. If one fails it poisons, as what was copied may
 //!   have been what could not be written;
 //! - other errors count for nothing;
 //! - its lane is emptied before it is used again, as successions have been counted.
 //!
-//! A successor may be stopped, or die, at any point, and be succeeded: the turn says what is owed whoever has
-//! it, and all is done again. Its copy bears the number of its holding, is made, and then it looks at the
-//! turn before it goes on; the next one removes all copies of lower numbers before it reads what the names
-//! lead to. So a rename of one who was succeeded is done by then, of a file that has all that the one before
-//! had and more; or it never is. What it adds to the number of successions costs others their open files, and
-//! what it raises `written` to is true from step 5 on, whichever copy has the name.
+//! A successor may be stopped, or die, at any point, and be succeeded: the turn says what is owed, whichever
+//! participant has it, and all is done again. Its copy bears the number of its holding, is made, and then it
+//! looks at the turn before it goes on; the next one removes all copies of lower numbers before it reads what
+//! the names lead to. So a rename by a successor that was succeeded is done by then, of a file that has all
+//! that the one before had and more; or it never is. What it adds to the number of successions costs others
+//! their open files, and what it raises `written` to is true from step 5 on, whichever copy has the name.
 //!
 //! If the power fails, a name leads to the old file, which has all that was durable, or to a copy, which was
 //! flushed before it got the name. Segments below `written` are not replaced, as nobody writes to them. One
@@ -45,21 +45,23 @@
 //!
 //! # In the supply turn
 //!
-//! Who is stopped while it fills the rest of a segment in use with zeros is succeeded by one who owes as
-//! well, and can do anything but fill that segment: nothing is given an LSN where the zeros come. Who needs
-//! more of it puts another file under its name, under the flush turn and in the same steps, with zeros to the
-//! end of the segment, and then raises `prepared` to that end (step 6). It is nobody's debt in the flush turn
-//! until the first name is given. So the late one
+//! A holder that is stopped while it fills the rest of a segment in use with zeros is succeeded by one that
+//! owes as well, and can do anything but fill that segment: nothing is given an LSN where the zeros come. A
+//! participant that needs more of the segment puts another file under its name, under the flush turn and in
+//! the same steps, with zeros to the end of the segment, and then raises `prepared` to that end (step 6). It
+//! is nobody's debt in the flush turn until the first name is given. So the late one
 //!
 //! - writes zeros where there are no records, or to a file without a name, or finds that it was succeeded: it
 //!   has opened the file before it looks;
 //! - raises `prepared` from what it found, which is true of both files, or not at all: `prepared` is at the
-//!   end of the segment by then, and only grows. There nothing is owed for it any more, whoever raised it;
+//!   end of the segment by then, and only grows. There nothing is owed for it any more, whichever participant
+//!   raised it;
 //! - poisons, if its flush fails: what was copied may be what could not be written.
 //!
 //! It costs the writing of one segment, mostly, and later for each hand-over two locked instructions instead
 //! of two stores, until the region is made anew. Without room for the copies nobody is succeeded in the flush
-//! turn, and others wait; in the supply turn who needs more of the segment is told that the disk is full.
+//! turn, and others wait; in the supply turn a participant that needs more of the segment is told that the
+//! disk is full.
 
 use std::time::Duration;
 
@@ -75,18 +77,18 @@ use super::{BLOCK, Files, Log};
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::Lsn;
 
-/// So many times more patience has who cannot tell whether the holder is stopped; twice as much after each
-/// succession, so many times: a device on which every flush takes so long must not have a segment to write
-/// each time.
+/// A waiter that cannot tell whether the holder is stopped has so many times more patience. It has twice as
+/// much after each succession, so many times: a device on which every flush takes so long must not have a
+/// segment to write each time.
 const UNKNOWN: u32 = 20;
 const DOUBLED_MAX: u64 = 6;
 
 /// The segments that get other files.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Which {
-    /// Those that who was succeeded in the flush turn may write to.
+    /// Those that the succeeded holder of the flush turn may write to.
     Unwritten,
-    /// The one that who was succeeded in the supply turn may fill.
+    /// The one that the succeeded holder of the supply turn may fill.
     Unfilled(u64),
 }
 
@@ -100,14 +102,14 @@ struct Copied {
 }
 
 impl Log {
-    /// For how long one may not move who is seen to be stopped, and one of whom nobody can tell.
+    /// For how long a holder may not move if it is seen to be stopped, and if nobody can tell.
     pub(super) fn patience(&self, files: &Files) -> (Duration, Duration) {
         // Relaxed: any number will do.
         let doubled = self.words().successions.0.load(Ordering::Relaxed).min(DOUBLED_MAX) as u32;
         (files.patience, files.patience * (UNKNOWN << doubled))
     }
 
-    /// Takes the turn from a holder who has not moved for long, if there is room for what that takes.
+    /// Takes the turn from a holder that has not moved for long, if there is room for what that takes.
     #[cold]
     pub(super) fn succeed_if_stuck(
         &self,
@@ -135,14 +137,14 @@ impl Log {
     /// ready to its end.
     ///
     /// # Errors
-    /// `DiskFull` or `Io`: nothing is lost, and whoever needs more of that segment tries again. `Poisoned` if
-    /// a flush failed.
+    /// `DiskFull` or `Io`: nothing is lost, and a participant that needs more of that segment tries again.
+    /// `Poisoned` if a flush failed.
     #[cold]
     pub(super) fn replace_unfilled(&self, files: &Files, number: u64, caller: Caller<'_>) -> Result<()> {
         let end = files.segments.first_lsn(number + 1);
         // Acquire: as in `has_room`.
         let is_ready = || self.words().prepared.0.load(Ordering::Acquire) >= end.0;
-        // Whoever takes over the supply turn meanwhile does the same, and finds it done.
+        // A participant that takes over the supply turn meanwhile does the same, and finds it done.
         self.until(
             caller,
             SPINS_DURABLE,
@@ -157,11 +159,11 @@ impl Log {
         )
     }
 
-    /// Does what is [owed](Held::owes) about who was succeeded. False if the caller has been succeeded
+    /// Does what is [owed](Held::owes) about a succeeded holder. False if the caller has been succeeded
     /// itself, and all is the next one's.
     ///
     /// # Errors
-    /// `Full` or `Io`: it is owed still, nothing is lost, and whoever has the turn next tries again.
+    /// `DiskFull` or `Io`: it is owed still, nothing is lost, and the next holder of the turn tries again.
     /// `Poisoned` if a flush failed.
     #[cold]
     pub(super) fn replace_files(&self, files: &Files, held: &mut Held<'_>, which: Which) -> Result<bool> {
@@ -194,13 +196,13 @@ impl Log {
                 replaced => return replaced,
             }
         };
-        // SeqCst: rare. Before the turn is another's, who looks at it: pairs with the Acquire in
+        // SeqCst: rare. Before the turn is another's, which looks at it: pairs with the Acquire in
         // `write_with`.
         let successions = words.successions.0.fetch_add(1, Ordering::SeqCst) + 1;
         match which {
             Which::Unwritten => words.written.0.raise(copied.to.0, successions),
-            // Release: pairs with the Acquire in `has_room`. Whoever has been succeeded here finds it raised
-            // as far, or it is true of the file of its successor.
+            // Release: pairs with the Acquire in `has_room`. A holder that has been succeeded here finds it
+            // raised as far, or it is true of the file of its successor.
             Which::Unfilled(number) => {
                 _ = words.prepared.0.fetch_max(segments.first_lsn(number + 1).0, Ordering::Release)
             }
@@ -241,8 +243,8 @@ impl Log {
             let mut bytes = AlignedBuf::new((to.0 - from.0).next_multiple_of(BLOCK) as usize);
             // SAFETY: until `written` moves nobody writes there; if it has, the bytes are not used.
             unsafe { self.memory.ring.copy_out(from, &mut bytes[..(to.0 - from.0) as usize]) };
-            // Acquire: the copy is made before the look. Who has written over what was copied had seen
-            // `written` raised.
+            // Acquire: the copy is made before the look. A committer that has written over what was copied
+            // had seen `written` raised.
             fence(Ordering::Acquire);
             if self.written() == written {
                 return Copied { from, written, to, bytes };

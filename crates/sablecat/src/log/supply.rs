@@ -11,13 +11,14 @@
 //! means nothing, with its header and its first zeros; the name changed to that of the next segment; the
 //! directory flushed; `prepared` raised, from which moment commits may get LSNs inside. A file that was not
 //! filled to its end is filled on, and `prepared` raised again: no record is where zeros are still to be
-//! written. The supply turn has one participant at a time do this. Whoever dies in it leaves a file that the
-//! next one removes, or a segment that is ready and only not counted yet. Whoever is stopped in it is
+//! written. The supply turn has one participant at a time do this. A holder that dies leaves a file that the
+//! next one removes, or a segment that is ready and only not counted yet. A holder that is stopped is
 //! succeeded after a while, and may go on at any moment: so files in the making have names of their own, the
 //! name of a segment is given only if nobody has it, and `prepared` is raised only from what it was. Zeros
-//! into a segment in use would not be harmless then: who writes them insists on the turn. So whoever takes
-//! that from it owes something, and before anybody else fills that segment another file takes its name, ready
-//! to the end (succession.rs, [decision 24](../../../../docs/decisions/0024-in-each-others-way.md)).
+//! into a segment in use would not be harmless then: a holder that writes them insists on the turn. So a
+//! successor that takes the turn from it owes something, and before anybody else fills that segment another
+//! file takes its name, ready to the end (succession.rs, [decision
+//! 24](../../../../docs/decisions/0024-in-each-others-way.md)).
 //!
 //! How much is made ready follows the need: as much ahead as this life has used, from half a megabyte to half
 //! a segment. So opening costs a megabyte of zeros, a short life never fills a segment, and after some
@@ -91,7 +92,7 @@ impl Log {
     }
 
     /// Makes the next segment ready if it [is wanted](Log::wants_segment), unless somebody is at that
-    /// already. For whoever keeps house, off the commit path.
+    /// already. For housekeeping, off the commit path.
     ///
     /// # Errors
     /// `DiskFull` or `Io`; nothing is lost and it may be tried again. `Poisoned` when a flush of what was in
@@ -118,8 +119,9 @@ impl Log {
         self.unless_succeeded(self.words().supply.take_over(caller, self.patience(files)), caller, work)
     }
 
-    /// Does `work` under the turn. Errors of who has been succeeded meanwhile count for nothing, since the
-    /// successor may have been at the same files; but a failed flush is one whoever asked for it.
+    /// Does `work` under the turn. Errors of a holder that has been succeeded meanwhile count for nothing,
+    /// since the successor may have been at the same files. But a failed flush is a failed flush, whichever
+    /// participant asked for it.
     fn unless_succeeded(
         &self,
         mut held: Held<'_>,
@@ -133,10 +135,10 @@ impl Log {
         }
     }
 
-    /// Whether who has just got the turn may do anything with it. Once a flush has failed nobody knows which
-    /// names will be there tomorrow, and the next flush, which may succeed, says nothing of them: so files
-    /// are neither made, nor renamed, nor removed any more. Not before the turn: who had it may just have
-    /// found out.
+    /// Whether a participant that has just got the turn may do anything with it. Once a flush has failed
+    /// nobody knows which names will be there tomorrow, and the next flush, which may succeed, says nothing
+    /// of them: so files are neither made, nor renamed, nor removed any more. Not before the turn: the last
+    /// holder may just have found out.
     fn check_supplier(&self, caller: Caller<'_>) -> Result<()> {
         caller.check_fence()?;
         self.words().check()
@@ -179,7 +181,7 @@ impl Log {
         let left = segments.first_lsn(number + 1).0 - from.0;
         let piece = left.min((2 * self.ahead(files, self.tail())).next_multiple_of(BLOCK));
         let ready = if left < segments.bytes() {
-            // Whoever may still be filling it.
+            // About a holder that may still be filling it.
             if held.owes() {
                 return self.replace_unfilled(files, number, caller);
             }
@@ -200,16 +202,16 @@ impl Log {
             file.sync().map_err(|e| words.poison(&Error::io("flushing log segment", &path, e)))?;
             filled
         } else {
-            // Who was succeeded has raised it so far, and does nothing more; or it fills a file without a
+            // The succeeded holder has raised it so far, and does nothing more; or it fills a file without a
             // name.
             if held.owes() && !held.settle() {
                 return Ok(());
             }
             self.begin_segment(files, number, piece, (held, spares))?
         };
-        // Release: pairs with the Acquire in `has_room`; a commit inside comes after all of the above. Who
-        // has been succeeded may find it raised already; it only grows, so it is not raised twice for one
-        // thing.
+        // Release: pairs with the Acquire in `has_room`; a commit inside comes after all of the above. A
+        // holder that has been succeeded may find it raised already; it only grows, so it is not raised twice
+        // for one thing.
         let _ =
             words.prepared.0.compare_exchange(from.0, from.0 + ready, Ordering::Release, Ordering::Relaxed);
         Ok(())
@@ -244,8 +246,8 @@ impl Log {
         let bytes = match made {
             Some(bytes) => bytes,
             None => {
-                // Somebody may have died, or have been quicker, who had just made it; anything else is not
-                // this life's.
+                // A participant that had just made it may have died, or have been quicker; anything else is
+                // not this life's.
                 if segments.read_header(number)? != header {
                     return Err(Error::corruption(format!(
                         "log segment {} exists already, and belongs to another life (timeline) of the log: files were replaced, or added, while the environment was open",
@@ -255,7 +257,7 @@ impl Log {
                 self.ready_in(files, number, piece)?
             }
         };
-        // Also when another has made it: whoever renamed it may have died before this.
+        // Also when another has made it: the participant that renamed it may have died before this.
         self.sync_directory(files)?;
         Ok(bytes)
     }
@@ -274,7 +276,8 @@ impl Log {
         let mine = Name::New(held.number());
         let is_spare = spares == Spares::Used && self.take_spare(files, held)?;
         let made = if is_spare {
-            // Its old name must be gone for good; whoever took that away may have died before this.
+            // Its old name must be gone for good; the participant that took that away may have died before
+            // this.
             self.sync_directory(files)
                 .and_then(|()| rewrite_header(segments, mine, header))
                 .map(|()| segments.bytes())
@@ -311,8 +314,8 @@ impl Log {
     }
 
     /// Gives a spare file of the right size, without holes, the name that it has while it is made ready, if
-    /// there is one: of two who want it one gets it. Others found on the way are removed, and what earlier
-    /// holders of the turn left unfinished; if they live, they have been succeeded.
+    /// there is one: of two participants that want it one gets it. Others found on the way are removed, and
+    /// what earlier holders of the turn left unfinished; if they live, they have been succeeded.
     fn take_spare(&self, files: &Files, held: &Held<'_>) -> Result<bool> {
         let segments = &files.segments;
         for name in segments.list()? {
@@ -483,7 +486,7 @@ impl Log {
         for &number in numbers {
             held.move_on();
             if archive.find(number)?.is_some() {
-                // Made once more by one who had been succeeded long ago: there is nothing in it.
+                // Made once more by a holder that had been succeeded long ago: there is nothing in it.
                 segments.remove(Name::Log(number))?;
                 continue;
             }
@@ -647,7 +650,7 @@ impl Log {
         self.sync_directory(files)?;
         self.words().start(life, end.0);
         match self.supplying(files, caller, |held| self.prepare_one(files, held, Spares::Left, caller)) {
-            // Who commits makes room, of a spare perhaps, or says that there is none.
+            // A committer makes room, of a spare perhaps, or says that there is none.
             Err(error) if error.is_full() => {}
             prepared => {
                 prepared?;
@@ -677,8 +680,9 @@ fn fill_some(file: &dyn File, offset: u64, mut bytes: u64, held: &Held<'_>) -> i
     }
 }
 
-/// Writes `bytes` zeros at `offset`. Who insists looks at the turn before each write, and has opened the file
-/// before that: so after it was succeeded it writes once at most, to a file that had the name before.
+/// Writes `bytes` zeros at `offset`. A holder that insists looks at the turn before each write, and has
+/// opened the file before that: so after it was succeeded it writes once at most, to a file that had the name
+/// before.
 pub(super) fn fill(file: &dyn File, offset: u64, bytes: u64, held: &Held<'_>) -> io::Result<()> {
     let zeros = AlignedBuf::new(FILL_BYTES.min(usize::try_from(bytes).unwrap_or(FILL_BYTES)));
     let mut done = 0;

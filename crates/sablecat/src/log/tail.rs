@@ -1,4 +1,4 @@
-//! The tail: commits as they come, for who reads on while others append.
+//! The tail: commits as they come, for a reader that reads on while others append.
 //!
 //! ```text
 //!    from ──▶ at            written or durable
@@ -7,7 +7,8 @@
 //! ```
 //!
 //! Nothing is given that a crash might take back: of the machine, up to `durable`; of all processes, up to
-//! `written`. Who has been given everything sleeps on the word beside that position ([`Log::listen`]).
+//! `written`. A reader that has been given everything sleeps on the word beside that position
+//! ([`Log::listen`]).
 //!
 //! *Where it may begin.* At the end of any record, in any life of the log that leads to the present one, if
 //! the segments from there on are kept. A life in which nothing was logged leaves no trace; what began there
@@ -18,9 +19,9 @@
 //! files that the ring had not, and a record is one only if it is good. What is not there any more is known
 //! by its segment: no segment of that number is kept, in use or archived.
 //!
-//! *Large commits.* Chunks that were passed are remembered until their commit comes. Who began between chunks
-//! and their commit looks for them backwards. Chunks of which no commit will come are
-//! [forgotten](Tail::forget_chunks), by who knows which these are.
+//! *Large commits.* Chunks that were passed are remembered until their commit comes. A reader that began
+//! between chunks and their commit looks for them backwards. Chunks of which no commit will come are
+//! [forgotten](Tail::forget_chunks), when the caller knows which these are.
 
 use std::time::Duration;
 
@@ -62,8 +63,8 @@ impl Log {
     }
 
     /// Sleeps until `done` gives something, looking whenever more has been reached, or until the monotonic
-    /// clock has come to `deadline` (none: never). Also looks when the log is poisoned, when somebody who was
-    /// at it died, and now and then.
+    /// clock has come to `deadline` (none: never). Also looks when the log is poisoned, when a participant
+    /// that was at it died, and now and then.
     pub(crate) fn listen<T>(
         &self,
         reach: Reach,
@@ -76,7 +77,7 @@ impl Log {
         }
     }
 
-    /// Has all who [listen](Log::listen) look again.
+    /// Has all that [listen](Log::listen) look again.
     pub(crate) fn wake_listeners(&self) {
         self.words().wake_followers();
     }
@@ -146,7 +147,7 @@ impl Log {
         }
     }
 
-    /// The error of who wants what is not kept any more.
+    /// The error of a reader that wants what is not kept any more.
     #[cold]
     fn gone(&self, at: Lsn) -> Error {
         let kept = self.oldest_kept().map_or_else(|error| format!("({error})"), |lsn| format!("LSN {lsn}"));
@@ -258,7 +259,7 @@ impl Tail<'_> {
         self.commits.forget_chunks_below(below);
     }
 
-    /// What an error of reading means, for who reads what others may have let go of.
+    /// What an error of reading means, for a reader of what others may have let go of.
     #[cold]
     pub(crate) fn explain(&self, error: Error) -> Error {
         if !matches!(error.kind(), ErrorKind::Corruption | ErrorKind::Io) {

@@ -3,11 +3,11 @@
 //! The word is {sequence 46 | owes 1 | insists 1 | owner slot 16}; the sequence grows with every taking, so a
 //! release meant for an older holding fails, and waiters can say which holding they wait for the end of.
 //!
-//! There are two bells, rung in turns. Who needs only the end of the present holding (its flush covers them)
-//! sleeps on the bell of the present sequence; who will need the turn after it sleeps on the other. The end
-//! of a holding wakes all of the first and one of the second: that one takes the turn, and its end wakes the
-//! others. So nobody is woken to find that it is not finished yet. Whoever was woken as the one and did not
-//! take the turn after all wakes another in its place ([`Turn::pass_on`]).
+//! There are two bells, rung in turns. A waiter that needs only the end of the present holding (whose flush
+//! covers it) sleeps on the bell of the present sequence; a waiter that will need the turn after it sleeps on
+//! the other. The end of a holding wakes all of the first and one of the second: that one takes the turn, and
+//! its end wakes the others. So nobody is woken to find that it is not finished yet. A waiter that was woken
+//! as the one and did not take the turn after all wakes another in its place ([`Turn::pass_on`]).
 //!
 //! A sleeper looks up every few milliseconds, and if the holder it waits for is dead it takes the turn from
 //! it; all work done under a turn can be done again. Should the dead live after all, it is fenced before the
@@ -21,9 +21,9 @@
 //!   done by two it [insists](Held::insist) on the turn, which the word says as well: so nobody can take it
 //!   over in that way between its saying so and its doing it.
 //! - Where the work does harm unless something is done about it first, the successor [owes](Held::owes) that.
-//!   So the word says from the moment it is [his](Turn::succeed), and goes on saying it whoever has the turn
-//!   next, by whatever way, until somebody [has done it](Held::settle). In this way who insists is taken over
-//!   as well, once it seems to be stopped.
+//!   So the word says this from the moment it is [the successor's](Turn::succeed), and goes on saying it,
+//!   whichever participant has the turn next, by whatever way, until somebody [has done it](Held::settle). In
+//!   this way a holder that insists is succeeded as well, once it seems to be stopped.
 
 use std::fmt;
 use std::time::Duration;
@@ -35,7 +35,7 @@ use crate::error::Result;
 
 const OWNER_BITS: u32 = 16;
 const OWNER_MASK: u64 = (1 << OWNER_BITS) - 1;
-/// While the holder lives nobody takes over who does not owe something for it.
+/// While the holder lives nobody takes over without owing something for it.
 const INSISTS: u64 = 1 << OWNER_BITS;
 /// Somebody alive was succeeded, and what has to be done about that has not been done yet.
 const OWES: u64 = 1 << (OWNER_BITS + 1);
@@ -44,18 +44,19 @@ const SEQUENCE_MASK: u64 = !((1 << SEQUENCE_SHIFT) - 1);
 /// The longest sleep before a waiter asks whether the holder still lives.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// Who calls: the participant slot that turns are held as, and how to tell whether another slot's participant
-/// lives.
+/// The caller: the participant slot that turns are held as, and how to tell whether another slot's
+/// participant lives.
 #[derive(Clone, Copy)]
 pub(crate) struct Caller<'a> {
     owner: u16,
     living: &'a dyn Living,
 }
 
-/// Who knows whether the participant in a slot lives.
+/// What knows whether the participant in a slot lives.
 pub(crate) trait Living {
     /// Whether it is dead. Should it live after all, it touches nothing that is shared from now on. Asked
-    /// about who holds something, and `holds_still` says whether it still does: so it has not left by itself.
+    /// about a holder of something, and `holds_still` says whether it still holds it: so it has not left by
+    /// itself.
     fn is_dead(&self, slot: u16, holds_still: &dyn Fn() -> bool) -> bool;
 
     /// What can be seen of one that lives and does not move.
@@ -195,7 +196,7 @@ impl Held<'_> {
         self.holding.0 >> SEQUENCE_SHIFT
     }
 
-    /// Says that the holder gets on: who waits to take over begins to wait anew.
+    /// Says that the holder gets on: a participant that waits to take over begins to wait anew.
     pub(crate) fn move_on(&self) {
         // SeqCst: rare.
         self.turn.moved.fetch_add(1, Ordering::SeqCst);
@@ -211,28 +212,28 @@ impl Held<'_> {
         self.holding.insists() && self.is_succeeded()
     }
 
-    /// Says that whoever takes over from this one, while it lives, owes something for it. False if one has
-    /// done so already.
+    /// Says that a participant that takes over from this one, while it lives, owes something for it. False if
+    /// one has done so already.
     #[must_use]
     pub(crate) fn insist(&mut self) -> bool {
-        // Either this is first, and who would take over finds another word, or that is.
+        // Either this is first, and a participant that would take over finds another word, or that is.
         self.becomes(self.holding.0 | INSISTS)
     }
 
-    /// From here on something has to be done, by this one or whoever has the turn next. False if another has
-    /// taken over.
+    /// From here on something has to be done, by this one or the next holder of the turn. False if another
+    /// has taken over.
     #[must_use]
     pub(crate) fn owe(&mut self) -> bool {
         self.becomes(self.holding.0 | OWES)
     }
 
-    /// Whether something has to be done about who was succeeded, before anything else.
+    /// Whether something has to be done about a succeeded holder, before anything else.
     #[inline]
     pub(crate) fn owes(&self) -> bool {
         self.holding.owes()
     }
 
-    /// It has been done. False if another has taken over, who does it again.
+    /// It has been done. False if another has taken over, which does it again.
     #[must_use]
     pub(crate) fn settle(&mut self) -> bool {
         self.becomes(self.holding.0 & !OWES)
@@ -240,7 +241,7 @@ impl Held<'_> {
 
     /// Changes the word, unless it is another's by now, which is false.
     fn becomes(&mut self, word: u64) -> bool {
-        // SeqCst: in one order with those who take over, and Release for what was done before.
+        // SeqCst: in one order with takings over, and Release for what was done before.
         let done =
             self.turn.word.compare_exchange(self.holding.0, word, Ordering::SeqCst, Ordering::SeqCst).is_ok();
         if done {
@@ -274,7 +275,7 @@ pub(crate) struct Slept {
 }
 
 impl Turn {
-    /// Takes the turn if it is free; otherwise says who has it.
+    /// Takes the turn if it is free; otherwise says which holding it is in.
     #[inline]
     pub(crate) fn try_take(&self, caller: Caller<'_>) -> std::result::Result<Held<'_>, Holding> {
         // Relaxed: the exchange decides.
@@ -350,10 +351,10 @@ impl Turn {
         now.saturating_sub(watch.since)
     }
 
-    /// Whether the holder of `seen`, who lives, should be [succeeded](Turn::succeed): it has not moved for so
-    /// long, and its process is stopped; or for so much longer, and nobody can tell. A device that takes its
-    /// time is no reason: so who owes, and may be waiting for just that, is succeeded only if it is seen to
-    /// be stopped.
+    /// Whether the holder of `seen`, which lives, should be [succeeded](Turn::succeed): it has not moved for
+    /// so long, and its process is stopped; or for so much longer, and nobody can tell. A device that takes
+    /// its time is no reason: so a holder that owes, and may be waiting for just that, is succeeded only if
+    /// it is seen to be stopped.
     pub(crate) fn is_stuck(
         &self,
         watch: &mut Watch,
@@ -376,7 +377,7 @@ impl Turn {
     }
 
     /// Takes the turn from a holder that lives, unless that holding has ended. The caller [owes](Held::owes)
-    /// what must be done about the holder, who may go on at any moment.
+    /// what must be done about the holder, which may go on at any moment.
     pub(crate) fn succeed(&self, seen: Holding, caller: Caller<'_>) -> Option<Held<'_>> {
         self.seize(seen, Holding(seen.next(caller.owner).0 | OWES))
     }
@@ -394,7 +395,7 @@ impl Turn {
         Some(Held { turn: self, holding: mine })
     }
 
-    /// The slot of who has the turn; 0: nobody.
+    /// The slot of the holder; 0: nobody.
     pub(super) fn owner(&self) -> u16 {
         Holding(self.word.load(Ordering::SeqCst)).owner()
     }
@@ -461,7 +462,7 @@ impl Turn {
         (None, slept)
     }
 
-    /// Wakes another in the caller's place, who slept for the turn and no longer needs it.
+    /// Wakes another in the place of the caller, which slept for the turn and no longer needs it.
     #[inline]
     pub(crate) fn pass_on(&self, slept: Option<Slept>) {
         if let Some(Slept { bell, until: Until::Next }) = slept {

@@ -5,14 +5,17 @@
 //! | `tail.end` | the holder of the commit role | end of the last record |
 //! | `tail.over` | the holder of the commit role, before its commit point | over which state a transaction changes something, or the last one did |
 //! | `stamped` | the holder of the commit role | the time in the last time record, 0 when there is none in this life |
-//! | `written`, `durable`, `target`, `cached` | the holder of the flush turn, and who was one | how far the files got, and by which way |
+//! | `written`, `durable` | the holder of the flush turn, and former holders | how far the files got |
+//! | `target` | the same | how far the flush in progress goes |
+//! | `cached` | the same | up to where bytes went through the page cache |
 //! | `successions` | the holder of the flush turn | how often somebody alive was succeeded in it |
 //! | `prepared` | the holder of the supply turn | below it there are segment files |
-//! | `life`, `continues` | whoever recovers, alone | where this stretch of the log began and the one before ended |
+//! | `life`, `continues` | recovery, alone | where this stretch of the log began and the one before ended |
 //! | `poisoned`, `cause` | the holder of the flush turn | why nothing more is acknowledged |
 //!
-//! Beside `written` and `durable` each there is a word on which sleep who wait for it to be raised, to read
-//! on in the log (tail.rs). It is on the same cache line, which whoever raises them has at hand.
+//! Beside each of `written` and `durable` there is a word. Readers that wait for the position to be raised,
+//! to read on in the log (tail.rs), sleep on that word. It is on the same cache line, which the participant
+//! that raises the position has at hand.
 //!
 //! All LSNs only grow. A holder that dies leaves them at the last thing that was true; its successor does the
 //! same work again. All-zero words are valid: a log that has not started.
@@ -30,15 +33,15 @@ use crate::types::Lsn;
 #[derive(Debug, Default)]
 pub(crate) struct Line<T>(pub(super) T);
 
-/// A position that others follow, and who sleeps until it is raised.
+/// A position that others follow, and the sleepers that wait for it to be raised.
 #[repr(C, align(128))]
 #[derive(Debug, Default)]
 pub(crate) struct Followed<T>(pub(super) T, pub(super) Sleepers);
 
 /// A position that the holder of the flush turn raises, again and again: by a store, the cheapest way, as
-/// long as nobody alive has been succeeded in the turn. Who has been may do its one store later, below what
-/// others have raised since. So these leave that word alone and raise another, never to less than it is. The
-/// position is the greater of the two.
+/// long as nobody alive has been succeeded in the turn. A succeeded holder may do its one store later, below
+/// what others have raised since. So these leave that word alone and raise another, never to less than it is.
+/// The position is the greater of the two.
 #[derive(Debug, Default)]
 pub(crate) struct Reached {
     stored: AtomicU64,
@@ -56,7 +59,7 @@ impl Reached {
     /// under it.
     #[inline]
     pub(super) fn raise(&self, to: u64, successions: u64) {
-        // Release: what was done before is seen by who finds it raised.
+        // Release: a participant that finds it raised sees what was done before.
         if successions == 0 {
             self.stored.store(to, Ordering::Release);
         } else {
@@ -197,7 +200,7 @@ impl LogWords {
                 word.store(u64::from_le_bytes(eight), Ordering::Relaxed);
             }
             self.cause_len.store(text.len() as u32, Ordering::Relaxed);
-            // SeqCst: Release for the cause, and before the look for who sleeps.
+            // SeqCst: Release for the cause, and before the look for sleepers.
             self.poisoned.0.store(POISONED, Ordering::SeqCst);
             self.wake_followers();
             trace::tell(Happened::Poisoned { what: "log", cause: &cause.to_string() });
@@ -205,7 +208,7 @@ impl LogWords {
         self.poisoned_error()
     }
 
-    /// Wakes all who wait for the log to go on: not because it does, but to look at something else.
+    /// Wakes all that wait for the log to go on: not because it does, but to look at something else.
     pub(super) fn wake_followers(&self) {
         self.written.1.wake();
         self.durable.1.wake();

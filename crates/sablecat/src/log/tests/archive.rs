@@ -152,7 +152,7 @@ fn commits_have_a_time_record_before_them() {
     assert_eq!(log.log.scan(start).unwrap().next().unwrap().unwrap().kind, Kind::Commit);
 }
 
-/// Who closes dies between cutting a segment to what it holds, which is nothing, and archiving it.
+/// A process that closes dies between cutting a segment to what it holds, which is nothing, and archiving it.
 #[test]
 fn a_segment_cut_to_nothing_is_not_a_log_that_goes_on() {
     let disk = Arc::new(SimDisk::new(1));
@@ -160,7 +160,7 @@ fn a_segment_cut_to_nothing_is_not_a_log_that_goes_on() {
     let log = open(&disk);
     let start = log.log.start_fresh(Lsn(0), Lsn(0), me(1)).unwrap();
     for n in 1.. {
-        // Each with words of its own: those of who met an error say so from then on.
+        // Each with words of its own: the words of a log that met an error say so from then on.
         let log = open(&disk);
         disk.crash_at(disk.calls() + n);
         let done = log.log.give_up_files(start, me(1)).is_ok();

@@ -384,9 +384,9 @@ fn a_start_that_is_cut_short_leaves_no_gap() {
     }
 }
 
-/// A flush fails; what it was to make durable is read all the same by who opens the log again, from the page
-/// cache, and built upon; then something goes wrong there too, and the power fails. Whatever the second one
-/// believed, the third finds what was promised.
+/// A flush fails; what it was to make durable is read all the same by the process that opens the log again,
+/// from the page cache, and built upon; then something goes wrong there too, and the power fails. Whatever
+/// the second one believed, the third finds what was promised.
 #[test]
 fn what_only_a_failed_flush_left_behind_is_not_built_upon() {
     for config in configs() {

@@ -1,4 +1,4 @@
-//! Segments that somebody has cut short, as who keeps house finds them.
+//! Segments that somebody has cut short, as housekeeping finds them.
 
 use sablecat_os::disk::How;
 use sablecat_os::sim::SimDisk;

@@ -1,5 +1,5 @@
-//! Who reads the log beside who lets go of it: stopped at any call of the disk, while others archive what it
-//! reads, or use it again.
+//! A reader of the log, beside processes that let go of it: the reader is stopped at any call of the disk,
+//! while others archive what it reads, or use it again.
 
 use sablecat_os::sim::SimDisk;
 
@@ -71,8 +71,8 @@ fn read_after(log: &Log, from: Lsn) -> Result<Vec<Lsn>> {
     Ok(found)
 }
 
-/// Has somebody who reads on from a place stopped at each of its calls, one after the other, while what is
-/// below another is let go of.
+/// Has a reader that reads on from one place stopped at each of its calls, one after the other, while what is
+/// below another place is let go of.
 fn stopped_at_each_call(
     archive: Option<&str>,
     places: impl Fn(&Logged) -> (Lsn, Lsn),
@@ -81,7 +81,7 @@ fn stopped_at_each_call(
     stopped_at_each_call_of(read_after, archive, places, judge);
 }
 
-/// The same of somebody who reads in this way.
+/// The same of a reader that reads in this way.
 fn stopped_at_each_call_of(
     read: impl Fn(&Log, Lsn) -> Result<Vec<Lsn>> + Sync,
     archive: Option<&str>,

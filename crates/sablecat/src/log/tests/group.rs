@@ -53,7 +53,7 @@ fn a_successor_takes_over_from_a_dead_leader() {
     log.log.prepare_to(Lsn(2 * SEGMENT), Caller::new(2, &alive)).unwrap();
 }
 
-/// One who was taken for dead.
+/// A process that was taken for dead.
 struct Fenced;
 
 impl Living for Fenced {
@@ -250,7 +250,7 @@ fn who_insists_is_waited_for_and_who_moves_is_too() {
     assert!(turn.try_take(me(3)).is_err());
 }
 
-/// All makers of segments are in each other's way all the time, and those who take segments out of use as
+/// All makers of segments are in each other's way all the time, and those that take segments out of use as
 /// well.
 #[test]
 fn any_number_may_make_the_same_segments() {

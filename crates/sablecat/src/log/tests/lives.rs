@@ -89,7 +89,8 @@ impl Disk for Listed {
     }
 }
 
-/// Who joins others looks at the newest segment there is, and may find that it is no longer in use.
+/// A process that joins others looks at the newest segment there is, and may find that it is no longer in
+/// use.
 #[test]
 fn a_segment_given_up_under_who_opens_the_log_is_passed_by() {
     for listed in [true, false] {
@@ -113,7 +114,7 @@ fn a_segment_given_up_under_who_opens_the_log_is_passed_by() {
             }
         };
         let listing: Arc<dyn Disk> = Arc::new(Listed(disk, std::sync::Mutex::new(Some(Box::new(give_up)))));
-        // The files say how long segments are, not who opens them.
+        // The files say how long segments are, not the process that opens them.
         let joined = TestLog::open(Some(listing), Path::new("log"), config(4 * SEGMENT), RING).unwrap();
         assert_eq!(joined.log.segments().unwrap().first_lsn(1), Lsn(SEGMENT), "listed: {listed}");
     }

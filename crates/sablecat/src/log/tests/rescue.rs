@@ -30,7 +30,7 @@ fn put(log: &TestLog, records: usize) {
     (0..records).for_each(|_| _ = log.put(b"key", &VALUE, me(1)).unwrap());
 }
 
-/// What those who come later find in the files, and where it ends.
+/// What later processes find in the files, and where it ends.
 fn found(disk: &Arc<SimDisk>) -> (Vec<Found>, Lsn) {
     let log = TestLog::open(Some(disk.clone()), Path::new("log"), config(SEGMENT), RING).unwrap();
     let (records, end) = read_all(&log.log, Lsn(0)).unwrap();
@@ -59,7 +59,7 @@ fn what_only_memory_has_comes_to_the_files_and_lasts() {
         let (records, end) = found(&Arc::new(disk.crash_as(survival, 1)));
         assert_eq!((records.len(), end), (44, log.log.tail()), "{survival:?}");
     }
-    // Who died before the memory was removed is rescued once more.
+    // A log is rescued once more if its rescuer died before the memory was removed.
     rescue(&log, &disk).unwrap();
 }
 

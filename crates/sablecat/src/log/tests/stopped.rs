@@ -1,6 +1,6 @@
-//! One who is stopped in the flush turn, between any two of its calls: the others go on, and what it does
-//! when it goes on does no harm. The successor may be stopped as well, or die, and the power may fail. Who is
-//! stopped while it fills a segment is in filling.rs.
+//! A holder that is stopped in the flush turn, between any two of its calls: the others go on, and what it
+//! does when it goes on does no harm. The successor may be stopped as well, or die, and the power may fail. A
+//! holder that is stopped while it fills a segment is in filling.rs.
 
 mod filling;
 
@@ -599,14 +599,14 @@ fn a_slow_device_has_no_successors_one_after_another() {
     assert!(is_stuck(seen, Look::Stopped, Duration::ZERO) && is_stuck(seen, Look::Unknown, Duration::ZERO));
     assert!(!is_stuck(seen, Look::Runs, Duration::ZERO));
     assert!(!is_stuck(seen, Look::Stopped, Duration::from_secs(60)));
-    // Who succeeded waits for the device too, perhaps.
+    // The successor waits for the device too, perhaps.
     let second = turn.succeed(seen, me(SECOND)).unwrap();
     let seen = turn.try_take(me(2)).unwrap_err();
     assert!(!is_stuck(seen, Look::Unknown, Duration::ZERO) && is_stuck(seen, Look::Stopped, Duration::ZERO));
     drop((slow, second));
 }
 
-/// Nothing is taken from anybody for whom there is no room.
+/// The turn is taken from nobody while there is no room for what succession writes.
 #[test]
 fn without_room_for_a_copy_nobody_is_succeeded() {
     let scene = Scene::new(CASES[0]);

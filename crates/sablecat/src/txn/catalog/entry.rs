@@ -2,8 +2,10 @@
 //!
 //! ```text
 //! value   version u8 = 6 | flags u8 | tree u32 | root page u32 | volume u8 | method u8 | if flag 8: its maker's member u16, incarnation u32 | options
-//! flags   in a note, 2: pages that its records name as made are to be freed with it; 4: those named as replaced; 8: it says who made it
-//! option  tag u8 | length u16 | so many bytes; with bit 7 of the tag nothing may be done with the tree by who does not know the tag
+//! flags   in a note, 2: pages that its records name as made are to be freed with it; 4: those named as
+//!         replaced; 8: it says which process made it
+//! option  tag u8 | length u16 | so many bytes; with bit 7 of the tag nothing may be done with the tree by a
+//!         process that does not know the tag
 //! ```
 //!
 //! An option that a build does not know, and need not, goes with the entry wherever that goes. A tree whose

@@ -11,8 +11,8 @@
 //! table.rs     buckets of such words in the region, and their latches
 //! grant.rs     one try: what stands against it, what is written when nothing does
 //! overflow.rs  full buckets: words in other buckets, coarse locks
-//! wait.rs      waiting, and whom a release wakes
-//! deadlock.rs  circles of waiters, and who gives way
+//! wait.rs      waiting, and which waiters a release wakes
+//! deadlock.rs  circles of waiters, and which one gives way
 //! holders.rs   what statistics show
 //! named.rs     locks that programs hold by name, each given back by itself
 //! name.rs      from a tree and a key to the hash

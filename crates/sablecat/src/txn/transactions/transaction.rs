@@ -405,7 +405,8 @@ impl<'k> Transaction<'k> {
     pub(crate) fn roll_back_to(&mut self, position: Position) -> Result<()> {
         self.sets += 1;
         self.queues.rolled_back();
-        // A look at what is committed beyond a range that was removed has to look before it again.
+        // A search that looks at what is committed beyond a range that was removed has to look before the
+        // range again.
         self.run.set(0);
         self.writes.roll_back_to(position)
     }

@@ -243,8 +243,8 @@ impl Trees {
         true
     }
 
-    /// Frees what could not be freed before. What goes wrong is tried again; so is what somebody is in the
-    /// way of that may be stopped.
+    /// Frees what could not be freed before. What goes wrong is tried again; so is what a participant that
+    /// may be stopped is in the way of.
     pub(crate) fn free_pages_later(&self) {
         let Ok(seat) = self.pages.participants.sit() else { return };
         let noted = std::mem::take(&mut *self.unfreed());

@@ -1,6 +1,6 @@
-//! One who is stopped while it fills more of a segment in use with zeros, between any two of its calls: the
-//! others commit beyond what was ready, and segments are taken out of use. Its zeros come over nothing. Who
-//! succeeds it may be stopped or die as well, and the power may fail.
+//! A holder that is stopped while it fills more of a segment in use with zeros, between any two of its calls:
+//! the others commit beyond what was ready, and segments are taken out of use. Its zeros come over nothing.
+//! Its successor may be stopped or die as well, and the power may fail.
 
 use super::*;
 
@@ -195,7 +195,7 @@ fn power_may_fail_while_a_file_takes_the_place_of_one_that_is_being_filled() {
     }
 }
 
-/// Checkpoints go on; who needs more log is told why there is none.
+/// Checkpoints go on; a committer that needs more log is told why there is none.
 #[test]
 fn without_room_for_another_file_only_who_needs_more_log_is_refused() {
     let mut ran = false;
@@ -218,8 +218,7 @@ fn without_room_for_another_file_only_who_needs_more_log_is_refused() {
     assert!(ran);
 }
 
-/// Makers of segments, fillers above all, of whom each takes the others for stopped now and then, and who are
-/// not.
+/// Makers of segments, fillers above all. Each takes the others for stopped now and then, and they are not.
 fn rash_fillers(seed: u64, (commits, times): (usize, u64), run: fn(Committers)) {
     let disk = Arc::new(SimDisk::new(seed));
     let config = LogConfig { patience: Duration::ZERO, ..config(Act::Fill.segment()) };
