@@ -18,8 +18,8 @@ use super::words::{Counters, count};
 use crate::error::{Error, Result};
 use crate::types::Lsn;
 
-/// With more open segments than this, none of them flushed, the next write flushes. Only reached if flushes
-/// are never asked for.
+/// With more open segments than this, none of them flushed, the next write flushes. Only participants that
+/// never ask for a flush reach it.
 pub(super) const OPEN_MAX: usize = 64;
 
 /// By which way bytes go out.

@@ -181,7 +181,7 @@ impl Log {
         let left = segments.first_lsn(number + 1).0 - from.0;
         let piece = left.min((2 * self.ahead(files, self.tail())).next_multiple_of(BLOCK));
         let ready = if left < segments.bytes() {
-            // About a holder that may still be filling it.
+            // The holder that was succeeded may still be filling it.
             if held.owes() {
                 return self.replace_unfilled(files, number, caller);
             }

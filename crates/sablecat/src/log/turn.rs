@@ -241,7 +241,7 @@ impl Held<'_> {
 
     /// Changes the word, unless it is another's by now, which is false.
     fn becomes(&mut self, word: u64) -> bool {
-        // SeqCst: in one order with takings over, and Release for what was done before.
+        // SeqCst: in one order with exchanges that take the turn over, and Release for what was done before.
         let done =
             self.turn.word.compare_exchange(self.holding.0, word, Ordering::SeqCst, Ordering::SeqCst).is_ok();
         if done {
@@ -275,7 +275,7 @@ pub(crate) struct Slept {
 }
 
 impl Turn {
-    /// Takes the turn if it is free; otherwise says which holding it is in.
+    /// Takes the turn if it is free; otherwise returns the present holding.
     #[inline]
     pub(crate) fn try_take(&self, caller: Caller<'_>) -> std::result::Result<Held<'_>, Holding> {
         // Relaxed: the exchange decides.

@@ -15,12 +15,12 @@
 //! listed and not visible. It is told that something is missing by the log, which has passed what it wanted,
 //! or by the entries, whose positions are not those looked for.
 //!
-//! A *committer that was taken for dead* and goes on may be listing still, beside the one that is in the
+//! *A committer that was taken for dead* and goes on may be listing still, beside the one that is in the
 //! commit step by now. It changes no entry that the other has changed: each is changed by compare-and-swap
 //! from what stood there before a look at the fence. Nor does it say that there are more, but where the other
 //! has not yet; which then lists its pages once more.
 //!
-//! A *transaction that waits for a change* of what it has read has commits list their pages, too, and sleeps
+//! *A transaction that waits for a change* of what it has read has commits list their pages, too, and sleeps
 //! beside the list ([`Recent::sleepers`]) until there is one of its own among them.
 //!
 //! Costs: two loads for each commit, of words on one line that is hardly ever written; while it is wanted a

@@ -1,4 +1,4 @@
-//! Record locks: which transactions may go on with a record, until they end.
+//! Record locks: they say which transactions may go on with a record, and last until the transaction ends.
 //!
 //! A lock is *shared* or *exclusive*, on one record, held by a participant slot. The record is known by a
 //! 64-bit hash of its tree and key (name.rs) of which 44 bits are kept: records that agree in them share one
@@ -237,7 +237,7 @@ impl LockTable {
         }
     }
 
-    /// Notes when the transaction took its first lock: its age, when one has to give way.
+    /// Notes when the transaction took its first lock: that is its age, when one of several has to give way.
     #[inline]
     fn date(&self, me: u16, held: &mut Held) {
         if !held.dated {

@@ -17,11 +17,11 @@
 //! reaper needs to have for itself it takes from the dead in its own name first (the checkpoint role,
 //! frames). Nothing is waited for, since the caller of a reaper may hold latches.
 //!
-//! That is sound for as long as the dead's number names the dead and nobody else. So a mender says that it
-//! mends in its own slot, before it looks for the dead. And slots are given away by a mender that sees,
-//! *after* they say that all is mended, that nobody else mends: a mender that begins later finds that said,
-//! and leaves them alone. The slots and the number of the dead are therefore all that a stopped reaper keeps
-//! from others.
+//! That is sound for as long as the dead's number names the dead and nobody else. So a mender says in its own
+//! slot that it mends, before it looks for the dead. And slots are given away by a mender that sees, *after*
+//! they say that all is mended, that nobody else mends: a mender that begins later finds that said, and
+//! leaves them alone. The slots and the number of the dead are therefore all that a stopped reaper keeps from
+//! others.
 //!
 //! The role of reaping protects nothing: it keeps processes from doing the same twice. It is taken from the
 //! dead, and from a holder that has had it for long.
@@ -206,7 +206,7 @@ impl Mender {
         }
     }
 
-    /// Mends what the participant of a dead member that had this slot left, all but the slot. False if
+    /// Mends what was left by the participant of a dead member that had this slot: all but the slot. False if
     /// another participant is deciding what became of its checkpoint.
     pub(in crate::txn) fn mend_slot(&self, dead: u16, me: &Participant) -> bool {
         let region = self.pages.region();
