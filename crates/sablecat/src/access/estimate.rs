@@ -1,7 +1,7 @@
 //! How large a database is, about, from a few of its pages.
 //!
 //! *The estimator* is Knuth's, for the size of a tree of which only random ways down are looked at
-//! (Estimating the efficiency of backtrack programs, Mathematics of Computation 29, 1975): a descent that
+//! (Estimating the efficiency of backtrack programs, Mathematics of Computation 29, 1975). A descent that
 //! takes one of f children, each as likely as the others, counts everything below f times as much. So each
 //! page of the tree is counted once on average, however unequal the tree's parts. The mean of several
 //! descents is as right, and steadier the more there are, above all if they are spread evenly (stratified):

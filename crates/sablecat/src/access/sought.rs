@@ -50,7 +50,7 @@ impl Tree<'_> {
     }
 
     /// Whether this process remembers where keys were, for each of them; if not, the caller that looks for
-    /// them may.
+    /// them may do so.
     #[inline(always)]
     pub(crate) fn remembers(&self) -> bool {
         self.method == Method::Hash

@@ -13,7 +13,7 @@
 //! filled to its end is filled on, and `prepared` raised again: no record is where zeros are still to be
 //! written. The supply turn has one participant at a time do this. A holder that dies leaves a file that the
 //! next one removes, or a segment that is ready and only not counted yet. A holder that is stopped is
-//! succeeded after a while, and may go on at any moment: so files in the making have names of their own, the
+//! succeeded after a while, and may go on at any moment. So files in the making have names of their own, the
 //! name of a segment is given only if nobody has it, and `prepared` is raised only from what it was. Zeros
 //! into a segment in use would not be harmless then: a holder that writes them insists on the turn. So a
 //! successor that takes the turn from it owes something, and before anybody else fills that segment another
@@ -25,8 +25,8 @@
 //! megabytes of log whole segments are made. Likewise as many spares are kept as the last stretch between two
 //! checkpoints used up. Where segments are archived none becomes a spare, and all are made anew.
 //!
-//! On a disk without room for a segment one is made all the same, with a hole for its end, and as much of it
-//! made ready as there is room for: a full disk must not keep anybody from opening the environment and
+//! On a disk without room for a segment one is made all the same, with a hole for its end. As much of it is
+//! made ready as there is room for. A full disk must not keep anybody from opening the environment and
 //! deleting something. When the hole is reached there is room by then, or commits end in `DiskFull`.
 
 use std::io;

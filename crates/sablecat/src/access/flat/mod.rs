@@ -8,9 +8,9 @@
 //! whether it still covers a key. Its lower end never changes. A page that has no room is divided in two; one
 //! that has become empty is taken out, unless it is the root, which is the first. There are no nested keys.
 //!
-//! Changing a page in a copy changes the page before it, which leads there, and so all pages up to the root:
-//! a writer that builds beside what there is copies the chain as far as the last key that changes, some pages
-//! at a time.
+//! Changing a page in a copy changes the page before it, which leads there, and so all pages up to the root.
+//! So a writer that builds beside what there is copies the chain as far as the last key that changes, some
+//! pages at a time.
 
 mod page;
 mod scan;

@@ -27,9 +27,10 @@
 //! those buckets whose turn to be split has not come on overflow pages, and has one word that each split
 //! changes.
 //!
-//! Costs (sketch): a lookup hashes its key (30 instructions a word), reads a slot in each directory, of which
-//! there is one up to some 300 buckets and are two up to some 150,000, with pages of 4 KiB; and in the bucket
-//! the line of its header, which has the first sixteen tags, one of slots, and those of the record.
+//! Costs (sketch): a lookup hashes its key (30 instructions a word), and reads a slot in each directory:
+//! there is one directory up to some 300 buckets, and there are two up to some 150,000, with pages of 4 KiB.
+//! In the bucket it reads the line of the header, which has the first sixteen tags, one line of slots, and
+//! those of the record.
 
 mod beside;
 mod bucket;

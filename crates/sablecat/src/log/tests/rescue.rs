@@ -105,7 +105,7 @@ fn files_that_end_before_what_was_written_are_of_another_moment() {
     rescue(&log, &disk).unwrap();
 }
 
-/// Somebody had the files for himself meanwhile, and logged as far as the memory did.
+/// A process had the files to itself meanwhile, and logged as far as the memory did.
 #[test]
 fn files_in_which_another_life_has_begun_are_not_those_of_the_memory() {
     let (log, disk) = begun();

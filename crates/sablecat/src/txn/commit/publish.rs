@@ -9,8 +9,8 @@
 //!
 //! A death before 6 leaves nothing. After 6, a participant that wants the role finds phase Committing with
 //! the tail at or past `commit`, and does 7 to 9 for the owner. All of it can be done twice. A helper pins
-//! first and reads the role word again after the list, because the list may by then be of a later commit; if
-//! its own pin is at or past the commit, all is swung already and the old frames may be reused: it only
+//! first and reads the role word again after the list, because the list may by then be of a later commit. If
+//! its own pin is at or past the commit, all is swung already and the old frames may be reused: then it only
 //! releases the role.
 //!
 //! Costs (sketch, uncontended, one page): two locked swaps for the role, one for the entry, one for

@@ -103,9 +103,9 @@ impl Committer {
         if is_frozen || at < self.pages.leaves_since() { Err(Error::rebuilt()) } else { Ok(()) }
     }
 
-    /// In the commit step of a committer that switches trees to other pages, or leads to pages that were
-    /// published before, as the last thing before its commit point: leaves that were found up to now may be
-    /// no leaves any more, and what is older than a snapshot may be in none that it sees.
+    /// Called in the commit step of a committer that switches trees to other pages, or leads to pages that
+    /// were published before, as the last thing before its commit point. Leaves that were found up to now may
+    /// be no leaves any more, and what is older than a snapshot may be in none that it sees.
     pub(in crate::txn) fn say_rebuilt(&self) {
         // Only upwards, both: a process that was taken for dead does it late.
         self.pages.rebuilds().since.fetch_max(self.pages.newest().0 + 1, Ordering::Release);

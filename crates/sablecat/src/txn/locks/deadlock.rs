@@ -1,11 +1,11 @@
 //! Deadlocks: circles of participants each of which waits for the next.
 //!
-//! Every circle is closed by somebody's wait, so each waiter, once it has announced its wait, follows the
+//! Every circle is closed by some waiter's wait. So each waiter, once it has announced its wait, follows the
 //! locks that stand against it to their owners, those owners' announcements to the locks that stand against
-//! them, and so on; a path that comes back to it is a circle. (It looks again after each sleep, in case a
-//! detector died.) Nothing stops while it looks, so it looks twice: if every announcement and every lock of
-//! the circle is still there the second time, all of them were there at the moment between the two, and such
-//! a circle does not go away by itself.
+//! them, and so on. A path that comes back to the waiter is a circle. (It looks again after each sleep, in
+//! case a detector died.) Nothing stops while it looks, so it looks twice. If every announcement and every
+//! lock of the circle is still there the second time, all of them were there at the moment between the two
+//! looks. Such a circle does not go away by itself.
 //!
 //! Then one of the circle is chosen to give way, by a rule that depends on the circle alone, so that all
 //! detectors choose the same one, and its announcement is marked by compare-and-swap. It finds the mark when

@@ -6,8 +6,8 @@
 //! ```
 //! In a lock, the flag says that somebody waits for it, and `coarse` that it stands for every record of its
 //! record's home bucket. Mode 0 is no lock: zero. A slot's announcement of what it waits for has the same
-//! layout: in the owner's place the low bits of the wait's number, so that two waits for one record differ,
-//! and the flag says that this wait was chosen to end in a deadlock error.
+//! layout. In the owner's place it has the low bits of the wait's number, so that two waits for one record
+//! differ. Its flag says that this wait was chosen to end in a deadlock error.
 
 use super::Mode;
 

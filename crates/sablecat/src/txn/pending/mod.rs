@@ -1,7 +1,7 @@
-//! What a transaction would change, before it commits: its records in key order and the ranges that it
-//! removes (`write_set`, of which `recent` is in memory, `sorted` where it is much, `custom` in a user's
-//! order), what they were before a savepoint (`savepoints`), and what of them does not stay in memory (`runs`
-//! of `block`s, each with a `filter`, in a `run_file`). Most values are `short`.
+//! What a transaction would change, before it commits. Its records in key order and the ranges that it
+//! removes are in its `write_set`, of which `recent` is in memory, `sorted` where it is much, `custom` in a
+//! user's order. What they were before a savepoint is in `savepoints`. What of them does not stay in memory
+//! is in `runs` of `block`s, each with a `filter`, in a `run_file`. Most values are `short`.
 
 mod block;
 mod custom;

@@ -9,8 +9,8 @@
 //!
 //! Savepoints are positions in a journal of what each entry was before; the journal is kept only once a
 //! savepoint has been asked for, until all are given up. A position names the write set that it is of and the
-//! change that it follows: so one of another transaction, or of changes that have been undone, is told from
-//! one that can be rolled back to, however many changes the journal has by then.
+//! change that it follows. So a position of another transaction, or of changes that have been undone, can be
+//! told from one that can be rolled back to, however many changes the journal has by then.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;

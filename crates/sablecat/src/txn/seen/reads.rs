@@ -1,15 +1,15 @@
 //! What a serialisable transaction has seen, and whether it still stands when the transaction commits.
 //!
 //! Each read is noted with the leaf it came from. In the commit step nobody else can commit, so a leaf whose
-//! current version is one that the snapshot has cannot have changed; for any other leaf the read is done
+//! current version is one that the snapshot has cannot have changed. For any other leaf the read is done
 //! again, at the snapshot and at the newest state, and the two are compared record by record. So a
 //! neighbour's change in the same page, a split, or an eviction and reload is no conflict, and there are no
 //! phantoms: what is compared is the range that was read, not the records found. A leaf that has not changed
 //! is still where it was, in a subtree too: what unmakes a subtree frees its pages.
 //!
 //! A transaction that has read many leaves does all this before it takes the commit role, at a state of that
-//! moment, and again of what was published meanwhile (recent.rs) until that is little; under the role what
-//! was published since is all that is looked at, or, where that is not known, whether each leaf has changed
+//! moment. It does so again of what was published meanwhile (recent.rs), until that is little. Under the role
+//! it looks only at what was published since; or, where that is not known, at whether each leaf has changed
 //! since (pages/visibility/unchanged.rs). A leaf that has changed by then, and still reads the same, may have
 //! been split, or joined to others: so the leaves that have what was read of it are noted beside it, and a
 //! change of these counts as well. What was read of one leaf is kept in one place, so that reading the same
@@ -413,7 +413,7 @@ impl ReadSet {
         me: &Participant,
     ) -> Result<Lsn> {
         let since = kernel.pages.newest();
-        // Behind that look: a look that has seen a state from after trees were built anew sees that they
+        // Behind that look: if it has seen a state from after trees were built anew, this load sees that they
         // were.
         let is_in_place = at >= kernel.pages.rebuilt_since();
         self.count_ahead(kernel, published, me)?;

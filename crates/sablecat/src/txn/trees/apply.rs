@@ -2,8 +2,8 @@
 //!
 //! Leaves are latched in key order, trees in the order of their numbers, so that two commits never wait for
 //! each other. While every leaf has room, leaves are all a commit touches. As soon as one has none (or should
-//! be merged) everything is undone, the structure latches of the trees are taken, in the order of the
-//! latches, and the same is done again with inner pages included: the new pages and separators are published
+//! be merged) everything is undone. The structure latches of the trees are taken, in the order of the
+//! latches, and the same is done again with inner pages included. The new pages and separators are published
 //! in the same step as the records. (Not as publishes of their own beforehand: between two neighbouring keys
 //! a write set may need several new leaves, which no content-neutral split can make room for.)
 

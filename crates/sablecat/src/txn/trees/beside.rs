@@ -8,12 +8,12 @@
 //! ```
 //!
 //! A page that is to change is copied to a page with a number of its own, and the page above it, which is
-//! such a copy too, is made to lead there. What does not change is shared by both. So the pages of a batch
-//! are reached by nobody until the root of their tree is: they are published as any others, by commit steps
-//! of a few pages whose log record says nothing, written and evicted as any others, and named by checkpoints,
-//! as is the list that says that they are to be freed. The commit step of the whole is that of any commit:
-//! its pages are the roots, the leaf of the catalog with the note, and those that databases are created or
-//! removed by. However large it is, it needs the frames of a batch.
+//! such a copy too, is made to lead there. What does not change is shared by both. So nobody reaches the
+//! pages of a batch until the root of their tree is reached. They are published as any others, by commit
+//! steps of a few pages whose log record says nothing. They are written and evicted as any others.
+//! Checkpoints name them, and also the list that says that they are to be freed. The commit step of the whole
+//! is that of any commit: its pages are the roots, the leaf of the catalog with the note, and those that
+//! databases are created or removed by. However large it is, it needs the frames of a batch.
 //!
 //! *Readers* go by their snapshot's root, old or new, and find all pages of it where they were: no snapshot
 //! is given up, and nobody waits. *Writers* of the same trees wait for the structure latch; of others, not at

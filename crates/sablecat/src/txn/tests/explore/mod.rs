@@ -1,12 +1,12 @@
 //! The kernel's own code under many thread schedules. Run with `--features shuttle`; `SABLECAT_SCHEDULES=N`
 //! multiplies the schedules by N.
 //!
-//! Half of the schedules switch threads at random at every atomic operation; the other half let one thread
+//! Half of the schedules switch threads at random at every atomic operation. The other half let one thread
 //! run until a few chosen moments (probabilistic concurrency testing: Burckhardt et al., 2010), which is what
 //! finds a thread that is stopped between two instructions while others commit, reclaim and use frames again.
 //!
 //! What holds everywhere: the records LEFT and RIGHT lie in different leaves and are always written together,
-//! so that a reader that sees one state of them sees them equal; every value repeats one number, and is
+//! so that a reader that sees one state of them sees them equal. Every value repeats one number, and is
 //! looked at twice with others running in between, so that a frame used again under its reader shows.
 
 mod answers;
