@@ -4,10 +4,10 @@
 //! (Estimating the efficiency of backtrack programs, Mathematics of Computation 29, 1975). A descent that
 //! takes one of f children, each as likely as the others, counts everything below f times as much. So each
 //! page of the tree is counted once on average, however unequal the tree's parts. The mean of several
-//! descents is as right, and steadier the more there are, above all if they are spread evenly (stratified):
-//! each has its part of the tree, seen as the numbers from 0 to 1, of which each page's children have equal
-//! parts. What 64 descents say of a tree whose leaves are alike, as full as splits leave them, is right to
-//! some five percent.
+//! descents is as right, and steadier the more there are, above all if they are spread evenly (stratified).
+//! Then each has its part of the tree, seen as the numbers from 0 to 1, of which each page's children have
+//! equal parts. What 64 descents say of a tree whose leaves are alike, as full as splits leave them, is right
+//! to some five percent.
 //!
 //! Where few pages are all there are, or a method has no ways to choose from, all are looked at, and what
 //! they say is exact.

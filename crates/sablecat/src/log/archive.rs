@@ -15,7 +15,7 @@
 //! segment.
 //!
 //! Prewritten files that are archived do not come back as spares, so all segments of an archived log are
-//! written twice, once with zeros: the supply turn does that, ahead of the tail and off the commit path, as
+//! written twice, once with zeros. The supply turn does that, ahead of the tail and off the commit path, as
 //! for a log that is growing.
 
 use std::path::{Path, PathBuf};

@@ -254,8 +254,8 @@ impl Log {
     }
 
     /// What becomes of the error of an opening or a write. It is of no consequence if the call was refused,
-    /// since the ring still has the bytes, and the next holder of the turn writes them to the same place; nor
-    /// if another has the turn by now, which may have taken the file away.
+    /// since the ring still has the bytes, and the next holder of the turn writes them to the same place. Nor
+    /// is it if another has the turn by now, which may have taken the file away.
     #[cold]
     fn refused(&self, held: &Held<'_>, error: Error) -> Result<()> {
         match error {

@@ -17,7 +17,7 @@
 //! # One way to write
 //!
 //! The holder of the flush turn writes, nobody else, and always whole blocks from the one that holds
-//! `written`; the last block is padded with zeros in a private copy (nothing beyond the tail reaches a file,
+//! `written`. The last block is padded with zeros in a private copy (nothing beyond the tail reaches a file,
 //! and no buffer changes under a write). A block half filled is written again with more in it. The bytes
 //! below the old `written` are the same each time, so a torn rewrite cannot hurt them. Two ways out:
 //!
@@ -30,7 +30,7 @@
 //!
 //! The word `cached` says up to where bytes went through the page cache; `cached <= durable` is when direct
 //! writes are allowed. So a direct write never meets a dirty page of the same file, which is what the kernel
-//! asks of programs that mix the two; and since cached blocks are first written whole, no store through the
+//! asks of programs that mix the two. And since cached blocks are first written whole, no store through the
 //! window ever has to read a page in.
 //!
 //! # Sketch
@@ -74,7 +74,7 @@
 //! # Archive
 //!
 //! Where a journal is kept, segments that would be used again are renamed into a directory instead
-//! (archive.rs), time records stand between the others (stamp.rs), and a scan can go through both, along the
+//! (archive.rs). Time records stand between the others (stamp.rs). A scan can go through both, along the
 //! lives that lead to the present one.
 //!
 //! # Stopped processes

@@ -14,10 +14,10 @@
 //!   files end before it. It may end later, by as much as a process wrote that died before that was counted;
 //!   not beyond the tail.
 //!
-//! What was written and is not known to have been flushed is written again, as recovery does it: a flush of
-//! it may have failed, of which nobody lives to tell, and after that another says that all is well. So a
-//! rescue whose own flush fails can be tried again, and dying anywhere leaves bytes that the next one writes
-//! again.
+//! What was written and is not known to have been flushed is written again, as recovery does it. A flush of
+//! it may have failed, and nobody that knows of it is alive; after that another flush says that all is well.
+//! So a rescue whose own flush fails can be tried again, and dying anywhere leaves bytes that the next one
+//! writes again.
 
 use sablecat_os::atomic::Ordering;
 

@@ -2,7 +2,7 @@
 //!
 //! The log of the last life ends where no good record begins. Whether that is an end or damage, the records
 //! after it tell: each says what was durable when it was appended. If any good record further on says so of
-//! the bad place, bytes that had been flushed are gone, and that is an error; if none does, the bad place is
+//! the bad place, bytes that had been flushed are gone, and that is an error. If none does, the bad place is
 //! the torn remains of a write that nobody was promised.
 //!
 //! A life that another one follows has a known end, since the recovery between them read up to there and

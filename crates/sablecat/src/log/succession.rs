@@ -33,10 +33,11 @@
 //!
 //! A successor may be stopped, or die, at any point, and be succeeded: the turn says what is owed, whichever
 //! participant has it, and all is done again. Its copy bears the number of its holding, is made, and then it
-//! looks at the turn before it goes on; the next one removes all copies of lower numbers before it reads what
-//! the names lead to. So a rename by a successor that was succeeded is done by then, of a file that has all
-//! that the one before had and more; or it never is. What it adds to the number of successions costs others
-//! their open files, and what it raises `written` to is true from step 5 on, whichever copy has the name.
+//! looks at the turn before it goes on. The next successor removes all copies of lower numbers before it
+//! reads what the names lead to. So a rename by a successor that was succeeded is done by then, of a file
+//! that has all that the one before had and more; or it never is. What it adds to the number of successions
+//! costs others their open files, and what it raises `written` to is true from step 5 on, whichever copy has
+//! the name.
 //!
 //! If the power fails, a name leads to the old file, which has all that was durable, or to a copy, which was
 //! flushed before it got the name. Segments below `written` are not replaced, as nobody writes to them. One
@@ -46,7 +47,7 @@
 //! # In the supply turn
 //!
 //! A holder that is stopped while it fills the rest of a segment in use with zeros is succeeded by one that
-//! owes as well, and can do anything but fill that segment: nothing is given an LSN where the zeros come. A
+//! owes as well, and can do anything but fill that segment. Nothing is given an LSN where the zeros come. A
 //! participant that needs more of the segment puts another file under its name, under the flush turn and in
 //! the same steps, with zeros to the end of the segment, and then raises `prepared` to that end (step 6). It
 //! is nobody's debt in the flush turn until the first name is given. So the late one

@@ -1,6 +1,6 @@
 //! A turn: a role that one participant has at a time, with a line of waiters.
 //!
-//! The word is {sequence 46 | owes 1 | insists 1 | owner slot 16}; the sequence grows with every taking, so a
+//! The word is {sequence 46 | owes 1 | insists 1 | owner slot 16}. The sequence grows with every taking, so a
 //! release meant for an older holding fails, and waiters can say which holding they wait for the end of.
 //!
 //! There are two bells, rung in turns. A waiter that needs only the end of the present holding (whose flush

@@ -1,6 +1,6 @@
-//! Appending many records: those that come in order behind all that a tree has go to pages that are built
-//! from them, as a load builds pages, and not record by record to a leaf that is searched and divided again
-//! and again.
+//! Appending many records. Those that come in order behind all that a tree has go to pages that are built
+//! from them, as a load builds pages. They do not go record by record to a leaf that is searched and divided
+//! again and again.
 //!
 //! It begins at a last leaf that has few records, as a split leaves it where records are appended, and takes
 //! these with it. A page is written once what comes behind it is known, and only then led to; in between the

@@ -2,8 +2,8 @@
 //! changed.
 //!
 //! The root is a copy already. So what the other functions then write are copies, or pages that they have
-//! made; only where they look for a neighbour to merge with may they come to a page that is neither, and do
-//! without, unless that was copied beforehand as well.
+//! made. Only where they look for a neighbour to merge with may they come to a page that is neither. They do
+//! without it, unless that was copied beforehand as well.
 
 use super::change::{Changed, change_leaf};
 use super::node::{self, Inner, InnerMut, Kind, Leaf, LeafMut, Value};

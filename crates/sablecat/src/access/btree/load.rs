@@ -4,8 +4,9 @@
 //! looked at again. The last page made, at the top, goes into the tree's root, which until then is an empty
 //! leaf.
 //!
-//! Records below one stem come one after the other: the subtree for them is loaded in the same way, and when
-//! a key comes that does not belong there, it is finished, and its reference goes to the tree around it.
+//! Records below one stem come one after the other. The subtree for them is loaded in the same way. When a
+//! key comes that does not belong there, the subtree is finished, and its reference goes to the tree around
+//! it.
 
 use super::node::{self, InnerLoader, LeafLoader, Value};
 use super::{Tree, counted, flags_of, nest};

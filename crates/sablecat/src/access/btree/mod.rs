@@ -6,7 +6,7 @@
 //! links, which old versions would make ambiguous.
 //!
 //! Changing a page's records needs that page alone. Changing the tree's *shape* (split, merge, grow, shrink)
-//! also changes inner pages; the caller sees to it that only one writer at a time changes a tree's shape (the
+//! also changes inner pages. The caller sees to it that only one writer at a time changes a tree's shape (the
 //! structure latch), and that leaves are written in key order.
 //!
 //! Keys too long for a page are nested: nest.rs. Ranges are removed by pages: removal.rs. Trees that know how

@@ -4,7 +4,7 @@
 //! A process remembers that for each of its tables, by the first bits of the hash, for all its threads. What
 //! it remembers need not be right, only cheap to check: a bucket says which tree it is of and which hashes it
 //! is for, in whatever state it is looked at. So nobody is told of a bucket that is split, joined or freed,
-//! in this process or another; a thread that finds that a page is not what was remembered goes through the
+//! in this process or another. A thread that finds that a page is not what was remembered goes through the
 //! directories and remembers what they say.
 //!
 //! A page cannot say that the tree leads to it (txn/commit/rebuilt.rs). So what is remembered is good as long
@@ -125,8 +125,8 @@ impl Ways {
     /// The turn of states from `since` on, if it is that of now.
     #[inline(always)]
     fn turn_of(&self, since: Lsn) -> Option<u32> {
-        // Acquire, both: a thread that has found the LSN of a turn finds its number, or a later one; and a
-        // thread that has found a later one finds another LSN the second time, or that there is none.
+        // Acquire, both: a thread that has found the LSN of a turn finds its number, or a later one. A thread
+        // that has found a later one finds another LSN the second time, or that there is none.
         let of = self.since.load(Ordering::Acquire);
         let turn = self.turn.load(Ordering::Acquire);
         if of == since.0 && self.since.load(Ordering::Relaxed) == of {

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Names are UTF-8, not empty, and do not begin with a zero byte. A tree has a name or a note, never both
-//! and, as long as it has pages, never neither: so whatever cuts short the making or the removal of a
+//! and, as long as it has pages, never neither. So whatever cuts short the making or the removal of a
 //! database leaves a note that says what is to be freed. Removing takes the name and leaves a note; making
 //! leaves a note with an empty tree, in a commit of its own, and then gives the tree a name instead.
 //!

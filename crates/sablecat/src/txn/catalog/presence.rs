@@ -11,7 +11,7 @@
 //! are freed after that.
 //!
 //! *Why a look at any snapshot will do.* The word is raised above everything visible. So what was seen in a
-//! snapshot from before the commit counts as older, even if the look came after the word was raised; and a
+//! snapshot from before the commit counts as older, even if the look came after the word was raised. And a
 //! committer that dies between raising it and the commit point costs others a look.
 //!
 //! *Indices.* A database's entry in the catalog, under its name, says which indices it has. A commit that

@@ -74,8 +74,8 @@ impl Committer {
         }
     }
 
-    /// The same for work that has no snapshot: a mark in its slot that one was given up was meant for a
-    /// snapshot of before.
+    /// The same for work that has no snapshot: a mark in its slot that one was given up was meant for an
+    /// earlier snapshot.
     pub(crate) fn patiently_at_newest<T>(
         &self,
         me: &Participant,
@@ -114,9 +114,9 @@ impl Committer {
     /// process.
     ///
     /// A process that is called meanwhile finds the role taken and sleeps again, and every commit would call
-    /// anew, for as long as the one at it waits for the disk: with eight processes a sixth of all processor
-    /// time. What is still wanted afterwards the next commit calls for; if the one at it is dead, the process
-    /// whose interval ends first takes over.
+    /// anew, for as long as the one at it waits for the disk. With eight processes that would take a sixth of
+    /// all processor time. What is still wanted afterwards the next commit calls for; if the one at it is
+    /// dead, the process whose interval ends first takes over.
     fn call_keeper(&self) {
         if self.pages.role(Work::Housekeeping).look().owner() == 0 {
             self.bell.ring();

@@ -23,11 +23,11 @@
 //!
 //! *Leaves.* What is built beside a tree looks like leaves of it, and may have the number of a leaf that
 //! somebody remembers and that has gone since; so do the pages of a bulk load. Before the first of them a
-//! third word is raised in the same way: leaves that were found in a state below it are not believed, neither
+//! third word is raised in the same way. Leaves that were found in a state below it are not believed, neither
 //! remembered ones nor those of a commit that changes leaves alone. What is found after that is a page of its
 //! tree, and keeps its number for as long as nobody changes the tree. A tree that is loaded may be changed,
-//! filled and emptied again: so before each time that pages are published the load looks whether the root is
-//! the one that was there when the word was raised, and if not raises it again (bulk.rs, `be_alone`).
+//! filled and emptied again. So each time before pages are published the load looks whether the root is the
+//! one that was there when the word was raised. If not, it raises the word again (bulk.rs, `be_alone`).
 
 use sablecat_os::atomic::Ordering;
 

@@ -11,9 +11,9 @@
 //! A commit lists its pages in the commit step, before its commit point: one that dies in between leaves
 //! entries that say too much, or that the next puts its own in the place of. Nobody needs to end the listing:
 //! it ends when the log has passed `wanted`. A transaction that wants it holds the commit role as it says so,
-//! so that every later commit sees that; and as it goes on from one state to the next, so that no commit is
-//! listed and not visible. It is told that something is missing by the log, which has passed what it wanted,
-//! or by the entries, whose positions are not those looked for.
+//! so that every later commit sees that. It also holds the role as it goes on from one state to the next, so
+//! that no commit is listed and not visible. It is told that something is missing by the log, which has
+//! passed what it wanted, or by the entries, whose positions are not those looked for.
 //!
 //! *A committer that was taken for dead* and goes on may be listing still, beside the one that is in the
 //! commit step by now. It changes no entry that the other has changed: each is changed by compare-and-swap

@@ -1,7 +1,7 @@
 //! From a tree and a key to the hash that locks know a record by.
 //!
 //! Eight bytes at a time: exclusive-or, multiply to 128 bits, fold the halves together. Every participant
-//! must find the same hash, so there is no secret in it: a user that chooses keys on purpose can make records
+//! must find the same hash, so there is no secret in it. A user that chooses keys on purpose can make records
 //! share a lock, and so make transactions wait for each other that need not. Nothing else depends on it.
 //!
 //! Keys are compared byte by byte here. In a tree with an order of its own, in which different bytes may be

@@ -2,7 +2,7 @@
 //!
 //! A waiter announces in its slot what it waits for, flags each lock that stands against it, looks for a
 //! circle of waiters, and sleeps on its slot's own queue. A release that finds its word flagged looks through
-//! the slots for the oldest transaction that waits for that record and wakes it alone; a woken waiter writes
+//! the slots for the oldest transaction that waits for that record and wakes it alone. A woken waiter writes
 //! its lock flagged, so the next release wakes the next one. A waiter that leaves without the lock passes its
 //! wake on.
 //!

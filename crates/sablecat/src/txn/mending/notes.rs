@@ -4,7 +4,7 @@
 //! see to it. A transaction has made the tree, or has removed it and frees it. A large commit has made the
 //! list, or waits for snapshots to end before what it replaced can go. The note says which process that is,
 //! as a member of the region. Once that member has left or was reaped, nothing of its making is going on, and
-//! no commit of its is to come: a note that is there in a state pinned *after* that is nobody's, and stays
+//! no commit of it is to come. A note that is there in a state pinned *after* that is nobody's, and stays
 //! until somebody acts upon it. The next process to open the environment afresh does so for all notes
 //! (env/databases/mod.rs). A process that compacts it while others work does so for the notes of processes
 //! that are gone.

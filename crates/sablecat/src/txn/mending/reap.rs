@@ -13,9 +13,9 @@
 //!
 //! A reaper may die anywhere, and it may be stopped anywhere, for as long as it likes. So every step can be
 //! done again, and *beside* another reaper that does it at the same time: a word that names the dead changes
-//! by compare-and-swap, once; and only the reaper that has changed it does what hangs on that. What the
-//! reaper needs to have for itself it takes from the dead in its own name first (the checkpoint role,
-//! frames). Nothing is waited for, since the caller of a reaper may hold latches.
+//! by compare-and-swap, once. Only the reaper that has changed it does what hangs on that. What the reaper
+//! needs to have for itself it takes from the dead in its own name first (the checkpoint role, frames).
+//! Nothing is waited for, since the caller of a reaper may hold latches.
 //!
 //! That is sound for as long as the dead's number names the dead and nobody else. So a mender says in its own
 //! slot that it mends, before it looks for the dead. And slots are given away by a mender that sees, *after*

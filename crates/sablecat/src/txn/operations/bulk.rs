@@ -5,8 +5,8 @@
 //! likes. So some are drawn while nothing is held, neither a latch nor a snapshot; then pages are made of
 //! them and published, which takes moments; and so on. The tree's structure latch is taken at the very end,
 //! for the root. Nobody knows the pages before that, so nothing can come between but a change of the tree
-//! itself: it is found when the next pages are published, at the latest with the latch held, and the load has
-//! failed.
+//! itself. It is found when the next pages are published, at the latest with the latch held, and then the
+//! load has failed.
 //!
 //! What was loaded is in the log as one large write set, so that it is as durable as any commit and recovery
 //! replays it. When loading fails, or the caller's iterator panics, the pages published so far are freed.

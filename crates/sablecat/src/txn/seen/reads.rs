@@ -11,12 +11,12 @@
 //! moment. It does so again of what was published meanwhile (recent.rs), until that is little. Under the role
 //! it looks only at what was published since; or, where that is not known, at whether each leaf has changed
 //! since (pages/visibility/unchanged.rs). A leaf that has changed by then, and still reads the same, may have
-//! been split, or joined to others: so the leaves that have what was read of it are noted beside it, and a
+//! been split, or joined to others. So the leaves that have what was read of it are noted beside it, and a
 //! change of these counts as well. What was read of one leaf is kept in one place, so that reading the same
 //! again and again takes no memory.
 //!
 //! What was counted in a counted tree is counted again: some pages for each number. No count changes without
-//! that of all records, which is in the root; so where that has not changed since nothing is counted, and a
+//! that of all records, which is in the root. So where that has not changed since, nothing is counted. A
 //! transaction that has counted much does it before it takes the commit role, as with leaves.
 //!
 //! (Kung and Robinson's backward validation; the leaf test is Silo's node set.)

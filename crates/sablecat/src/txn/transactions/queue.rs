@@ -11,7 +11,7 @@
 //! does not wait. That it has a number for itself is known once the batch is locked and the newest state has
 //! no record at or above the number. What is not used, or rolled back, is a gap.
 //!
-//! That no number comes twice takes that the highest one that was ever committed has a record: **a record is
+//! No number may come twice, so the highest one that was ever committed has to have a record: **a record is
 //! removed only by a transaction that sees one above it**, and one that consumes the last record leaves a
 //! mark in its place. A mark below other records goes with the next record that is consumed above it. (All
 //! that on the newest state as on a snapshot: what a snapshot has above a record was committed, so if it is

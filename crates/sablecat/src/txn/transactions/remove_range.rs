@@ -1,6 +1,6 @@
 //! Removing a range of keys in a transaction: counted now, carried out when it commits.
 //!
-//! What the snapshot has of the range is counted by looking at its leaves, and noted as read: whatever
+//! What the snapshot has of the range is counted by looking at its leaves, and noted as read. Whatever
 //! changes in it before the transaction commits is a conflict, be it a record that goes with the range or one
 //! that was not there. So what others have committed in a range is removed by a transaction that has seen it,
 //! or by none. Read committed transactions are an exception, as they note nothing: what is there when they

@@ -472,7 +472,7 @@ impl<'k> Transaction<'k> {
         let mut record = Record::of(me);
         let chain = kernel.write_record(&self.writes, &mut record, me)?;
         if self.options.isolation == Isolation::ReadCommitted {
-            // Storing and logging may have taken long, and no snapshot of before is to be kept.
+            // Storing and logging may have taken long, and no earlier snapshot is to be kept.
             self.seat.renew();
         } else if me.slot().is_revoked() {
             return Err(Error::new(

@@ -204,9 +204,9 @@ impl Trees {
     /// then is.
     ///
     /// A holder of leaves looks for the next one at the newest state. Pages keep their lower ends, so what
-    /// follows a held leaf there follows it still; in a snapshot the key may lie in a page that has since
-    /// been split, and ends before the held leaf: to wait for that would be out of order. Nor does any sweep
-    /// give this state up, as it may a snapshot, and the page be used elsewhere while it is waited for.
+    /// follows a held leaf there follows it still. In a snapshot the key may lie in a page that has since
+    /// been split, and ends before the held leaf. To wait for that page would be out of order. Nor does any
+    /// sweep give this state up, as it may a snapshot, and the page be used elsewhere while it is waited for.
     pub(in crate::txn) fn leaf_for(
         &self,
         changes: &mut Changes<'_>,

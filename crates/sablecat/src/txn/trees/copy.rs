@@ -2,9 +2,9 @@
 //! own (beside.rs).
 //!
 //! A transaction that changes a record has the pages on the way to it copied first, from the root beside the
-//! tree's own on. So what the access methods then write are copies, or pages that they have made; only where
-//! they look for a neighbour to merge with they may come to a page that is neither, and do without, unless
-//! that was copied beforehand as well.
+//! tree's own on. So what the access methods then write are copies, or pages that they have made. Only where
+//! they look for a neighbour to merge with they may come to a page that is neither. They do without it,
+//! unless that was copied beforehand as well.
 
 use super::Trees;
 use super::listed::Additions;
@@ -15,7 +15,7 @@ use crate::txn::catalog::Listed;
 use crate::txn::commit::changes::Changes;
 use crate::types::{Lsn, PageId, TreeId, VolumeId};
 
-/// Changes that copy pages of before a state.
+/// Changes that copy pages from before a state.
 pub(in crate::txn) struct Copying<'c, 'a> {
     changes: &'c mut Changes<'a>,
     frozen: Lsn,
