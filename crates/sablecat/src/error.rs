@@ -118,7 +118,8 @@ enum Signal {
     Rebuilt,
     /// A tree is arranged in a way that this build does not know: leave it as it is.
     NotKnown,
-    /// A database has other indices than who writes to it knew: look for them, and write again.
+    /// A database has other indices than the transaction that writes to it knew: look for them, and write
+    /// again.
     Changed,
 }
 
@@ -224,7 +225,7 @@ impl Error {
         .with_signal(Signal::Rebuilt)
     }
 
-    /// A database has got an index, or lost one, since somebody who writes to it looked.
+    /// A database has got an index, or lost one, since a transaction that writes to it looked.
     #[cold]
     pub(crate) fn changed() -> Self {
         Self::new(
@@ -317,7 +318,7 @@ impl Error {
         self.0.signal == Signal::NotKnown
     }
 
-    /// Whether a database has other indices than who writes to it knew.
+    /// Whether a database has other indices than the transaction that writes to it knew.
     pub(crate) fn is_changed(&self) -> bool {
         self.0.signal == Signal::Changed
     }

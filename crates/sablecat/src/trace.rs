@@ -2,11 +2,11 @@
 //! Otherwise nothing of this is left by the compiler, and the library does not depend on that crate.
 //!
 //! Everything that is told stands here, so that what happens elsewhere reads the same with the feature and
-//! without. The names of fields are the interface: what is told is for people and for who counts. All of it
-//! is rare; what happens at every read or commit is counted instead (region/counts.rs).
+//! without. The names of fields are the interface: what is told is for people and for programs that count.
+//! All of it is rare; what happens at every read or commit is counted instead (region/counts.rs).
 //!
-//! A subscriber is called in the middle of things, by whoever does them, and holds these up for as long as it
-//! takes: it must not use the environment.
+//! A subscriber is called in the middle of things, by the thread that does them, and holds these up for as
+//! long as it takes: it must not use the environment.
 
 use std::path::Path;
 
@@ -53,7 +53,7 @@ mod told {
 
     use super::{Doing, Happened};
 
-    /// Tells whoever listens.
+    /// Tells the subscribers.
     #[cold]
     pub(crate) fn tell(what: Happened<'_>) {
         match what {

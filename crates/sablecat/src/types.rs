@@ -67,8 +67,9 @@ word! {
 }
 
 word! {
-    /// A block as whoever names it does: in the low 40 bits its number, in the 20 above the *seal* of what
-    /// was written there last, 20 bits of its checksum. Seal 0: not known, from before there were seals.
+    /// A block in the form in which other places name it: in the low 40 bits its number, in the 20 above the
+    /// *seal* of what was written there last, 20 bits of its checksum. Seal 0: not known, from before there
+    /// were seals.
     SealedBlock(u64)
 }
 
@@ -181,7 +182,8 @@ impl Berth {
         (0..BERTHS as u8).map(Berth)
     }
 
-    /// Where the superblock of a generation stands unless somebody who was stopped may still write there.
+    /// Where the superblock of a generation stands unless a participant that was stopped may still write
+    /// there.
     pub(crate) fn usual(generation: u64) -> Berth {
         Berth((generation % 2) as u8)
     }

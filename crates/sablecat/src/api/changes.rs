@@ -120,7 +120,7 @@ pub struct Stopper {
 impl Stopper {
     /// Ends a wait in progress, and all waiting from now on: [`Changes::next`] returns none.
     pub fn stop(&self) {
-        // SeqCst: before the look for who sleeps.
+        // SeqCst: before the look for threads that sleep.
         self.stop.store(true, Ordering::SeqCst);
         if let Some(core) = self.core.upgrade() {
             core.kernel.log.wake_listeners();

@@ -1,4 +1,4 @@
-//! Whether transactions have changed something, for who keeps what it has read.
+//! Whether transactions have changed something, for programs that keep what they have read.
 
 use super::Env;
 use crate::types::Content;

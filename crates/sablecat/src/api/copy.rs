@@ -4,7 +4,7 @@ use super::follower::POSITIONS;
 use super::{Changes, ChangesOptions, Database, Env, Follower, Prefix, ReadTxn};
 use crate::error::{Error, ErrorKind, Result};
 
-/// After how many records who copies is told how many there were.
+/// After how many records the caller that copies is told how many there were.
 const TELL_EVERY: u64 = 1000;
 /// Begins the name under which it is noted that a copy of an origin has begun. No origin has such a name.
 const BEGUN: &[u8] = b"\0copying ";

@@ -327,8 +327,8 @@ impl DataStore {
         loaded
     }
 
-    /// Removes all records with what is kept with them, and with no regard to who refers to them: all that
-    /// does was loaded with them.
+    /// Removes all records with what is kept with them, and with no regard to records that refer to them: all
+    /// that do were loaded with them.
     fn unload_followed(&mut self, db: &Database<DataStore>) -> Result<()> {
         while let Some((key, _)) = self.first(db)? {
             let tree = self.tree(db)?;

@@ -51,7 +51,7 @@ mod sealed {
     #[derive(Debug)]
     pub struct Of<'a>(pub(in crate::api) &'a Databases);
 
-    /// Who has databases.
+    /// An owner of databases.
     pub trait Owner {
         /// What a database knows of it.
         type Handle: Clone + Debug + Send + Sync;

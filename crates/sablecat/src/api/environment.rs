@@ -82,12 +82,13 @@ impl Losses {
         txn.give_up();
         if matches!(why, ErrorKind::Deadlock | ErrorKind::Timeout) {
             txn.release_locks();
-            // Whoever it gave way to must get the lock before this one takes it again.
+            // The transaction that it gave way to must get the lock before this one takes it again.
             std::thread::sleep(PAUSE_AFTER_DEADLOCK * (1 << self.pauses.min(7)));
             self.pauses += 1;
         }
         if why == ErrorKind::Timeout {
-            // Who has the lock will not let go of it sooner because everybody else waits too.
+            // The transaction that has the lock will not let go of it sooner because everybody else waits
+            // too.
             return true;
         }
         self.runs += 1;
@@ -176,7 +177,7 @@ impl Env {
         Env { owner: Arc::new(Owner { core, closed: false }) }
     }
 
-    /// The engine behind it, for who must not keep it open.
+    /// The engine behind it, for what must not keep it open.
     pub(super) fn weak(&self) -> Weak<Core> {
         Arc::downgrade(&self.owner.core)
     }

@@ -104,7 +104,8 @@ impl Follower {
     /// this environment does not have the databases that the origin had before the commit. Nothing of the
     /// commit was applied then.
     pub fn apply(&self, commit: &Commit<'_>) -> Result<bool> {
-        // Who else applies commits of the origin has the position changed first, or second.
+        // Another transaction that applies commits of the origin changes the position too: one of the two is
+        // first, and the other second.
         let options = TxnOptions::new().isolation(Isolation::Snapshot);
         self.env().write_with(options, |txn| {
             if self.read_position(txn)?.is_some_and(|position| position >= commit.lsn()) {

@@ -3,7 +3,7 @@
 //! The engine's transactions borrow from the environment. Most of the caller's do as well, which costs
 //! nothing. One that is to live by itself, beside its environment in a structure, in another task or behind a
 //! pointer of another language, has a handle of the environment: as long as that is there the environment
-//! stays where it is, whoever moves the two, and the handle goes last.
+//! stays where it is, however the two are moved, and the handle goes last.
 //!
 //! `unsafe` here: what borrows from an environment that its own neighbour keeps is said to borrow for as long
 //! as it likes.

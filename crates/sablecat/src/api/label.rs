@@ -9,8 +9,8 @@
 //! behind the last one is some steps above it, far from the end of the numbers; what goes between two is
 //! between their first different numbers, or, where these are neighbours, gets one number more. Records that
 //! are put in order at one place, upwards or downwards, go by small steps from the one before, so that a
-//! number more is needed after millions of them. Who puts each next record beside another than the last one,
-//! turn by turn, at one place makes keys longer by four bytes for some ten records.
+//! number more is needed after millions of them. A program that puts each next record beside another than the
+//! last one, turn by turn, at one place makes keys longer by four bytes for some ten records.
 
 /// Bytes of the first number of a label, and of each other.
 const FIRST_BYTES: usize = 8;

@@ -4,9 +4,9 @@
 //! value of the record: version 1 u8 | flags u8: 1 descending, 2 wraps, 4 exhausted | least i64 | greatest i64 | next i64, little-endian
 //! ```
 //!
-//! A sequence is a record, which says the next number that nobody has been given. Whoever needs numbers takes
-//! several in a small transaction of its own, and hands them out without looking at the record again. What is
-//! not handed out when the process ends is lost: numbers may be missing, and none comes twice.
+//! A sequence is a record, which says the next number that nobody has been given. A process that needs
+//! numbers takes several in a small transaction of its own, and hands them out without looking at the record
+//! again. What is not handed out when the process ends is lost: numbers may be missing, and none comes twice.
 
 use std::fmt;
 use std::ops::RangeInclusive;

@@ -48,7 +48,7 @@ pub struct ReadTxn {
 
 /// What its handles have together.
 struct Shared {
-    /// Who is reading has it; others take a seat beside it.
+    /// A thread that is reading has it; other threads take a seat beside it.
     txn: Kept<'static, Mutex<EnvTxn<'static>>>,
     /// Its slot and its snapshot.
     beside: (u16, Lsn),

@@ -164,7 +164,7 @@ impl TextFile {
                     ),
                 ));
             }
-            // Who had it locked when it was opened may have made it the text meanwhile.
+            // The writer that had it locked when it was opened may have made it the text meanwhile.
             let named = match disk.id(new) {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
                 named => named.map_err(io("looking at"))?,

@@ -6,14 +6,14 @@
 //! itself: the outer one would lose to it, run again and lose again, and once it has the environment to
 //! itself, or has locked the record, the inner one would wait for the outer, which waits for the inner.
 //! Nobody can end such a wait, and all others wait with them. So whatever commits, or waits for a record, is
-//! refused within, each time and at once: not only when there happens to be somebody who gets in the way.
+//! refused within, each time and at once: not only when another transaction happens to get in the way.
 //!
 //! The same goes for a database and its own bulk load, which needs it to be empty.
 //!
-//! Reading waits for nobody, whoever holds what: it stays allowed, and so do the environment's own methods
+//! Reading waits for nobody, whatever others hold: it stays allowed, and so do the environment's own methods
 //! for databases, which pass the gate and lock nothing, other environments, and what others do in other
-//! threads. A transaction begun by hand may be moved to another thread while it is in progress, so of what it
-//! holds nothing is known here: who waits for that waits until the time allowed is over.
+//! threads. A transaction begun by hand may be moved to another thread while it is in progress, so nothing is
+//! known here of what it holds: a transaction that waits for that waits until the time allowed is over.
 //!
 //! Costs: a load from memory of the thread's own, for each change.
 

@@ -9,7 +9,7 @@
 //! running    a kernel that runs, and what there is to see of it
 //! upkeep     checkpoints, compaction, the journal, verification
 //! databases  databases, their indices, and transactions that change them
-//! streams    the log as a stream of changes, and what is kept of it for who reads
+//! streams    the log as a stream of changes, and what is kept of it for readers
 //! opening    opening, sharing, closing; the threads that keep house
 //! ```
 //!

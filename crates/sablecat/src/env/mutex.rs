@@ -1,4 +1,4 @@
-//! Mutexes that whoever panicked may have had.
+//! Mutexes that a thread may have held when it panicked.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

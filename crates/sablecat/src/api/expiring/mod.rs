@@ -9,7 +9,7 @@
 //! cursor.rs    places in such a database
 //! ```
 //!
-//! What is stored, and why a sweep is in nobody's way: txn/catalog/lapse.rs. Who sweeps:
+//! What is stored, and why a sweep is in nobody's way: txn/catalog/lapse.rs. The sweep itself:
 //! env/databases/sweeping.rs.
 
 mod cursor;

@@ -35,8 +35,8 @@ use crate::error::Result;
 use crate::txn::IndexInfo;
 use crate::txn::pairs::{bounds_of, bounds_of_one};
 
-/// So often something is looked for that is said to be there, before it counts as missing: who looks at
-/// another state each time may meet with others who remove it and set it again.
+/// So often something is looked for that is said to be there, before it counts as missing: a reader that
+/// looks at another state each time may meet with transactions that remove it and set it again.
 const LOOKS: u32 = 16;
 
 /// A secondary index, as Berkeley DB calls it too: a database that finds the records of another one, its

@@ -3,12 +3,12 @@
 //!
 //! ```text
 //! create          the index as any database, temporary if its primary is, which is named as having it; an entry for each record there is
-//! rename          whoever names the one that is renamed does so by its new name
+//! rename          every entry that names the renamed one names it by its new name
 //! remove          an index: nobody names it any more. A primary: with its indices; refused if others refer to it
 //! ```
 //!
 //! A transaction that reads all records to make an index of them has its reads validated, at snapshot
-//! isolation too. Who writes without knowing of the index gets a conflict when it commits
+//! isolation too. A transaction that writes without knowing of the index gets a conflict when it commits
 //! (txn/catalog/presence.rs).
 
 use std::cell::RefCell;
@@ -32,8 +32,8 @@ pub(in crate::env) struct Related(Seldom<Changed>);
 
 #[derive(Debug, Default)]
 struct Changed {
-    /// The names that trees have had in it of which it has changed what there is to know for who writes to
-    /// them. Which of them they have is for the catalog to say: what gave it may have been rolled back.
+    /// The names that trees have had in it of which it has changed what a transaction that writes to them
+    /// must know. Which of them they have is for the catalog to say: what gave it may have been rolled back.
     names: BTreeMap<TreeId, Vec<String>>,
     /// Them, as they are in the transaction.
     named: RefCell<HashMap<TreeId, Arc<Named>>>,
@@ -272,7 +272,7 @@ impl EnvTxn<'_> {
     }
 
     /// Changes what the catalog says of how a database is related to others. Nothing is done if there is
-    /// none: who follows another environment may be in the middle of what that did.
+    /// none: a follower of another environment may be in the middle of what happened there.
     fn edit(&mut self, name: &str, change: impl FnOnce(&mut CatalogEntry)) -> Result<()> {
         let Some(value) = self.records.claim(&catalog_tree(), name.as_bytes())? else { return Ok(()) };
         let mut entry = CatalogEntry::decode(name.as_bytes(), &value)?;

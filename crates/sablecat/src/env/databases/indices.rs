@@ -1,17 +1,17 @@
-//! Indices as a process keeps them: who follows the records of a primary database, and of one that records of
-//! others refer to.
+//! Indices as a process keeps them: what follows the records of a primary database, and of a database that
+//! records of others refer to.
 //!
-//! What there is to keep the catalog says (txn/catalog/relation.rs); the functions that it names a program
-//! gives when it opens the environment. Whoever lacks one reads as always, and fails when it writes. An
-//! index's records:
+//! The catalog says which indices there are to keep (txn/catalog/relation.rs). It names functions, and a
+//! program gives these when it opens the environment. A program that lacks one reads as always, and fails
+//! when it writes. An index's records:
 //!
 //! ```text
 //! key    index key, escaped, with an end | key of the primary's record        value  nothing
 //! key    index key, escaped, with an end                                      value  key of the primary's record    if the index is unique
 //! ```
 //!
-//! That of a unique index is the same for all who want one index key, so that they are in each other's way as
-//! whoever changes one record is.
+//! The key of a unique index's record is the same for all transactions that want one index key. So these are
+//! in each other's way, as transactions that change one record are.
 
 use std::cmp::Ordering;
 use std::ops::Bound;
@@ -30,7 +30,7 @@ use crate::txn::{
 };
 use crate::types::{Lsn, TreeId};
 
-/// Who follows the records of an index: nobody else changes them.
+/// Follows the records of an index: nobody else changes them.
 #[derive(Debug)]
 struct Guard {
     name: String,
@@ -66,7 +66,7 @@ impl Follow for Guard {
     }
 }
 
-/// Who follows the records of a database that has indices, or that records of others refer to.
+/// Follows the records of a database that has indices, or that records of others refer to.
 #[derive(Debug)]
 pub(crate) struct Indexed {
     name: String,
@@ -152,7 +152,8 @@ impl Index {
                     self.check(tree, (come, &entry), key, records)?;
                     with.first.push((self.tree.clone(), entry, Some(value)));
                 }
-                // Who sweeps may have taken it meanwhile, which is no change to who found that it had lapsed.
+                // A sweep may have taken it meanwhile, which is no change to a transaction that found that it
+                // had lapsed.
                 (Some(kept), Some(_)) if self.tree.lapse == Lapse::Entries => {
                     let (entry, value) = entry(self.info.unique, kept, key);
                     with.first.push((self.tree.clone(), entry, Some(value)));
@@ -332,7 +333,7 @@ impl Indexed {
         Ok(Some((tree, key, Some(after))))
     }
 
-    /// The tree of the database that an index is of, with who follows it now.
+    /// The tree of the database that an index is of, with what follows it now.
     fn primary_of(&self, referrer: &Referrer, records: &dyn Records) -> Result<TreeRef> {
         let view = as_view(records);
         let seen = self.since.min(view.state());
@@ -376,8 +377,8 @@ fn came_back() -> Error {
     )
 }
 
-/// The error of who finds that what the catalog says at two places does not agree. That is damage, unless
-/// names have changed after the first of these was `seen`.
+/// The error if what the catalog says at two places does not agree. That is damage, unless names have changed
+/// after the first of these was `seen`.
 #[cold]
 fn disagrees(view: &dyn View, seen: Lsn, what: impl FnOnce() -> String) -> Error {
     if view.names_since() > seen { Error::changed() } else { Error::corruption(what()) }
@@ -400,7 +401,7 @@ pub(in crate::env) fn plain(
     entry.tree(name.as_bytes(), order, keys)
 }
 
-/// Who follows the records of a database, as its entry says.
+/// What follows the records of a database, as its entry says.
 pub(super) fn follower(
     functions: &Arc<Functions>,
     view: &dyn View,

@@ -106,7 +106,7 @@ impl Named {
         self.tree.tree().order.compare(one, other)
     }
 
-    /// The error of who uses a database that is not there any more.
+    /// The error of using a database that is not there any more.
     #[cold]
     pub(in crate::env) fn gone(&self) -> Error {
         Error::new(
@@ -118,7 +118,7 @@ impl Named {
         )
     }
 
-    /// The error of who uses a database before the transaction that creates it has committed.
+    /// The error of using a database before the transaction that creates it has committed.
     #[cold]
     pub(in crate::env) fn not_yet(&self) -> Error {
         Error::new(
@@ -213,7 +213,8 @@ impl KnownNames {
 
     /// Keeps what was found under a name, `since` no name has been taken away.
     fn add(&mut self, name: &str, known: Known, since: Lsn) {
-        // Not each time: who opens all of many databases would go through all that are open with each.
+        // Not each time: a program that opens all of many databases would go through all that are open with
+        // each.
         if since > self.since {
             self.known.retain(|_, known| known.at >= since);
             self.since = since;
@@ -503,8 +504,8 @@ impl Databases {
         EnvTxn::begin(self, options)?.run(options.durability, work)
     }
 
-    /// The same with a durability of its own, for who may be within a transaction that has the environment to
-    /// itself.
+    /// The same with a durability of its own, for callers that may be within a transaction that has the
+    /// environment to itself.
     pub(crate) fn write_beside<T>(
         &self,
         durability: Durability,

@@ -189,7 +189,8 @@ impl Databases {
                 patience: Duration::ZERO,
             },
         )?;
-        // Who has the gate loses nothing by this, and may be the caller of who keeps house.
+        // The transaction that has the gate loses nothing by this; and housekeeping may have been called from
+        // within that transaction.
         txn.records.pass_gate();
         txn.records.set_time(until);
         let all_done = Ok(Swept { removed: 0, is_done: true });

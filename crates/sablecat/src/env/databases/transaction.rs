@@ -10,11 +10,11 @@
 //! ```
 //!
 //! So a tree that is made is nobody's until the transaction commits: if it does not, the note says that it is
-//! to be freed, and whoever gives up the transaction frees it. If it is killed first, the next to open the
-//! environment afresh does, or who compacts it (txn/mending/notes.rs).
+//! to be freed, and the thread that gives up the transaction frees it. If the process is killed first, the
+//! next process that opens the environment afresh frees the tree, or one that compacts the environment
+//! (txn/mending/notes.rs).
 //!
-//! Where a name is taken away, another deletion says for who reads the log which tree had it
-//! ([`former_key`]).
+//! Where a name is taken away, another deletion tells readers of the log which tree had it ([`former_key`]).
 //!
 //! What a transaction does about a database is what it has pending for its note: deleted, it creates it; put,
 //! it removes it. There is no other account of it, so rolling back needs none.
@@ -377,7 +377,7 @@ impl<'e> EnvTxn<'e> {
         self.core.free_trees(self.records.committed().me, made.iter().map(|made| &made.entry));
     }
 
-    /// Runs `work` and commits, again when others get in the way. Passes the serial gate: who calls may be
+    /// Runs `work` and commits, again when others get in the way. Passes the serial gate: the caller may be
     /// within a transaction that has it.
     pub(in crate::env) fn run<T>(
         mut self,
@@ -662,7 +662,7 @@ mod tests {
         }
     }
 
-    /// Who takes a name away may die between saying so and doing it, or be looked at in between.
+    /// A process that takes a name away may die between saying so and doing it, or be looked at in between.
     #[test]
     fn a_database_that_is_about_to_be_removed_is_there_until_it_is() {
         let core = core();

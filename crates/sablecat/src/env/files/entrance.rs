@@ -1,15 +1,15 @@
 //! The entrance: entering and leaving a shared environment, one process at a time.
 //!
 //! A byte of the lock file is the entrance's, one is each member's; a process that has the environment for
-//! itself holds all of them. Who is at the entrance sees who lives, and nobody comes or goes meanwhile, but
-//! by dying.
+//! itself holds all of them. The process at the entrance sees which processes live. Meanwhile no process
+//! enters, and none leaves except by dying.
 //!
-//! Whoever is inside needs no entrance, and is held up by nobody there. Who wants to enter or leave is, for
-//! as long as another does that: the lock is the kernel's, and cannot be taken from a process that lives; nor
-//! would it do any good, since whoever is stopped at the entrance may be in the middle of a recovery. So a
-//! wait ends: soon, if the process at the entrance is seen to be stopped, else after so long as no recovery
-//! takes; and the error says which process it is. That is what the process left in the lock file for others
-//! to read, as long as it is there.
+//! A process that is inside needs no entrance, and nothing there holds it up. A process that wants to enter
+//! or leave waits as long as another enters or leaves. The lock is the kernel's, and cannot be taken from a
+//! process that lives. Taking it would not help either: a process that is stopped at the entrance may be in
+//! the middle of a recovery. So a wait ends with an error: soon, if the process at the entrance is seen to be
+//! stopped, else after a time that no recovery takes. The error says which process it is: as long as a
+//! process is at the entrance, a note of it is in the lock file for others to read.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -25,7 +25,7 @@ const ATTACH_PATIENCE: Duration = Duration::from_secs(600);
 /// Of a command so much is told: enough to know it by, and not all that it was given.
 const COMMAND_CHARS: usize = 96;
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
-/// After so many looks it is asked who is there.
+/// After so many looks it is asked which process is there.
 const LOOKS_ASKED: u32 = 64;
 /// How long to wait for a process that is stopped.
 const STOPPED_PATIENCE: Duration = Duration::from_secs(10);
@@ -38,7 +38,7 @@ pub(in crate::env) struct Entrance {
 }
 
 impl Entrance {
-    /// Waits for those who enter or leave at the moment.
+    /// Waits for processes that enter or leave at the moment.
     ///
     /// # Errors
     /// `InUse` if a process has the environment for itself alone, or one at the entrance does not go on;
@@ -103,7 +103,7 @@ impl Entrance {
         Ok(taken.then_some(membership))
     }
 
-    /// The membership of the first who enters.
+    /// The membership of the first process that enters.
     pub(in crate::env) fn first_member(&self) -> Result<Membership> {
         self.try_member(0)?.ok_or_else(|| {
             Error::new(
@@ -129,7 +129,7 @@ impl Entrance {
         )))
     }
 
-    /// The error of who cannot join those who have the environment open.
+    /// The error of a process that cannot join those that have the environment open.
     pub(in crate::env) fn cannot_join(&self, why: &str) -> Error {
         Error::new(
             ErrorKind::InUse,
@@ -162,7 +162,7 @@ fn pid_of(note: &str) -> Option<u32> {
     (words.next()? == machine::process_namespace()?).then_some(pid)
 }
 
-/// The error of who was held up at the entrance.
+/// The error of a process that was held up at the entrance.
 fn held_up(path: &Path, note: &str, is_stopped: bool, waited: Duration) -> Error {
     let mut words = note.splitn(3, ' ');
     let who = match (words.next().filter(|pid| !pid.is_empty()), words.nth(1)) {
@@ -177,7 +177,8 @@ fn held_up(path: &Path, note: &str, is_stopped: bool, waited: Duration) -> Error
     Error::new(ErrorKind::InUse, format!("{}: waited for {waited:?}, and {who} {what}", path.display()))
 }
 
-/// The error of who finds the whole lock file locked, and in it, as a note, the number of who has locked it.
+/// The error of a process that finds the whole lock file locked, and in it, as a note, the number of the
+/// process that has locked it.
 pub(in crate::env) fn taken_alone(path: &Path, note: &str) -> Error {
     let who = match note.split(' ').next().and_then(|pid| pid.parse::<u32>().ok()) {
         Some(pid) => format!("process {pid} (if that is a number here)"),

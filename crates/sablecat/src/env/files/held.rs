@@ -3,14 +3,14 @@
 //! ```text
 //! <directory>/sablecat.memory   says where in memory the files are (env/config/held.rs)
 //! <directory>/sablecat.db       the image: a main volume, closed (pages/volume/image.rs)
-//! <directory>/sablecat.lock     locked by who writes an image, or puts the environment into memory
-//! <memory>/...                  the files, as of any environment, with the lock of those who have it open
+//! <directory>/sablecat.lock     locked while a process writes an image, or puts the environment into memory
+//! <memory>/...                  files as of any environment, with the lock of processes that have it open
 //! ```
 //!
-//! The directory is the environment's name, and outlives the memory. Who opens it is led to the files. Where
-//! these are missing, as after a start of the machine, the first who enters loads the image; nobody else
-//! enters meanwhile. Files that are there are gone on with, whatever the image has: an image is never put
-//! over them.
+//! The directory is the environment's name, and outlives the memory. It leads a process that opens it to the
+//! files. Where these are missing, as after a start of the machine, the first process that enters loads the
+//! image; no other enters meanwhile. Files that are there are used, whatever the image has: an image is never
+//! put over them.
 
 use std::path::{Path, PathBuf};
 
@@ -27,7 +27,7 @@ impl Held {
         self.directory.join(VOLUME)
     }
 
-    /// Waits for who writes an image, and keeps others from it.
+    /// Waits for a process that writes an image, and keeps others from writing one.
     pub(in crate::env) fn enter(&self, config: &Config) -> Result<Entrance> {
         Entrance::enter(&self.directory.join(LOCK), config.file_mode)
     }
@@ -144,7 +144,7 @@ pub(in crate::env) fn settle(directory: PathBuf, config: &mut Config, mode: Mode
     check_settings(config, mode)?;
     held.check_directories(config)?;
     if !config.read_only {
-        // Looked at by who has entered.
+        // The process looks at them when it has entered.
         return Ok(files);
     }
     let volume = files.join(VOLUME);
@@ -152,7 +152,7 @@ pub(in crate::env) fn settle(directory: PathBuf, config: &mut Config, mode: Mode
         held.check_files(&Volume::look(&*config.disk, &volume)?)?;
         return Ok(files);
     }
-    // Who only reads has the image, until somebody loads it.
+    // A read-only process reads the image, until another process loads it.
     held.look_at_image(config)?;
     Ok(held.directory.clone())
 }

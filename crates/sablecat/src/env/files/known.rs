@@ -8,9 +8,9 @@
 //! ```
 //!
 //! One image is known, or two: the second is written down before it gets its name. An image that is not known
-//! is of others who go on from the same beginning: on another machine, which has a memory of its own, or by
-//! another name, a copy of the directory. It must not be replaced: what is in it is nowhere else. Where the
-//! file is missing or damaged nothing is known, and any image is taken for one's own.
+//! is from other processes that went on from the same beginning: on another machine, which has a memory of
+//! its own, or under another name, with a copy of the directory. It must not be replaced: what is in it is
+//! nowhere else. Where the file is missing or damaged nothing is known, and any image is taken for one's own.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -50,7 +50,8 @@ pub(in crate::env) fn is_known(disk: &dyn Disk, memory: &Path, image: &Superbloc
     Ok(known.is_none_or(|known| known.contains(&which(image))))
 }
 
-/// Has files in memory know these images, and no others. What is written belongs to who owns the file `like`.
+/// Has files in memory know these images, and no others. What is written belongs to the owner of the file
+/// `like`.
 ///
 /// # Errors
 /// Those of the disk.

@@ -1,11 +1,11 @@
 //! What is left of a shared environment whose processes were all killed: a region that nobody uses.
 //!
 //! It may have commits that are nowhere else: those that were not handed over to the operating system yet.
-//! And it is a cache over files that anybody may have changed since nobody had them open: a backup was put
-//! back, a snapshot of the file system, an older state; somebody had the environment for himself. What its
-//! pages say of the files cannot be held against them at any price worth paying; what its log says can
-//! (log/rescue.rs). So nobody goes on with such a region. Whoever opens the environment next, in whatever
-//! way, first
+//! And it is a cache over files that anybody may have changed since the last process closed them: a backup
+//! was put back, a snapshot of the file system, or an older state; or a process had the environment for
+//! itself. To check against the files what its pages say of them would cost more than it is worth; to check
+//! what its log says does not (log/rescue.rs). So no process goes on with such a region. The next process
+//! that opens the environment, in whatever way, first
 //!
 //! ```text
 //! has the rest of its log written to the files ─▶ removes it ─▶ recovers from the files
@@ -67,7 +67,7 @@ pub(in crate::env) fn open_region(path: &Path) -> Result<Option<File>> {
     }
 }
 
-/// Takes the environment to this process alone, when nothing is left of those who shared it.
+/// Takes the environment to this process alone, when nothing is left of the processes that shared it.
 pub(in crate::env) fn take_alone(directory: &Path, config: &Config) -> Result<Arc<dyn DiskFile>> {
     if !directory.is_dir() {
         // On a disk that is not the machine's: nobody can share it.
@@ -99,8 +99,8 @@ pub(in crate::env) fn end_what_is_left(
     region_path: &Path,
     config: &Config,
 ) -> Result<()> {
-    // Killed while it made one. It knows nothing, and if it cannot be removed it is only in the way of who
-    // makes another.
+    // Killed while it made one. It knows nothing, and if it cannot be removed it is only in the way of a
+    // process that makes another.
     let _ = remove(&unfinished(region_path));
     let Some(file) = open_region(region_path)? else { return Ok(()) };
     match rescue((file, region_path), directory, config) {
@@ -125,8 +125,8 @@ fn rescue((file, region_path): (File, &Path), directory: &Path, config: &Config)
     let region = Arc::new(Region::attach((file, region_path), this_boots(found.superblock.uuid)?)?);
     let mut disk = Arc::clone(&config.disk);
     Guard::before(&mut disk).watch(&region);
-    // Whoever was taken for dead and lives must commit nothing more behind what is read of the log from here
-    // on.
+    // A process that was taken for dead and lives must commit nothing more behind what is read of the log
+    // from here on.
     (0..region.geometry().members)
         .map(|number| region.member(number))
         .for_each(|member| _ = member.fence(member.incarnation().load(Ordering::SeqCst)));

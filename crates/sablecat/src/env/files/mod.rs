@@ -52,7 +52,7 @@ pub(in crate::env) fn find_volume(directory: &Path, config: &Config) -> Result<(
         return Err(none_in(directory));
     }
     if exists {
-        // As above: for who opened it last, the volume's name need not have been durable yet.
+        // As above: the process that opened it last may have ended before the volume's name was durable.
         disk.sync_dir(directory).map_err(io("flushing the directory"))?;
     } else {
         make_directory(config, directory)?;
@@ -90,7 +90,7 @@ pub(in crate::env) fn open_volume(exists: bool, path: &Path, config: &Config) ->
 fn make_directory(config: &Config, directory: &Path) -> Result<()> {
     let disk = &config.disk;
     let io = |e| Error::io("creating the directory", directory, e);
-    // Who made the directory may have ended before its name was durable.
+    // The process that made the directory may have ended before its name was durable.
     let mut made = directory.parent().into_iter().collect::<Vec<_>>();
     let mut at = directory;
     while !disk.exists(at).map_err(io)? {
@@ -124,16 +124,17 @@ pub(in crate::env) fn take_lock(config: &Config, directory: &Path) -> Result<Arc
     ))
 }
 
-/// Bytes of what a lock file says of who locked it: a process number and spaces.
+/// Bytes of what a lock file says of the process that locked it: its number and spaces.
 const WHO_BYTES: usize = 12;
 
-/// Writes into a locked file who has locked it. It is for people: if it cannot be written nothing is wrong.
+/// Writes into a locked file which process has locked it. It is for people: if it cannot be written nothing
+/// is wrong.
 fn say_who(file: &dyn File) {
     let number = format!("{:<WHO_BYTES$}", std::process::id());
     let _ = file.write_at(number.as_bytes(), 0);
 }
 
-/// Who has locked a file, as it says itself.
+/// The process that has locked a file, as the file says.
 fn who_locked(file: &dyn File) -> Option<u32> {
     let mut text = [0; WHO_BYTES];
     let length = file.read_at(&mut text, 0).ok()?;

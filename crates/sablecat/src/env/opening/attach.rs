@@ -5,13 +5,15 @@
 //! it lives; entering and leaving happen one at a time (env/files/entrance.rs). A process that has the
 //! environment for itself holds the whole file locked.
 //!
-//! Who enters and finds others alive attaches to their region, if it is what they use: of this environment,
-//! this build and this run of the machine, not poisoned, and over the files that are there now. Otherwise
-//! that is an error: nothing can be done about it as long as they live. Who enters alone ends what dead
-//! processes may have left (env/files/left.rs), makes a new region, and recovers the environment from its
-//! files. The region gets its name only when that is done, so a half-made one is never found.
+//! A process that enters and finds others alive attaches to their region, if it is what they use: of this
+//! environment, this build and this run of the machine, not poisoned, and over the files that are there now.
+//! Otherwise that is an error: nothing can be done about it as long as they live. A process that enters alone
+//! ends what dead processes may have left (env/files/left.rs), makes a new region, and recovers the
+//! environment from its files. The region gets its name only when that is done, so a half-made one is never
+//! found.
 //!
-//! Who leaves last flushes the log, removes the region, and writes a last checkpoint, in this order.
+//! The process that leaves last flushes the log, removes the region, and writes a last checkpoint, in this
+//! order.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -39,7 +41,7 @@ use crate::pages::volume::Volume;
 use crate::region::{Guard, Region};
 use crate::types::Lsn;
 
-/// How long who leaves waits before it looks again for what is left of the dead.
+/// How long a process that leaves waits before it looks again for what is left of the dead.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// Opens an environment that other processes may have open.
@@ -76,7 +78,7 @@ pub(super) fn open_shared(directory: &Path, mut config: Config, mode: Mode) -> R
     // Looked for again: another may have made it while this one waited.
     let (exists, _) = find_volume(directory, &config)?;
     let volume = open_volume(exists, &volume_path, &config)?;
-    // Who may write the volume may enter the environment.
+    // A process that may write the volume may enter the environment.
     config.take_after(&volume_path)?;
     let superblock = volume.superblock();
     let identity = this_boots(superblock.uuid)?;
@@ -167,7 +169,7 @@ fn judge(file: (File, &Path), volume: &Volume, entrance: &Entrance) -> Result<Re
     Ok(region)
 }
 
-/// Becomes one of those who have the environment open.
+/// Becomes one of the processes that have the environment open.
 fn join(
     directory: &Path,
     volume: Volume,
@@ -307,10 +309,11 @@ impl Core {
         left
     }
 
-    /// The last thing done with a shared environment. The region goes as soon as nothing hangs on it: who
-    /// found it after the last checkpoint would log on behind a superblock which says that no log is needed,
-    /// and in files that are not there any more. It stays where it is if the log could not be written out
-    /// this time and nothing is lost: who opens the environment next has that done (env/files/left.rs).
+    /// The last thing done with a shared environment. The region goes as soon as nothing hangs on it: a
+    /// process that found it after the last checkpoint would log on behind a superblock which says that no
+    /// log is needed, and in files that are not there any more. It stays where it is if the log could not be
+    /// written out this time and nothing is lost: the next process that opens the environment has that done
+    /// (env/files/left.rs).
     fn end_region(&self, path: &Path) -> Result<()> {
         let flushed = self.flush_log();
         // Somebody may have removed it; and where it was, there may be that of another environment, if this
@@ -407,7 +410,7 @@ mod tests {
         assert!(!is_left(), "after opening");
     }
 
-    /// The memory has what the files lack, and whoever comes next finds it there.
+    /// The memory has what the files lack, and the next process finds it there.
     #[test]
     fn what_the_last_to_leave_could_not_write_out_is_not_lost() {
         let disk = Arc::new(SimDisk::new(1));

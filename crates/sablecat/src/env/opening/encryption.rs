@@ -1,7 +1,7 @@
 //! Changing the keys of an encrypted environment while it is used.
 //!
 //! Keys are changed by one process at a time: the one that has the environment for itself, or the one at the
-//! entrance of a shared one. Nobody waits for it but who enters or leaves, and checkpoints.
+//! entrance of a shared one. Nothing waits for it but processes that enter or leave, and checkpoints.
 
 use super::Core;
 use super::attach::enter_to_change;

@@ -9,11 +9,11 @@
 //! One process at a time keeps house. One that has done so for long without an end is stopped, perhaps, or
 //! makes a long checkpoint: then another does, beside it. No harm comes of two: all that they do has turns
 //! and roles of its own, of which housekeeping waits for the flush alone. (A process that is stopped in that
-//! holds up all who commit durably.)
+//! holds up all durable commits.)
 //!
 //! A second thread, which nothing of that can hold up, writes dirty pages ahead of need while the cache is
-//! too small for what is in use. The first one starts it, before it does anything else: who opens an
-//! environment for a moment has only the one.
+//! too small for what is in use. The first one starts it, before it does anything else: a process that opens
+//! an environment for a moment has only the one.
 //!
 //! A program that may not have threads calls [`Core::keep_house`] instead, now and then; its operations write
 //! dirty pages themselves.
@@ -37,13 +37,13 @@ use crate::txn::{Kernel, caller};
 /// there.
 const CLEANER_SLEEP: Duration = Duration::from_secs(1);
 
-/// Who keeps house in this process.
+/// Keeps house in this process.
 #[derive(Debug)]
 pub(in crate::env) struct Keeper {
     threads: Mutex<Vec<JoinHandle<()>>>,
     done: Mutex<Done>,
     sweeping: Mutex<Sweeping>,
-    /// Who had the role when this process last wanted it.
+    /// The participant that had the role when this process last wanted it.
     other: Watch,
     /// When this process last made sure that others know that it lives, in milliseconds of the monotonic
     /// clock.
@@ -96,7 +96,7 @@ impl Keeper {
         core.kernel.pages.cleaner.until_listened_to(bell);
         self.spawn("sablecat", core, bell, interval, |core| {
             let cleaner = &core.kernel.pages.cleaner;
-            // Without it those who need frames write what is in their way; it is tried again.
+            // Without it threads that need frames write what is in their way; it is tried again.
             if !cleaner.is_listened_to() && core.keeper.start_cleaner(core).is_ok() {
                 cleaner.has_listener();
             }
@@ -151,7 +151,7 @@ impl Keeper {
 }
 
 impl Core {
-    /// Writes dirty pages that would be in the way of those who need frames.
+    /// Writes dirty pages that would be in the way of threads that need frames.
     fn clean(&self) -> Result<()> {
         let seat = self.kernel.pages.participants.sit()?;
         self.kernel.pages.clean(&seat)
@@ -164,7 +164,7 @@ impl Core {
 
     fn keep_house_and(&self, sweep: impl FnOnce() -> Result<()>) -> Result<()> {
         let done = self.do_what_is_due();
-        // Last: they commit, and nothing that is due waits for those whom a commit may wait for.
+        // Last: they commit, and nothing that is due waits for those that a commit may wait for.
         self.kernel.free_pages_later();
         if done? { sweep() } else { Ok(()) }
     }
@@ -198,7 +198,8 @@ impl Core {
         drop(seat);
         let grown = log.tail().0.saturating_sub(self.checkpointed().0);
         let due = now.saturating_sub(done.checkpoint) >= self.config.checkpoint_interval;
-        // Whoever is at that is not waited for: it may be stopped, and the log is to be flushed meanwhile.
+        // A process that does that is not waited for: it may be stopped, and the log is to be flushed
+        // meanwhile.
         let is_free = !self.kernel.pages.is_checkpoint_in_progress() && !log.is_supplying();
         let checkpointed = if is_free && (due || grown >= self.config.checkpoint_log_bytes) {
             done.checkpoint = now;
@@ -227,7 +228,7 @@ impl Core {
         Ok(())
     }
 
-    /// The role of who keeps house, if nobody has it; or from another process that has had it for long: it is
+    /// The role of housekeeping, if nobody has it; or from another process that has had it for long: it is
     /// stopped, or making a long checkpoint, and the log is to be flushed every interval all the same.
     fn take_house(&self, me: &Participant) -> Option<Held<'_>> {
         let holding = match self.kernel.keep(me) {

@@ -44,7 +44,7 @@ pub(crate) struct Core {
 struct Place {
     /// None: in memory alone.
     directory: Option<PathBuf>,
-    /// The lock of who has the environment for itself.
+    /// The lock of a process that has the environment for itself.
     lock: Option<Arc<dyn File>>,
     /// The file of the shared region; none when the environment is private.
     region: Option<PathBuf>,

@@ -198,8 +198,8 @@ pub(super) fn assemble(
         // does.
         core.with_end_of_log(|| core.checkpoint(false).map(drop))?;
         if core.recovery.recovered && core.shared.is_none() {
-            // Of what the log of that life took: who was killed again and again on a full disk would have
-            // nothing left.
+            // Of what the log of that life took: an environment whose process was killed again and again on a
+            // full disk would have nothing left.
             core.kernel.pages.give_back_tail();
         }
     }

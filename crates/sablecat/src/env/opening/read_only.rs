@@ -1,5 +1,5 @@
-//! Reading the last checkpoint of an environment, for who may not write: no lock, no log, a region of its
-//! own, and nothing written anywhere (pages/store/follow.rs).
+//! Reading the last checkpoint of an environment, for a process that may not write: no lock, no log, a region
+//! of its own, and nothing written anywhere (pages/store/follow.rs).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -49,8 +49,8 @@ pub(in crate::env) fn open(directory: &Path, config: Config, mode: Mode) -> Resu
     Ok(Core::new(kernel, config, (mode, None), report, place))
 }
 
-/// The error of who could not open an environment to write: if that was not permitted and reading is, it says
-/// so.
+/// The error if an environment could not be opened to write: if that was not permitted and reading is, it
+/// says so.
 pub(in crate::env) fn explain(
     error: Error,
     directory: &Path,

@@ -261,7 +261,8 @@ impl Recovery {
         let Recovery { directory, config, journal, superblock, base, plan, position, .. } = &self;
         let (path, encryption) = (directory.join(VOLUME), config.encryption.as_ref());
         let volume = Volume::open_with(&*config.disk, &path, config.direct_io, &config.declared, encryption)?;
-        // Also where it is in doubt whether there was a newer checkpoint: who goes back has decided.
+        // Also where it is in doubt whether there was a newer checkpoint: a process that goes back has
+        // decided.
         volume.end_passed_by()?;
         let segments = history::segments(directory, config, superblock)?;
         let floor = segments.end_of_numbers()?.max(superblock.log_floor).max(superblock.checkpoint);

@@ -48,7 +48,7 @@ pub struct RecoveryReport {
 }
 
 impl RecoveryReport {
-    /// Tells who listens.
+    /// Tells the listeners.
     pub(in crate::env) fn tell(&self) {
         let RecoveryReport { created, joined, checkpoint, end, commits, operations, doubt, .. } = *self;
         if self.recovered || doubt {
@@ -181,7 +181,7 @@ impl<'a> Replay<'a> {
             Meaning::Stands { key, entry } => self.put_catalog(key, entry),
             Meaning::Unnamed { name } => self.delete_catalog(name),
             // A tree's pages are free. Here they are not yet, since no record tells of each, so the note that
-            // they are to be freed stays; whoever opens the environment acts upon it
+            // they are to be freed stays; the process that opens the environment acts upon it
             // (`Databases::finish_drops`). Or else the tree is given a name, in the same commit.
             Meaning::Unnoted { .. } => Ok(()),
             Meaning::Formerly { .. } | Meaning::Nothing => Ok(()),

@@ -9,8 +9,8 @@
 //!
 //! No page is written but the new root and the catalog's: which pages a tree has is read off it. If they
 //! cannot be told, as the tree is damaged or the disk does not read, it gets a new root all the same: a
-//! database of which nothing is to be kept keeps nobody from the others. The pages stay in use then, with
-//! nothing that leads to them, for whoever compacts the environment to free as far as they can be read.
+//! database of which nothing is to be kept keeps nobody from the others. The pages then stay in use, with
+//! nothing that leads to them. A process that compacts the environment frees those that can be read.
 //!
 //! Costs: all of its pages that do not lie in memory are read once.
 
@@ -37,7 +37,7 @@ pub(super) fn empty_all<'a>(
 }
 
 fn empty(kernel: &Kernel, key: &[u8], entry: CatalogEntry, mut direct: Direct<'_>) -> Result<bool> {
-    // Neither order nor placement matters to who only wants to know which pages there are.
+    // Neither order nor placement matters here: only which pages there are.
     let (method, old) = (entry.method(key)?, entry.tree(key, None, None)?);
     let old = old.tree();
     let mut pages = PageSet::new(kernel.pages.page_ids().high_water());

@@ -1,5 +1,5 @@
-//! What everybody who has the environment open has counted together, and what holds back most: for who
-//! watches.
+//! What all processes that have the environment open have counted together, and what holds back most: for a
+//! program that watches.
 
 use std::path::Path;
 
@@ -87,7 +87,7 @@ impl Running {
     pub(crate) fn counters(&self) -> Counters {
         let mut seen = of_region(self.kernel.pages.region(), self.kernel.log.counts());
         if self.config.read_only {
-            // Who follows checkpoints pins their numbers.
+            // A process that follows checkpoints pins their numbers.
             if let Some(oldest) = &mut seen.oldest_snapshot {
                 oldest.lsn = self.kernel.pages.lsn_of(oldest.lsn);
                 oldest.lag = self.checkpointed().0.saturating_sub(oldest.lsn.0);

@@ -1,6 +1,6 @@
-//! A running kernel with its settings, and what there is to see of it: who has it open and holds what
-//! (`processes`), what all of them have done (`counters`), its volumes (`volumes`); and how far what was
-//! committed has come.
+//! A running kernel with its settings, and what there is to see of it: which processes have it open and what
+//! they hold (`processes`), what all of them have done (`counters`), its volumes (`volumes`); and how far
+//! what was committed has come.
 
 pub(in crate::env) mod counters;
 pub(in crate::env) mod processes;
@@ -18,9 +18,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::txn::{Kernel, caller};
 use crate::types::Lsn;
 
-/// After which pause who waits for a commit looks for the first time; twice as long each time after,
+/// After which pause a thread that waits for a commit looks for the first time; twice as long each time
+/// after,
 const LOOK_FIRST_AFTER: Duration = Duration::from_micros(50);
-/// until it is this. Nobody rings: commits would have to look for who waits.
+/// until it is this. Nobody rings: commits would have to look for threads that wait.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(10);
 
 /// A kernel that runs.
@@ -75,7 +76,7 @@ impl Running {
         self.kernel.pages.unless_cut_short(|| self.kernel.log.make_durable(lsn, me))
     }
 
-    /// Waits until what was committed at an LSN is seen by who begins.
+    /// Waits until transactions that begin see what was committed at an LSN.
     pub(crate) fn wait_visible(&self, lsn: Lsn, time: Duration) -> Result<()> {
         let begun = clock::monotonic();
         let mut pause = LOOK_FIRST_AFTER;

@@ -1,5 +1,5 @@
-//! Who has the environment open, and what each holds: a look at the shared words while everybody goes on,
-//! from inside or from outside.
+//! Which processes have the environment open, and what each holds: a look at the shared words while all of
+//! them go on, from inside or from outside.
 
 use std::collections::HashMap;
 use std::fs::OpenOptions;
@@ -97,7 +97,7 @@ pub struct RecordLock {
 struct Shared<'a> {
     region: &'a Region,
     locks: &'a LockTable,
-    /// The log's turns, by name, and who has them.
+    /// The log's turns, by name, and the slot that has each.
     turns: [(&'static str, u16); 2],
 }
 
@@ -112,7 +112,7 @@ pub struct Activity {
     pub locks: Vec<RecordLock>,
 }
 
-/// Looks at who shares the environment in a directory, from outside.
+/// Looks at the processes that share the environment in a directory, from outside.
 pub(crate) fn activity(directory: &Path, config: &Config) -> Result<Activity> {
     let Some(region) = region_from_outside(directory, config)? else { return Ok(Activity::default()) };
     let shared =
@@ -123,10 +123,10 @@ pub(crate) fn activity(directory: &Path, config: &Config) -> Result<Activity> {
     region.check_fence_and_end().map(|()| activity)
 }
 
-/// The region of those who share the environment in a directory, to look at from outside: takes no number and
-/// no lock, waits for nobody and changes nothing. What is read there others write meanwhile, or have damaged:
-/// nothing of it is to be believed to be within bounds. None if nobody has the environment open, and nobody
-/// was killed who had.
+/// The region of the processes that share the environment in a directory, to look at from outside: takes no
+/// number and no lock, waits for nobody and changes nothing. What is read there others write meanwhile, or
+/// have damaged: nothing of it is to be believed to be within bounds. None if no process has the environment
+/// open, and none that had it open was killed.
 pub(super) fn region_from_outside(directory: &Path, config: &Config) -> Result<Option<Arc<Region>>> {
     let mut config = config.clone();
     let directory = &config.locate(directory)?;
@@ -174,11 +174,11 @@ impl Running {
         }
     }
 
-    /// Everybody who has the environment open.
+    /// All processes that have the environment open.
     pub(crate) fn processes(&self) -> Vec<Process> {
         let mut processes = self.shared().processes(&self.record_locks());
         if self.config.read_only {
-            // Who follows checkpoints pins their numbers.
+            // A process that follows checkpoints pins their numbers.
             for one in processes.iter_mut().flat_map(|process| &mut process.participants) {
                 one.snapshot = one.snapshot.map(|at| self.kernel.pages.lsn_of(at));
                 one.snapshot_lag = one.snapshot.map_or(0, |at| self.checkpointed().0.saturating_sub(at.0));
@@ -257,7 +257,7 @@ impl Shared<'_> {
         latches
     }
 
-    /// Who does what only one does at a time; nobody, for some, whose slot is 0.
+    /// Which slot does what only one does at a time; for some nobody does, and their slot is 0.
     fn roles(&self) -> Vec<(&'static str, u16)> {
         let region = self.region;
         let mut roles = vec![

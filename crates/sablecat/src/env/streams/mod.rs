@@ -4,20 +4,20 @@
 //! log/tail.rs ─▶ commits ─▶ naming.rs ─▶ what of it can be seen, by name ─▶ api/changes.rs
 //! ```
 //!
-//! *What is kept.* Who reads says from where on, in a word of its process's member
+//! *What is kept.* A reader says from where on it reads, in a word of its process's member
 //! ([`Region::want_log`](crate::region::Region::want_log)); of several in one process the one that is
-//! furthest behind. Whoever lets go of old log leaves what is wanted, up to a limit: of who lags too far
-//! behind it keeps as much as that, which others in the process may want. The word counts until the process
-//! has left or was found dead: who is killed keeps nothing. It is raised when the next commit is asked for:
-//! what was given last may be asked for again until then. And it is raised in steps, since log is kept by
-//! segments.
+//! furthest behind. A process that lets go of old log leaves what is wanted, up to a limit: for a reader that
+//! lags too far behind it keeps as much as that, which others in the reader's process may want. The word
+//! counts until the process has left or was found dead: a killed process keeps nothing. It is raised when the
+//! next commit is asked for: what was given last may be asked for again until then. And it is raised in
+//! steps, since log is kept by segments.
 //!
-//! It is said before the log is looked for. Who lets go of log at that moment, and has not seen it, lets go
-//! of what was not needed before; if that is what was asked for it is gone. Who begins between the chunks of
-//! a commit that is to come wants those before it as well: whoever logs them keeps them until the commit, and
-//! not until it is read.
+//! It is said before the log is looked for. A process that lets go of log at that moment, and has not seen
+//! it, lets go of what was not needed before; if that is what was asked for it is gone. A reader that begins
+//! between the chunks of a commit that is to come wants the earlier chunks as well: the transaction that logs
+//! them keeps them until the commit, and not until the commit is read.
 //!
-//! *What waits.* Nobody for who reads.
+//! *What waits.* Nobody for a reader.
 
 mod naming;
 
@@ -101,11 +101,11 @@ pub enum Change<'a> {
     },
 }
 
-/// The changes of an environment, for who follows them.
+/// The changes of an environment, for readers that follow them.
 #[derive(Debug)]
 pub(crate) struct Streams {
     databases: Databases,
-    /// Who reads the log, and from where on.
+    /// The readers of the log, and from where on each reads.
     readers: Mutex<Readers>,
 }
 
@@ -172,7 +172,7 @@ impl Drop for Hold<'_> {
         }
         let mut readers = lock(&self.core.readers);
         readers.wanted.remove(&self.number);
-        // Who was taken for dead says nothing any more, and need not.
+        // A process that was taken for dead says nothing any more, and need not.
         let _ = self.core.want_log(&readers);
     }
 }
@@ -254,8 +254,8 @@ impl<'c> Stream<'c> {
         kernel.log.fail_if_poisoned()?;
         let committed = || kernel.pages.newest();
         let open = kernel.pages.log_needed_from();
-        // Before it is known what that is. Whoever lets go of log, and has not seen this, needs no more than
-        // what is committed by then.
+        // Before it is known what that is. A process that lets go of log, and has not seen this, needs no
+        // more than what is committed by then.
         let mut hold = Hold::begin(core, from.unwrap_or_else(committed).min(open))?;
         let from = from.unwrap_or_else(committed);
         let tail = kernel.log.tail_from(from, reach)?;
@@ -361,7 +361,7 @@ impl<'c> Stream<'c> {
     fn let_go(&mut self) -> Result<()> {
         let (at, needs) = (self.tail.at(), self.needs());
         if needs.0.saturating_add(HOLD_STEP) < at.0 {
-            // Chunks that lie far behind may be of who gave up, or was killed.
+            // Chunks that lie far behind may be of a transaction that gave up, or of a killed process.
             match self.void {
                 None => {
                     let open = self.core.kernel.pages.log_needed_from();

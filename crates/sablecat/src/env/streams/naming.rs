@@ -1,7 +1,7 @@
 //! Databases by name, along the log.
 //!
-//! The log says trees by their numbers. Who reads it knows which name each has at the place that it has come
-//! to: the catalog of some later state says the names of then, and every commit that takes one away says
+//! The log says trees by their numbers. A reader of it knows which name each has at the place that it has
+//! come to: the catalog of some later state says the names of then, and every commit that takes one away says
 //! which tree had it ([`catalog::former_key`](crate::txn::catalog::former_key)). So the names at the
 //! beginning are those of the later state, but for the trees that lost one in between: of these the first one
 //! that was lost. From there on each commit is followed.
@@ -176,7 +176,7 @@ fn in_turn(renamed: Vec<(String, String)>) -> Vec<Deed> {
     let mut is_done = vec![false; renamed.len()];
     let mut deeds = Vec::new();
     for first in 0..renamed.len() {
-        // Who has the name that one is to get comes before it.
+        // The one that has the name that another is to get comes before that other.
         let (mut way, mut next) = (Vec::new(), Some(first));
         while let Some(at) = next
             && !std::mem::replace(&mut is_done[at], true)
@@ -270,7 +270,7 @@ mod tests {
         }
     }
 
-    /// Who looked through all for each would not come back from this.
+    /// A search through all of them for each would not come back from this.
     #[test]
     fn tens_of_thousands_of_names_are_passed_on_from_one_to_the_next() {
         const COUNT: u32 = 40_000;

@@ -238,8 +238,8 @@ fn notes_of_processes_that_were_all_killed_are_acted_upon_by_the_next_to_open() 
     core.close().unwrap();
 }
 
-/// Until it is known what is free, nothing below the marks of the opening is anybody's, and all above them is
-/// of who took it.
+/// Until it is known what is free, nothing below the marks of the opening is anybody's, and all above them
+/// belongs to the process that took it.
 #[test]
 fn what_others_have_in_hand_at_a_checkpoint_of_nothing_stays_theirs() {
     let place = SharedPlace::new("in-hand", &Arc::new(SimDisk::new(1)));

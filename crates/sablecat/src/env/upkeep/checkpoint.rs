@@ -85,8 +85,8 @@ impl Upkeep {
                     error
                 }
             })?;
-            // Also when all of it was durable before it was poisoned: whoever was told of that is not to hear
-            // that all is well again.
+            // Also when all of it was durable before it was poisoned: a thread that was told of that is not
+            // to hear that all is well again.
             self.kernel.log.fail_if_poisoned()
         };
         let pages = &self.kernel.pages;
@@ -164,7 +164,8 @@ impl Upkeep {
         }
     }
 
-    /// Frees the pages that nothing leads to. A Data Store leaves that to who opens it with transactions.
+    /// Frees the pages that nothing leads to. A Data Store leaves that to a process that opens it with
+    /// transactions.
     pub(super) fn free_unreachable(&self, me: &pages::Participant) -> Result<u64> {
         if self.mode == Mode::DataStore {
             return Ok(0);

@@ -60,7 +60,7 @@ impl Upkeep {
         let seat = self.kernel.pages.participants.sit()?;
         self.checkpoint_as(&seat, false, Moving::Little)?;
         let (path, unfinished) = (held.image(), image::unfinished(&held.image()));
-        // Whoever could read that can read this.
+        // Users that could read that can read this.
         let like = if there.is_some() { &*path } else { volume.path() };
         let write = || {
             let file = image::begin(disk, &unfinished, like)?;

@@ -3,7 +3,8 @@
 //!
 //! Both are decided by each checkpoint: its superblock says which of the ones before it stay. A checkpoint
 //! becomes an epoch when the next one takes its place, if it is far enough from the last epoch and holds
-//! another state. Old segments are archived, and removed from the archive, after it, by whoever wrote it.
+//! another state. Old segments are archived, and removed from the archive, after it, by the process that
+//! wrote it.
 
 use sablecat_os::calendar::Moment;
 
@@ -38,7 +39,7 @@ impl Upkeep {
         let caller = caller(&self.kernel.pages, me.number());
         let log = &self.kernel.log;
         let wanted = self.kernel.pages.log_wanted(log.tail()).map_or(needed, |wanted| wanted.min(needed));
-        // Who reads what is archived finds it there.
+        // A reader of what is archived finds it there.
         log.recycle_before(if self.journal.is_some() { needed } else { wanted }, caller)?;
         let (Some(journal), Some(volume)) = (&self.journal, self.kernel.pages.volume()) else {
             return Ok(());

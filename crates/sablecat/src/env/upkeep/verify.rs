@@ -136,7 +136,8 @@ impl Upkeep {
         }
         self.verify_blocks(&mut report)?;
         self.verify_epochs(&mut report)?;
-        // Of who reads checkpoints: whether all that was still there, or blocks that are used again by now.
+        // For a process that reads checkpoints: whether all that was still there, or blocks that are used
+        // again by now.
         self.kernel.pages.confirm(at)?;
         // What was found missing need not be so on the disk.
         self.kernel.pages.fail_if_fenced()?;
@@ -258,7 +259,7 @@ mod tests {
     use crate::txn::{Durability, RecordChange};
     use crate::types::BlockId;
 
-    /// What is free would be overwritten by the next who needs a block.
+    /// What is free would be overwritten by the next thread that needs a block.
     #[test]
     fn a_free_block_that_a_map_names_is_a_problem() {
         let journaling = Journaling::On(Journal::new());
