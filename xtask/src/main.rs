@@ -1,4 +1,4 @@
-//! Tasks for who works on the repository: `cargo run -p xtask -- tidy`, `sqlite-tests`.
+//! Tasks for work on the repository: `cargo run -p xtask -- tidy`, `sqlite-tests`.
 //!
 //! `sqlite-tests` runs SQLite's own tests on our SQL (`sqlite`). `tidy` checks what no compiler does and
 //! nobody wants to remember. Both depend on nothing but the standard library, so that they build in a second,

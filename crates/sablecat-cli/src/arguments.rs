@@ -30,7 +30,7 @@ impl Existing {
         self.keying.give(self.placing.declare(Env::builder()))
     }
 
-    /// Opens it beside whoever shares it, recovering it if it was not closed.
+    /// Opens it beside the processes that share it, recovering it if it was not closed.
     pub(crate) fn open(&self) -> Result<Env, Failure> {
         Ok(self.builder()?.shared(true).create(false).open(&self.dir)?)
     }

@@ -1,5 +1,5 @@
-//! A directory that is made aside and moved to its place when it is whole: who is killed on the way leaves
-//! nothing there that could be taken for it.
+//! A directory that is made aside and moved to its place when it is whole: a process that is killed on the
+//! way leaves nothing there that could be taken for it.
 
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 
 use crate::Failure;
 
-/// In the directory aside: locked by who is at work in it, whom the system unlocks it for.
+/// In the directory aside: locked by the process that is at work in it; the system unlocks it when that
+/// process ends.
 const LOCK: &str = "lock";
 /// What is made there.
 const MADE: &str = "made";
@@ -23,8 +24,8 @@ pub(crate) struct Aside {
 }
 
 impl Aside {
-    /// To make what is to be at `place`, where nothing is yet but perhaps an empty directory. What somebody
-    /// left aside who was killed is removed.
+    /// To make what is to be at `place`, where nothing is yet but perhaps an empty directory. What a killed
+    /// process left aside is removed.
     ///
     /// # Errors
     /// If something is there; if another is making it; those of the file system.

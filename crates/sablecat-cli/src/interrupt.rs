@@ -1,5 +1,5 @@
-//! Being told to stop, by Ctrl-C, by whoever ends the session, or by a terminal that goes away: the command
-//! closes the environment and ends with 128 and the signal's number.
+//! Being told to stop, by Ctrl-C, by a program that ends the session, or by a terminal that goes away: the
+//! command closes the environment and ends with 128 and the signal's number.
 //!
 //! What takes long asks now and then. Told a second time, the process ends at once, as it would have without
 //! this.

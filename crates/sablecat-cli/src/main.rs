@@ -115,7 +115,7 @@ fn main() -> ExitCode {
         eprintln!("sablecat: listening for signals: {error}");
         return ExitCode::from(2);
     }
-    // Who is there until it is told to stop has done what it was to do.
+    // A command that stays until it is told to stop has done what it was to do.
     let stays = matches!(&command, Command::Volume(arguments) if arguments.stays());
     // Nothing is used after it was unwound from but the signal.
     let ended = catch_unwind(AssertUnwindSafe(|| carry_out(command)));
@@ -125,7 +125,7 @@ fn main() -> ExitCode {
     match ended.unwrap_or_else(|panic| resume_unwind(panic)) {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::No) => ExitCode::from(1),
-        // Whoever read our output has had enough: `sablecat scan … | head`.
+        // The reader of our output has had enough: `sablecat scan … | head`.
         Err(failure) if output::is_broken_pipe(&*failure) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("sablecat: {failure}");

@@ -3,8 +3,8 @@
 //!
 //! The types are `repr(transparent)`: a word of a mapped region may be viewed as one of them. Without the
 //! feature `shuttle` they compile to exactly the operation they name. With it, and inside `explore`, every
-//! operation first lets the explorer choose who runs next. The words stay real words in real memory, so the
-//! code explored is the code shipped, down to its pointer arithmetic.
+//! operation first lets the explorer choose which thread runs next. The words stay real words in real memory,
+//! so the code explored is the code shipped, down to its pointer arithmetic.
 //!
 //! What exploration does not show: the explorer runs one thread at a time, so every execution is sequentially
 //! consistent. An ordering that is too weak must be found by other means.
@@ -229,7 +229,7 @@ macro_rules! atomic {
                 self.0.fetch_max(value, order)
             }
 
-            /// The word as a plain one: whoever holds it exclusively needs no atomics.
+            /// The word as a plain one: a thread that holds it exclusively needs no atomics.
             #[inline(always)]
             pub fn get_mut(&mut self) -> &mut $int {
                 self.0.get_mut()

@@ -86,17 +86,17 @@ pub trait Disk: Send + Sync + Debug {
     /// they are not ours.
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
 
-    /// Gives a file a new name, in one step: whoever looks finds the old state or the new one. A file that
-    /// had the new name is gone. Durable once the directory of the new name is synced, and that of the old
-    /// name if it is another.
+    /// Gives a file a new name, in one step: a reader finds the old state or the new one. A file that had the
+    /// new name is gone. Durable once the directory of the new name is synced, and that of the old name if it
+    /// is another.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
-    /// As [`Disk::rename`], but fails with `AlreadyExists` if there is a file of the new name: of two who
-    /// give it, one does. On a file system that can neither do that in one step nor give a file a second
+    /// As [`Disk::rename`], but fails with `AlreadyExists` if there is a file of the new name: of two callers
+    /// that give it, one does. On a file system that can neither do that in one step nor give a file a second
     /// name, it is looked whether there is one first.
     fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()>;
 
-    /// Takes a file's name away. Those who have the file open keep it.
+    /// Takes a file's name away. Processes that have the file open keep it.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
     /// Whether there is a file or directory of this name.
@@ -109,8 +109,8 @@ pub trait Disk: Send + Sync + Debug {
     /// Bytes that may still be written to the file system that holds `dir`.
     fn free_bytes(&self, dir: &Path) -> io::Result<u64>;
 
-    /// Who may read and write a file: the nine bits that `chmod` changes. None on a disk that has no such
-    /// thing.
+    /// Which users may read and write a file: the nine bits that `chmod` changes. None on a disk that has no
+    /// such thing.
     fn mode(&self, path: &Path) -> io::Result<Option<u32>> {
         let _ = path;
         Ok(None)
@@ -134,8 +134,8 @@ pub trait Disk: Send + Sync + Debug {
         Ok(path.to_owned())
     }
 
-    /// The same disk, on which every file that is made gets exactly these bits, and every directory the same
-    /// for whoever may read files. None as for [`Disk::mode`].
+    /// The same disk, on which every file that is made gets exactly these bits, and every directory the same,
+    /// with the right to look files up for users that may read them. None as for [`Disk::mode`].
     fn with_mode(&self, mode: u32) -> Option<Arc<dyn Disk>> {
         let _ = mode;
         None

@@ -40,14 +40,16 @@ pub fn wait(word: &AtomicU32, expected: u32, timeout: Option<Duration>) -> Wake 
     });
     match kernel::wait(word.raw(), Flags::empty(), expected, timeout.as_ref()) {
         Ok(()) | Err(Errno::INTR) => Wake::Woken,
-        // A word that is not there any more (truncation.rs) is found so by who looks at it again.
+        // If the word is not there any more (truncation.rs), the thread finds that out when it looks at it
+        // again.
         Err(Errno::AGAIN | Errno::FAULT) => Wake::Changed,
         Err(Errno::TIMEDOUT) => Wake::TimedOut,
         Err(other) => panic!("futex wait on a word of our own: {other}"),
     }
 }
 
-/// Wakes up to `n` of those who sleep on `word`, and says how many. The caller has changed the word before.
+/// Wakes up to `n` of the threads that sleep on `word`, and says how many. The caller has changed the word
+/// before.
 ///
 /// Inside an exploration all see that the word has changed; it says `n`.
 pub fn wake(word: &AtomicU32, n: u32) -> u32 {

@@ -30,7 +30,7 @@ pub fn watch() -> io::Result<()> {
     Ok(())
 }
 
-/// From here on the signal PWR, by which the system's `init` and those who watch a battery say that power
+/// From here on the signal PWR, by which the system's `init` and programs that watch a battery say that power
 /// fails, is counted, each time it comes.
 ///
 /// # Errors
@@ -56,8 +56,8 @@ pub fn signal() -> Option<u8> {
     u8::try_from(ASKED.load(Ordering::Relaxed)).ok().filter(|&signal| signal != 0)
 }
 
-/// Forgets that this process was asked to end, if by the signal INT, and watches for that anew: for who ends
-/// only what it was about. Whether it did.
+/// Forgets that this process was asked to end, if by the signal INT, and watches for that anew: for a program
+/// that ends only what it was about. Whether it did.
 ///
 /// # Errors
 /// As of [`watch`].

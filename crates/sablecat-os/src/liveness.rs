@@ -29,14 +29,14 @@ pub struct LockFile {
     lost: AtomicBool,
 }
 
-/// Who has a lock that was asked after.
+/// The holder of a lock that was asked after.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Holder {
     /// Nobody, or the asker.
     Nobody,
-    /// Somebody who has locked that byte, or a stretch of bytes.
+    /// Another, which has locked that byte, or a stretch of bytes.
     Byte,
-    /// Somebody who has locked the file to its end, however long it becomes.
+    /// Another, which has locked the file to its end, however long it becomes.
     Whole,
 }
 
@@ -76,7 +76,7 @@ impl LockFile {
     /// Somebody has closed the descriptor. Its number may be another file's by now: it will not be closed
     /// again.
     pub fn lose(&self) {
-        // Relaxed: who drops the file has it for himself.
+        // Relaxed: the thread that drops the file has it for itself.
         self.lost.store(true, Ordering::Relaxed);
     }
 
@@ -100,7 +100,7 @@ impl LockFile {
         self.command(libc::F_OFD_SETLK, libc::F_UNLCK, byte).map(|_| ())
     }
 
-    /// Who else has a lock on a byte.
+    /// Which other holder has a lock on a byte.
     ///
     /// # Errors
     /// Those of the system.

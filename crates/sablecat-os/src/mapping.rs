@@ -2,8 +2,8 @@
 //!
 //! Both kinds are zeroed, page aligned, reserved rather than taken: a page costs memory once it is touched,
 //! so a mapping may be far larger than the machine. A [`Mapping`] hands out its address and nothing more.
-//! References into it are made by whoever knows what lies where, and it is they who promise that nothing they
-//! hold a reference to is unmapped, discarded or written behind Rust's back.
+//! References into it are made by code that knows what lies where. That code promises that nothing it holds a
+//! reference to is unmapped, discarded or written behind Rust's back.
 
 use std::io;
 use std::mem::ManuallyDrop;
@@ -281,8 +281,8 @@ impl Mapping {
         if start >= end {
             return Ok(());
         }
-        // SAFETY: the range is within this mapping. What the advice does to its bytes is documented, and
-        // whoever holds references into them answers for the call.
+        // SAFETY: the range is within this mapping. What the advice does to its bytes is documented, and the
+        // code that holds references into them answers for the call.
         unsafe { madvise(self.base.as_ptr().add(start).cast(), end - start, advice)? };
         Ok(())
     }

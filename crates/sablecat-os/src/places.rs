@@ -1,6 +1,6 @@
-//! Places that are never freed and are used again, for who may wait for nothing: handlers of signals and
-//! forks, which may come by at any moment, and threads whose process may be copied while others are at the
-//! list.
+//! Places that are never freed and are used again, for code that may wait for nothing: handlers of signals
+//! and forks, which may come by at any moment, and threads whose process may be copied while others are at
+//! the list.
 
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};

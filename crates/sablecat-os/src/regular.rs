@@ -8,8 +8,8 @@ use std::path::Path;
 /// Opens the file at `path` with these options and `flags`, as those of open(2).
 ///
 /// # Errors
-/// `InvalidInput` if something else has that name: who opens a FIFO would wait for somebody to open its other
-/// end, and who opens a device may have it do something. Those of the system.
+/// `InvalidInput` if something else has that name: opening a FIFO would wait until its other end is opened,
+/// and opening a device may have it do something. Those of the system.
 pub fn open(path: &Path, how: &OpenOptions, flags: libc::c_int) -> io::Result<File> {
     let open = |flags| how.clone().custom_flags(flags).open(path);
     let file = match open(flags | libc::O_NONBLOCK | libc::O_NOCTTY) {

@@ -1,10 +1,10 @@
 //! Files that are cut short under a mapping.
 //!
-//! Who touches a page of a mapping that its file does not have any more, or for which the file system has no
-//! room, gets a SIGBUS, which ends the process. Here is a handler that puts a page of zeros of the process's
-//! own in its place and lets it go on: what it has seen and done since is worth nothing, but it can say so,
-//! and end what it was about. What is to be known at once, before the first zero can be read, is the number
-//! by which the process knows itself ([`OfParent`]).
+//! A thread that touches a page of a mapping that its file does not have any more, or for which the file
+//! system has no room, gets a SIGBUS, which ends the process. Here is a handler that puts a page of zeros of
+//! the process's own in its place and lets it go on: what it has seen and done since is worth nothing, but it
+//! can say so, and end what it was about. What is to be known at once, before the first zero can be read, is
+//! the number by which the process knows itself ([`OfParent`]).
 //!
 //! The handler is the process's from the first such mapping on. What it does not know is for the handler
 //! that was there before, or for the system, which ends the process; a program that sets up a handler of its
@@ -36,8 +36,8 @@ static BEFORE: AtomicPtr<libc::sigaction> = AtomicPtr::new(ptr::null_mut());
 /// Whether any mapping of this process ever was.
 static HAPPENED: AtomicBool = AtomicBool::new(false);
 
-/// Whether any memory of this process was ever found to be cut short: for who looks often, and then looks
-/// closely.
+/// Whether any memory of this process was ever found to be cut short: for code that looks often, and then
+/// looks closely.
 #[inline(always)]
 pub fn ever_happened() -> bool {
     // After what was read: if another thread has found that missing, the zero came after the store.
@@ -68,11 +68,11 @@ impl Cuts {
         watch()?;
         let taken = MAPPED.take();
         let mapped = taken.get();
-        // Release: after the end of the range before, for who finds this.
+        // Release: after the end of the range before, for a thread that finds this.
         mapped.start.store(base.addr().get(), Ordering::Release);
         mapped.is_cut.store(false, Ordering::Relaxed);
         mapped.number.store(ptr::null_mut(), Ordering::Relaxed);
-        // Release: for who finds the end.
+        // Release: for a thread that finds the end.
         mapped.end.store(base.addr().get() + len.next_multiple_of(page_bytes()), Ordering::Release);
         Ok(Cuts(taken))
     }
@@ -211,7 +211,7 @@ extern "C" fn on_fault(signal: c_int, info: *mut siginfo_t, context: *mut c_void
 /// Puts zeros where a page is missing. False if that is in no mapping of ours, or cannot be done.
 fn replace(address: usize) -> bool {
     let Some(mapped) = MAPPED.all().find(|mapped| mapped.has(address)) else { return false };
-    // First of all: whoever reads a zero finds it said.
+    // First of all: a thread that reads a zero finds it said.
     mapped.note();
     let page = ptr::without_provenance_mut(address & !(page_bytes() - 1));
     let access = libc::PROT_READ | libc::PROT_WRITE;

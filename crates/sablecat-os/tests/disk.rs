@@ -309,8 +309,8 @@ fn window(file: &dyn File, offset: u64, len: usize) -> Option<Box<dyn Window>> {
     }
 }
 
-/// With a disk full of others' files it would kill whoever stores to it; the kernel says what kind of file
-/// system a directory is on.
+/// With a disk full of others' files it would kill a process that stores to it; the kernel says what kind of
+/// file system a directory is on.
 #[test]
 fn a_window_is_refused_where_blocks_can_be_shared() {
     let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();

@@ -2,10 +2,10 @@
 //! allows: loads may be old, stores late.
 //!
 //! Explored by loom (Norris, Demsky 2013), which needs words of its own kind, so these are copies of the few
-//! operations that matter, each named after the code it stands for: who changes an ordering there changes it
-//! here. Every protocol is run as it is, and again without one of its orderings, which must fail: so an
-//! ordering that is here is needed. Run with
-//! `cargo test -p sablecat-os --features loom --test litmus --release`.
+//! operations that matter, each named after the code it stands for: an ordering that is changed there must be
+//! changed here. Every protocol is run as it is, and again without one of its orderings, which must fail: so
+//! an ordering that is here is needed. Run with `cargo test -p sablecat-os --features loom --test litmus
+//! --release`.
 //!
 //! Loom takes sequentially consistent loads and stores for Acquire and Release ones. Where a protocol rests
 //! on two such operations in a row there is a fence between them here, which means the same to these
@@ -167,8 +167,8 @@ fn a_sweep_needs_a_fence_before_it_looks_at_epochs() {
     operations(true, false);
 }
 
-/// `Pages::at_pin` against `Pages::revoke_oldest`: who begins to read hears that its snapshot is given up, or
-/// is seen reading.
+/// `Pages::at_pin` against `Pages::revoke_oldest`: a reader that begins hears that its snapshot is given up,
+/// or is seen reading.
 fn revocation(reader_fences: bool) {
     run(
         move |words| {
@@ -306,7 +306,7 @@ fn visible_is_loaded_by_acquire() {
     publish(Acquire, Relaxed);
 }
 
-/// `Log::copy_record` and `Log::advance_tail` against who drains the ring.
+/// `Log::copy_record` and `Log::advance_tail` against the thread that drains the ring.
 fn ring(store: Ordering, load: Ordering) {
     run(
         move |words| {

@@ -37,7 +37,7 @@ static char *sablecatNowhere(const char *zSchema){
                          zSchema);
 }
 
-/* The same, to who is to read or change it. */
+/* The same, for a caller that is to read or change it. */
 static int sablecatIsNowhere(SablecatTable *pTab){
   if( sablecatHandle(pTab) ) return 0;
   sqlite3_free(pTab->base.zErrMsg);

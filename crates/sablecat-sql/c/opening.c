@@ -4,7 +4,7 @@
 
 /* ---- Opening and closing ---- */
 
-/* There where this is the C library of whoever asks for SQLite, crates/sablecat-sqlite3. */
+/* There where this is the C library of programs that ask for SQLite, crates/sablecat-sqlite3. */
 extern const int sablecat_sql_is_c_library __attribute__((weak));
 
 SQLITE_PRIVATE int sqlite3BtreeOpen(

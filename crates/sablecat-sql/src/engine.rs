@@ -99,7 +99,7 @@ pub(crate) fn shared(path: &Path, create: bool) -> Result<Arc<Shared>> {
     Ok(open)
 }
 
-/// Gives an environment back. Whoever is the last closes it, before anybody else may open it again.
+/// Gives an environment back. The last to give it back closes it, before anybody else may open it again.
 pub(crate) fn give_back(shared: Arc<Shared>) {
     let _open_ones = open_ones();
     drop(shared);

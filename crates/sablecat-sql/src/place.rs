@@ -2,8 +2,8 @@
 //!
 //! It holds the key and a copy of the record, which stays as it is until the cursor is moved, whatever
 //! becomes of the tree: that is what SQLite is shown, without another copy. A seek that finds nothing only
-//! keeps the key, and reads nothing around it: so who looks whether there is a record, to insert one,
-//! conflicts with nobody who inserts another.
+//! keeps the key, and reads nothing around it: so a transaction that looks whether there is a record, to
+//! insert one, conflicts with none that inserts another.
 
 use std::ops::{Bound, ControlFlow};
 use std::ptr::NonNull;
@@ -391,7 +391,7 @@ impl Place {
                 && let Some(Some(committed)) = self.last_committed(of, sequence)?
                 && committed >= first
             {
-                // Of who had these numbers until now.
+                // By the transaction that had these numbers until now.
                 if committed >= last {
                     continue;
                 }

@@ -1,11 +1,12 @@
-//! Row ids for rows that are inserted without one, so that two who insert into one table do not meet.
+//! Row ids for rows that are inserted without one, so that two transactions that insert into one table do not
+//! meet.
 //!
 //! SQLite gives such a row the number after the last one. A transaction that looks at the last row itself
-//! conflicts with everybody who adds one. So the last row is looked at outside the transaction, as it was
-//! committed last, and some numbers behind it are *taken*: locked by name until the transaction ends, and
-//! read in it, which finds no rows there. Who is to be given a number that somebody has locked gets one
-//! further on. The lock only keeps two from meeting; what makes sure is the read: if somebody else has set a
-//! row of such a number by the time of the commit, as by naming it, that is a conflict.
+//! conflicts with all that add one. So the last row is looked at outside the transaction, as it was committed
+//! last, and some numbers behind it are *taken*: locked by name until the transaction ends, and read in it,
+//! which finds no rows there. A transaction that is to be given a number that another has locked gets one
+//! further on. The lock only keeps two from meeting; what makes sure is the read: if another transaction has
+//! set a row of such a number by the time of the commit, as by naming it, that is a conflict.
 //!
 //! Numbers are taken one at first, then in blocks, which grow: a transaction of one row leaves no gap, and
 //! one of a million takes some twenty locks. A block begins at a multiple of its size; its lock is a path, of

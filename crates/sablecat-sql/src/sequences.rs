@@ -2,7 +2,7 @@
 //! row of it was ever given.
 //!
 //! Every statement that inserts reads that row first and raises it at its end, so any two transactions that
-//! do would meet there. They need not: the greater number counts, whoever commits last. So what is read of
+//! do would meet there. They need not: the greater number counts, whichever commits last. So what is read of
 //! the table for this is nothing that the transaction depends on, but that there is no row yet; and right
 //! before the commit, with the row locked by name, it is raised to what others have committed of it
 //! meanwhile. The lock goes when the commit is visible, before anything is flushed: what is durable of two
@@ -10,7 +10,7 @@
 //!
 //! A new row gets a number behind all that was committed of the row of the sequence, and of the table:
 //! numbers that are given are locked, as those of other tables are ([`RowIds`](crate::row_ids::RowIds)), so
-//! that who is next takes others.
+//! that the next transaction takes others.
 //!
 //! A program that sets the row itself, as to begin anew, depends on it as on any.
 
@@ -27,7 +27,7 @@ type Result<T> = std::result::Result<T, Failure>;
 
 /// What the names of all locks begin with.
 const NAME: &[u8] = b"sablecat-sql sequences";
-/// How long somebody may have one, who commits.
+/// How long a transaction that commits may have one.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The numbers of a table with AUTOINCREMENT, as a statement has read of them.

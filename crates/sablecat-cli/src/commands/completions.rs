@@ -16,7 +16,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(Arguments { shell }: &Arguments) -> Result<Outcome, Failure> {
     let mut script = Vec::new();
     generate(*shell, &mut crate::described(), crate::NAME, &mut script);
-    // Into memory first: whoever reads it may have had enough, which is no reason to panic.
+    // Into memory first: its reader may have had enough, which is no reason to panic.
     output::value_part(&script)?;
     Ok(Outcome::Done)
 }

@@ -57,7 +57,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             arguments.print(&mut out, &commit)?;
             continue;
         }
-        // Who reads the other end of a pipe sees what there is.
+        // A reader at the other end of a pipe sees what there is.
         out.flush()?;
         if !arguments.follow {
             break;

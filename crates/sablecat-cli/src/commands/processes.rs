@@ -1,4 +1,4 @@
-//! `processes`: who has an environment open, and what each holds.
+//! `processes`: which processes have an environment open, and what each holds.
 
 use sablecat::{Env, Participant};
 use sablecat_papers::Grid;

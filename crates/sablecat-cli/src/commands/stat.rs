@@ -52,7 +52,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     }
 }
 
-/// What those who share it have done, without this process; none if nobody does.
+/// What the processes that share it have done, without this process; none if no process shares it.
 fn counted(place: &Existing) -> sablecat::Result<Option<Counters>> {
     Env::builder().counters(place.path())
 }

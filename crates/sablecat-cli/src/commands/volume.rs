@@ -116,7 +116,7 @@ fn guard(place: &Existing, every: Option<Duration>) -> Result<(), Failure> {
                 // Once, and not whenever it is tried again.
                 let said = error.to_string();
                 if complaint != said {
-                    // Who does not want to hear it any more is guarded nevertheless.
+                    // If nobody hears it any more the environment is guarded nevertheless.
                     let _ = writeln!(io::stderr(), "sablecat: {said}");
                     complaint = said;
                 }

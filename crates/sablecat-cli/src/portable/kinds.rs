@@ -10,7 +10,7 @@ use sablecat::{
 
 use crate::{Failure, interrupt, lifetime};
 
-/// What a text says of a database, for who makes it.
+/// What a text says of a database, for the code that makes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Made {
     pub(crate) method: Method,
@@ -218,7 +218,7 @@ fn show<T>(
     Ok(())
 }
 
-/// What a failure to write is, to who shows records.
+/// What a failure to write is, to code that shows records.
 pub(crate) fn written(result: io::Result<()>) -> std::result::Result<(), Failure> {
     Ok(result?)
 }

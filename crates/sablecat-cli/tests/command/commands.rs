@@ -238,7 +238,7 @@ fn an_environment_that_is_open_elsewhere_is_refused() {
     let refused = scratch.run("stat env");
     assert_eq!((refused.code, refused.out.as_str()), (2, ""));
     assert!(refused.err.starts_with("sablecat: ") && refused.err.contains("open"), "{}", refused.err);
-    // Who has it, and what can be done all the same.
+    // It says which process has it, and what can be done all the same.
     let who = format!("process {} ", std::process::id());
     assert!(refused.err.contains(&who) && refused.err.contains("--read-only"), "{}", refused.err);
     assert_eq!(scratch.run("stat env --read-only").code, 0);

@@ -82,7 +82,7 @@ fn put(scratch: &Scratch, value: &str) {
     assert_eq!(scratch.run(&format!("put env key {value}")), answer(0, "", ""));
 }
 
-/// The value in the environment, as whoever comes next finds it.
+/// The value in the environment, as the next process finds it.
 fn get(scratch: &Scratch) -> String {
     let got = scratch.run("get env key");
     assert_eq!((got.code, got.err.as_str()), (0, ""));
@@ -156,7 +156,7 @@ fn a_guard_writes_images_every_so_often() {
     assert!(["2", "3"].contains(&get(&scratch).as_str()));
 }
 
-/// Whoever listened to it is gone: it guards nevertheless.
+/// Its listener is gone: it guards nevertheless.
 #[test]
 fn a_guard_that_nobody_listens_to_goes_on() {
     let (scratch, memory) = (Scratch::new("deaf"), Memory::new("deaf"));

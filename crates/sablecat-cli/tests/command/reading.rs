@@ -1,4 +1,4 @@
-//! Commands that only look write nothing, and whoever is told to stop leaves nothing behind.
+//! Commands that only look write nothing, and a command that is told to stop leaves nothing behind.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 

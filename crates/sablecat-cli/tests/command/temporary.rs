@@ -8,7 +8,7 @@ fn what_is_set_in_one_is_gone_when_the_environment_is_opened_again() {
     let scratch = Scratch::new("temporary");
     assert_eq!(scratch.run("put env k v --db sessions --temporary --method hash"), answer(0, "", ""));
     assert_eq!(scratch.run("put env k v --db leases --temporary --ttl 1h"), answer(0, "", ""));
-    // Who only looks sees the last checkpoint, until somebody opens the environment to write.
+    // A command that only looks sees the last checkpoint, until a process opens the environment to write.
     assert_eq!(scratch.run("get env k --db leases"), answer(0, "v", ""));
     assert_eq!(scratch.run("put env k v"), answer(0, "", ""));
     assert_eq!(scratch.run("get env k"), answer(0, "v", ""));
@@ -33,7 +33,7 @@ fn dumps_say_it_as_json_and_that_others_do_not() {
 {"database":"main","key":"k","value":"v"}
 "#;
     assert_eq!(scratch.run_with("load env", text, &[]), answer(0, "2 records set\n", ""));
-    // Who only looks sees what the last checkpoint had, which is that of closing.
+    // A command that only looks sees what the last checkpoint had, which is that of closing.
     let dump = scratch.run("dump env --json");
     assert!(
         dump.out.contains(r#"{"database":"leases","holds":"expiring","temporary":true}"#),

@@ -37,7 +37,7 @@ impl SystemCall {
         io::Error::from_raw_os_error(self.errors[way])
     }
 
-    /// Whether that is a signal that came in between: who asks again gets what was asked for.
+    /// Whether that is a signal that came in between: a caller that asks again gets what was asked for.
     #[must_use]
     pub fn is_interrupted(&self, way: usize) -> bool {
         self.errors[way] == libc::EINTR
@@ -126,7 +126,7 @@ fn judge(number: libc::c_long, arguments: &[u64; 6]) -> Option<(&'static str, Ab
     let may_fail = match number {
         // Memory of no file that is to be used is the allocator's.
         libc::SYS_mmap => arguments[4] as i32 >= 0 || arguments[2] == 0,
-        // To wait, that is; who wakes is not interrupted.
+        // To wait, that is; a call that wakes others is not interrupted.
         libc::SYS_futex => matches!(
             arguments[1] as i32 & !(libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME),
             libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET

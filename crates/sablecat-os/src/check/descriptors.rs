@@ -1,5 +1,5 @@
-//! Doing things with descriptors behind the back of who has them: closing them, as programs do that close all
-//! there are, or ending the locks that they hold, as the system does when a process is killed.
+//! Doing things with descriptors behind the back of the code that has them: closing them, as programs do that
+//! close all there are, or ending the locks that they hold, as the system does when a process is killed.
 
 use std::fs;
 use std::io;
@@ -14,7 +14,7 @@ use std::path::Path;
 /// Those of finding out which there are, and of ending locks.
 ///
 /// # Safety
-/// Whoever has one of them does not use its number again but to be told that it is none.
+/// Code that has one of them does not use its number again but to be told that it is none.
 pub unsafe fn close_of(path: &Path) -> io::Result<usize> {
     let open = of(path)?;
     for &number in &open {

@@ -3,7 +3,7 @@
 //! | module | does |
 //! |---|---|
 //! | [`calls`] | has system calls of a stepped process fail |
-//! | [`descriptors`] | closes descriptors, or ends their locks, behind the back of who has them |
+//! | [`descriptors`] | closes descriptors, or ends their locks, behind the back of the code that has them |
 //! | [`signal`] | stops processes |
 //! | [`sparse`] | finds, copies and watches what is in a file with holes |
 //! | [`stepped`] | runs a process one instruction at a time |

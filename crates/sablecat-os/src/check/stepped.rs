@@ -211,7 +211,7 @@ impl Stepped {
             libc::SIGSTOP => Ok(Did::Mark),
             signal if FATAL.contains(&signal) => {
                 self.kill()?;
-                // The status of who was ended by it.
+                // The status of a process that was ended by it.
                 Ok(Did::End(signal))
             }
             _ => Ok(Did::Step),

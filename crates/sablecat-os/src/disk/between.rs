@@ -38,7 +38,7 @@ pub enum Call {
 }
 
 impl Call {
-    /// Whether somebody who looks at files and names later may see that it was made.
+    /// Whether a later look at files and names may show that it was made.
     #[must_use]
     pub fn changes(self) -> bool {
         !matches!(self, Call::Open | Call::Look | Call::Read | Call::Map)
@@ -56,7 +56,7 @@ pub enum Verdict {
     Cut(io::Error),
 }
 
-/// Who is asked.
+/// Says what becomes of calls.
 pub trait Judge: Debug + Send + Sync {
     /// Asked before each call, on the thread that makes it, which holds nothing of the disk's meanwhile.
     fn judge(&self, call: Call) -> Verdict;

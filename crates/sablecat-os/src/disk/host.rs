@@ -56,7 +56,7 @@ impl Disk for HostDiskOfMode {
             return Ok(());
         }
         fs::create_dir_all(path)?;
-        // Who may read files may look them up.
+        // Users that may read files may look them up.
         set_mode(path, self.0 | (self.0 & 0o444) >> 2)
     }
 

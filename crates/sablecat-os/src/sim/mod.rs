@@ -170,7 +170,7 @@ impl SimDisk {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Whoever panicked did so in a test that is failing already.
+        // A thread that panicked did so in a test that is failing already.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -5,8 +5,9 @@
 //! keeps of its schema and the highest root so far. All of it is changed in the transaction, and goes with
 //! it.
 //!
-//! Who writes holds a lock by name until the transaction ends: one of its own under a common one, or, for
-//! `BEGIN IMMEDIATE`, the common one. So many may write at once, or one alone, without a conflict afterwards.
+//! A connection that writes holds a lock by name until the transaction ends: one of its own under a common
+//! one, or, for `BEGIN IMMEDIATE`, the common one. So many may write at once, or one alone, without a
+//! conflict afterwards.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -275,7 +276,7 @@ impl Connection {
 
     /// Whether a transaction is in progress that sees one state and does not note what it reads. Nothing that
     /// is written may rest on that: a check that a key is not there yet, or a row that is referred to, has to
-    /// be seen by who changes that meanwhile.
+    /// be seen by a transaction that changes that meanwhile.
     pub(crate) fn is_snapshot(&self) -> bool {
         self.txn.is_some() && self.is_snapshot
     }
@@ -307,7 +308,7 @@ impl Connection {
                     return Err(error.into());
                 }
                 Err(error) => {
-                    // Who reads goes on as before.
+                    // A transaction that reads goes on as before.
                     if let Some(locker) = &mut self.locker {
                         locker.unlock_all();
                     }
@@ -361,7 +362,7 @@ impl Connection {
         self.may_commit()?;
         let joined = sequences::join(self)?;
         let txn = self.txn.take().ok_or_else(|| Failure::internal("committing where no transaction is"))?;
-        // Nobody who waits for a sequence waits for a disk.
+        // No transaction that waits for a sequence waits for a disk.
         let is_flushed_later = !joined.is_empty() && durability == Durability::Sync;
         let (lsn, contents) =
             txn.commit_over(if is_flushed_later { Durability::NoSync } else { durability })?;

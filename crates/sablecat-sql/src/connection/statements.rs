@@ -54,7 +54,7 @@ pub(crate) struct Statements {
 
 impl Statements {
     /// # Safety
-    /// Both are there for as long as this is used, and nobody changes them meanwhile but who calls.
+    /// Both are there for as long as this is used, and nobody changes them meanwhile but the caller.
     pub(crate) unsafe fn new(writing: NonNull<c_int>, running: NonNull<c_int>) -> Statements {
         Statements { writing, running }
     }
@@ -62,7 +62,7 @@ impl Statements {
     /// Whether what is read now is a `SELECT`'s alone. Those within others are part of what these do: of FTS5
     /// and R*Tree, which look so for where to write.
     fn only_read(&self) -> bool {
-        // SAFETY: by the word of who made this.
+        // SAFETY: by the word of the caller of `new`.
         unsafe { *self.writing.as_ptr() == 0 && *self.running.as_ptr() <= 1 }
     }
 }

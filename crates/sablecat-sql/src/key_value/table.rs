@@ -308,7 +308,7 @@ impl Layout {
 
 impl Table {
     /// The table of a database. One that `is_new` is of a database that is there. What is wrong with another
-    /// is told to who reads it: it is to be dropped as others are.
+    /// is told to statements that read it: it is to be dropped as others are.
     pub(crate) fn new(
         name: &str,
         arguments: &[&str],
