@@ -1,5 +1,5 @@
-//! The course of a long run: where it is, for who waits for it, and whether it is to end before it has come
-//! to its end.
+//! The course of a long run: where it is, for a person that waits for it, and whether it is to end before it
+//! has come to its end.
 
 use std::cell::Cell;
 use std::fmt::Display;
@@ -65,7 +65,7 @@ impl Course {
         }
         self.told.set(Some(now));
         let (before, after) = if self.terminal { ("\r\x1b[K", "") } else { ("", "\n") };
-        // Who does not listen misses nothing that counts.
+        // A user that does not listen misses nothing that counts.
         let _ = write!(stderr(), "{before}{at}; {} failed{after}", self.failed());
     }
 }

@@ -1,9 +1,11 @@
 //! Faults while the dead are being mended: a process that shares an environment is killed before one of its
-//! calls of the disk, and of the calls of those who live on, which find what it left half done, one fails.
+//! calls of the disk, and of the calls of the processes that live on, which find what it left half done, one
+//! fails.
 //!
 //! The processes are handles in this one, as in shared.rs. The one that dies works in a thread of its own,
-//! which stops before that call for good, and its locks end, as the system ends those of who is killed. When
-//! all is over the thread goes on, finds that all of its calls fail, and itself taken for dead, and ends.
+//! which stops before that call for good, and its locks end, as the system ends those of a killed process.
+//! When all is over the thread goes on, finds that all of its calls fail, and itself taken for dead, and
+//! ends.
 
 use std::io;
 use std::path::PathBuf;
@@ -23,9 +25,10 @@ use crate::faults::{FAULTS, Outcome, is_clear, reopen_by, unclear, work_on};
 use crate::shared::{Machine, keep_house, scene};
 use crate::step::Step;
 
-/// What locks who has an environment open.
+/// What a process that has an environment open locks.
 const LOCK: &str = "sablecat.lock";
-/// How often those who live look whether they can read: each attempt may meet what the last one has led to.
+/// How often the processes that live look whether they can read: each attempt may meet what the last one has
+/// led to.
 const ATTEMPTS: u32 = 5;
 
 /// Where a process dies.
@@ -156,7 +159,7 @@ fn one(seed: u64, calls: u64, (call, fault): (u64, Fault)) -> Result<Outcome, Wr
     let dying = Dying::run(&machine, last, calls).map_err(wrong)?;
     machine.disk.fail_at(machine.disk.calls() + call, fault);
 
-    // Whoever comes or keeps house finds the dead.
+    // A process that comes or keeps house finds the dead.
     let before = promise.newest().clone();
     let mut after = before.clone();
     after.apply(last);

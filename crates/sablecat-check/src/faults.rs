@@ -228,7 +228,7 @@ pub fn one(seed: u64, setting: &Setting, steps: &[Step], call: u64, fault: Fault
     Ok(outcome)
 }
 
-/// A flush fails, and whoever opens the environment again, on the same running machine, is cut short after so
+/// A flush fails, and the next opening of the environment, on the same running machine, is cut short after so
 /// many calls, or meets another failed flush there. Then the power fails. What was promised before the first
 /// failure must be found: nothing that could be read although it never reached the disk may have been built
 /// upon.
@@ -281,9 +281,9 @@ pub fn twice(
     )
 }
 
-/// An environment that was closed is opened by who finds the disk full, for so many calls from any one on,
-/// and then something else wrong. The process is killed, if it got in. To open it again, without faults, must
-/// be enough.
+/// An environment that was closed is opened by a process that finds the disk full, for so many calls from any
+/// one on, and then something else wrong. The process is killed, if it got in. To open it again, without
+/// faults, must be enough.
 ///
 /// # Errors
 /// Whatever is not as promised.

@@ -1,6 +1,6 @@
 //! A disk that lies: a write is lost, or goes to another place, and the disk says that it was done and
-//! flushed. What was there before is whole and has a good checksum. Whoever reads it must notice, unless it
-//! was written again in the meantime.
+//! flushed. What was there before is whole and has a good checksum. A reader of it must notice, unless it was
+//! written again in the meantime.
 //!
 //! What is lost of the log's end nobody can miss: there an older state may be shown, but one that was.
 

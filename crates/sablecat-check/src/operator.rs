@@ -1,13 +1,13 @@
 //! Operators: what becomes of an environment whose processes were killed, and whose files or memory somebody
 //! changed before the next one came.
 //!
-//! An environment lives in rounds. In each somebody opens it, shared or alone, works, and closes it; at a
+//! An environment lives in rounds. In each a process opens it, shared or alone, works, and closes it; at a
 //! moment that chance picks, before any of the calls that change a file, in opening, work or closing, all
 //! that there is is copied. That is what a SIGKILL at this moment would have left. Then an operator does to
 //! it what operators do: nothing; removes the memory, as the end of a container or a cleaner of `/dev/shm`
 //! does; copies the directory elsewhere; puts the files of an earlier moment back, beside the memory of this
-//! one; or has the memory of an earlier moment beside the files of this one. Whoever comes next must be able
-//! to open it, find a state that the files may be in, whole, and go on.
+//! one; or has the memory of an earlier moment beside the files of this one. The next process must be able to
+//! open it, find a state that the files may be in, whole, and go on.
 //!
 //! Which states are possible at a moment: of files and memory together exactly the newest, or the one that
 //! the step in progress leads to; of the files alone any from the one that was made durable last. Of files
@@ -205,7 +205,7 @@ fn rounds(dice: &mut Dice, setting: &Setting, place: &Place) -> Result<(), Wrong
         }
         earlier.push(moment);
     }
-    // Whoever comes last, in either way, finds the same.
+    // The process that comes last, in either way, finds the same.
     let mut found = possible;
     for is_shared in [true, false] {
         let copier = Copier::new(place.base(), found, u64::MAX);

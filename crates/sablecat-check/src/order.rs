@@ -2,16 +2,16 @@
 //! strict serialisability, of a single operation linearisability (Herlihy, Wing 1990); and for transactions
 //! at snapshot isolation two moments, one for all reads and a later one for all writes.
 //!
-//! For histories of any length, since values tell who wrote them and in which order: each write of a record
-//! has a number, higher than those before it, and the call that made it. What is read then says which calls
-//! come before and after which (Adya 1999): the writer of what was read before the reader, the reader before
-//! the next writer. With the clock, such an order exists if there is no circle, and no call has to come after
-//! its end because of those before it. Both is seen by going over the calls once in that order: linear in
-//! calls and what they read.
+//! For histories of any length, since values tell which call wrote them and in which order: each write of a
+//! record has a number, higher than those before it, and the call that made it. What is read then says which
+//! calls come before and after which (Adya 1999): the writer of what was read before the reader, the reader
+//! before the next writer. With the clock, such an order exists if there is no circle, and no call has to
+//! come after its end because of those before it. Both is seen by going over the calls once in that order:
+//! linear in calls and what they read.
 //!
-//! A call in doubt, of a process that died in it, counts if somebody saw something of it; then all of it
-//! does, and it may have happened at any time after it was begun. That a record was not there does not say
-//! who removed it: it is held against the moments that are left for all removals.
+//! A call in doubt, of a process that died in it, counts if another saw something of it; then all of it does,
+//! and it may have happened at any time after it was begun. That a record was not there does not say which
+//! call removed it: it is held against the moments that are left for all removals.
 
 use std::collections::{BTreeMap, HashMap};
 

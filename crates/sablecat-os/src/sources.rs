@@ -1,11 +1,11 @@
 //! A number for the sources that a crate was built from, for its build script: `build.rs` here, and that of
 //! the library, which has this file by a link.
 //!
-//! Processes that share memory must agree on every word of it: where it stands, who writes it when, what a
-//! reader concludes. All of that is code, so two builds share memory if they are of the same code, and there
-//! is no list of what counts that somebody would have to keep. Comments, blank lines and tests are no part of
-//! it. Nor is where the sources lie, when they were written, or by which system, so the number is the same
-//! wherever the same release is built.
+//! Processes that share memory must agree on every word of it: where it stands, which process writes it when,
+//! what a reader concludes. All of that is code, so two builds share memory if they are of the same code, and
+//! there is no list of what counts that somebody would have to keep. Comments, blank lines and tests are no
+//! part of it. Nor is where the sources lie, when they were written, or by which system, so the number is the
+//! same wherever the same release is built.
 
 use std::fs;
 use std::io;

@@ -13,9 +13,9 @@
 //! as the data outgrow the pool. So there is a curve of it. A pool is warm when it is measured: for a while
 //! records are looked up, untimed, beforehand.
 //!
-//! The operating system's cache would hide the disk. Who can transfer directly does (ours, RocksDB); of the
-//! others' files the system is asked many times a second to drop what it has. That does not reach what is
-//! mapped, and leaves LMDB and LevelDB all of their data in memory: they are shown, and are not measured
+//! The operating system's cache would hide the disk. Systems that can transfer directly do (ours, RocksDB);
+//! of the others' files the system is asked many times a second to drop what it has. That does not reach what
+//! is mapped, and leaves LMDB and LevelDB all of their data in memory: they are shown, and are not measured
 //! against.
 
 use crate::beside::{Line, Said, Table};
@@ -54,7 +54,7 @@ const POOLS: [(f64, &str, &str, bool); 5] = [
     (10.0, "read, totally stressed", "write, totally stressed", true),
 ];
 
-/// Who has its files mapped.
+/// The systems that have their files mapped.
 const MAPS_FILES: [&str; 2] = ["lmdb", "leveldb"];
 
 /// Operations of a mix that are drawn for each second that it may last.

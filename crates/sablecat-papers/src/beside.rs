@@ -2,7 +2,7 @@
 //! figures, and all systems beside each other.
 //!
 //! A [`Table`] says which lines there are and what the paper says of them. It is kept with the rows, so that
-//! whoever has these can lay it out again, beside others' as well.
+//! a program that has these can lay it out again, beside others' as well.
 
 use serde::{Deserialize, Serialize};
 

@@ -4,8 +4,8 @@
 //! system lets each of them run.
 //!
 //! Every operation is timed. A time counts as well for those operations that could not begin meanwhile
-//! ([`crate::latency`]), so that the figures are those of somebody who comes at any moment, and not of a loop
-//! that waits. The longest operation of each run is named, with what it met.
+//! ([`crate::latency`]), so that the figures are those of a caller that comes at any moment, and not of a
+//! loop that waits. The longest operation of each run is named, with what it met.
 
 use std::ops::RangeInclusive;
 

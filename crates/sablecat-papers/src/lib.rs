@@ -1,8 +1,8 @@
 //! The papers' workloads, run on sablecat and beside it on other embedded stores.
 //!
 //! Five papers say what systems like this one reached in their day. This crate runs what they ran, prints
-//! their figures beside ours, and measures whoever else is at hand in the same run on the same machine. One
-//! file, or folder, is one suite:
+//! their figures beside ours, and measures other systems that are at hand in the same run on the same
+//! machine. One file, or folder, is one suite:
 //!
 //! | suite | is |
 //! |---|---|
@@ -234,7 +234,7 @@ pub struct Report {
     /// What is shown of the rows otherwise.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub grids: Vec<Grid>,
-    /// Who took part, and who could not.
+    /// Which systems took part, and which could not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     /// Wrong values and failed operations: if there are any, the run has failed.

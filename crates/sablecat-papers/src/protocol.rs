@@ -1,4 +1,4 @@
-//! The line protocol between the one who compares systems and the processes that run them.
+//! The line protocol between the process that compares systems and the processes that run them.
 //!
 //! A process serves one system, so that its resident memory is that system's. It reads one request per line
 //! of standard input, as JSON, and writes one answer per line, in order. `sablecat-peers` in bench/peers
@@ -114,7 +114,7 @@ pub enum Request {
     Run(Run),
     /// Shuts the store down cleanly.
     Close,
-    /// Makes everything committed so far durable. Whoever kills the process afterwards leaves a log to
+    /// Makes everything committed so far durable. If the process is killed afterwards, it leaves a log to
     /// replay.
     Sync,
     /// Stores about so many bytes of 500-byte records.

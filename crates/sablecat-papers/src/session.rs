@@ -35,7 +35,7 @@ pub(crate) struct Session {
     pub(crate) records: u64,
     pub(crate) threads: u32,
     pub(crate) cache_bytes: u64,
-    /// The cache is meant to hold everything, so who needs more for that gets it.
+    /// The cache is meant to hold everything, so a system that needs more for that gets it.
     pub(crate) in_cache: bool,
     /// Load the records once, before the first round, and keep them through all rounds, and for the next
     /// session if it has the same ones.
@@ -43,7 +43,7 @@ pub(crate) struct Session {
     /// Keep the operating system from caching the files.
     pub(crate) uncached: bool,
     pub(crate) log_buffer: u64,
-    /// The size of pages, for who has pages; 0: what suits the system.
+    /// The size of pages, for systems that have pages; 0: what suits the system.
     pub(crate) page_size: u32,
     /// Operations are put together to transactions.
     pub(crate) transactions: bool,
@@ -101,7 +101,7 @@ impl Step {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) rows: Vec<Row>,
-    /// Who could not take part where, and why; without our own failures.
+    /// Which systems could not take part where, and why; without our own failures.
     pub(crate) notes: Vec<String>,
     /// What makes the run a failure: wrong or failed operations of anybody, failures of ours.
     pub(crate) problems: Vec<String>,
@@ -353,7 +353,7 @@ fn run_once(
         let mut served = contestant.start()?;
         let loading =
             Session { cache_bytes: session.cache_bytes.max(LOADING_CACHE_BYTES_MIN), ..session.clone() };
-        // Who keeps house beside it is a thread too.
+        // What keeps house beside it is a thread too.
         let threads = if session.mode == Mode::Background { session.threads } else { 1 };
         served.ask(&loading.open(contestant, dir, threads))?;
         served.ask(&session.run(Kind::Load, None, false))?;

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! A value tells which record it belongs to and which version of that it is, so it can be checked when
-//! several threads update the same records and nobody knows who came last.
+//! several threads update the same records and nobody knows which came last.
 
 use serde::{Deserialize, Serialize};
 

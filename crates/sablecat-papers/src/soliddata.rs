@@ -97,7 +97,7 @@ pub(crate) fn run(options: &Options, field: Field<'_>) -> Report {
             outcome.notes.push(format!("What runs in memory is skipped: {why}"));
             None
         }
-        // Whoever asked for an end has not asked for this.
+        // A user that asked for an end has not asked for this.
         Ok(_) if interrupt::is_asked() => None,
         Ok(memory) => {
             match Image::of(&memory.path().join("held"), &dir.join("image"), records, cache_bytes) {

@@ -391,7 +391,7 @@ impl Place {
                 && let Some(Some(committed)) = self.last_committed(of, sequence)?
                 && committed >= first
             {
-                // By the transaction that had these numbers until now.
+                // Committed by the transaction that had these numbers until now.
                 if committed >= last {
                     continue;
                 }

@@ -144,7 +144,8 @@ pub fn check(history: &History, level: Level) -> Result<(), Wrong> {
     }
 }
 
-/// Adds who had ended before whom began, by way of a node for each end, in the order of the clock.
+/// Adds which transactions had ended before which began, by way of a node for each end, in the order of the
+/// clock.
 fn add_clock(history: &History, graph: &mut Graph) {
     let mut ends: Vec<(u64, usize)> = Vec::new();
     for (n, transaction) in history.transactions.iter().enumerate() {

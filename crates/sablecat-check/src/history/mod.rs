@@ -1,8 +1,8 @@
 //! Histories: what concurrent transactions did and saw, and whether their isolation level allows it.
 //!
 //! The method is that of Elle (Kingsbury, Alvaro 2020): values are lists, writes append an element that is
-//! appended once, so that a list that is read tells who wrote it, in which order, and who had not written
-//! yet. From that follow the dependencies of Adya (1999), and an anomaly is a cycle of them:
+//! appended once, so that a list that is read tells which transactions wrote it, in which order, and which
+//! had not written yet. From that follow the dependencies of Adya (1999), and an anomaly is a cycle of them:
 //!
 //! - *ww*: one transaction appended right after the other;
 //! - *wr*: one read a list that ends in what the other appended;

@@ -3,8 +3,8 @@
 //! The process that does it is traced from call to call, and that one is not made but answers with an error.
 //! So this reaches what no disk in front of the system's does: the calls on regions, on the lock file, on
 //! `/proc`. Afterwards no call fails, and the process goes on: it tells what it was answered, tries again if
-//! that was an error, works and looks at everything. Then so does who was there beside it, if anybody was,
-//! and who comes when all have gone.
+//! that was an error, works and looks at everything. Then so does the process that was there beside it, if
+//! one was, and the one that comes when all have gone.
 //!
 //! An error must say what was tried on what; nothing of what was refused may be done, unless the environment
 //! is poisoned or the error says so; a signal in between is no error at all. What was acknowledged must be
@@ -269,7 +269,7 @@ impl Scene {
         Ok(Some(came_to))
     }
 
-    /// Has others go on: who was there, and who comes then.
+    /// Has others go on: the process that was there, and the one that comes then.
     fn look_afterwards(&self, company: Company, place: Place, came_to: &CameTo) -> Result<(), Why> {
         let (possible, other) = (Arc::clone(&self.possible), self.steps.place("other")?);
         let may_be_set_aside = came_to.poisoned || matches!(self.steps.operation.act, Act::SetAside);

@@ -3,11 +3,11 @@
 //! ```text
 //! at.rs         moments of an operation
 //! after.rs      what survivors find at each
-//! failing.rs    of whose system calls one fails instead
+//! failing.rs    one of its system calls fails instead
 //! operation.rs  what is done, and what there is before
 //! state.rs      the shared bytes of an environment: comparing and copying them
 //! worker.rs     the process that is stepped
-//! survivor.rs   who comes after it
+//! survivor.rs   the process that comes after it
 //! ```
 //!
 //! A process does one operation, one instruction at a time. Whenever an instruction has changed anything that
@@ -56,16 +56,16 @@ pub use worker::work;
 const SEGMENT_BYTES: u64 = 1 << 16;
 /// The smallest pages: the less there is to copy.
 const PAGE_BYTES: usize = 512;
-/// In one of so many states there is a survivor who finds that nobody lives. What it makes of a state hangs
+/// In one of so many states there is a survivor that finds that nobody lives. What it makes of a state hangs
 /// on the log alone.
 const RECOVER_EVERY: u64 = 3;
 /// Epochs that a journal has.
 const EPOCHS: u32 = 2;
-/// Who is to be succeeded is stopped at most so many instructions behind a call.
+/// A process that is to be succeeded is stopped at most so many instructions behind a call.
 const HOLDER_STEPS: u64 = 1500;
 /// So many moments are looked at for one at which it holds nothing.
 const HOLDERS_TRIED: u64 = 100;
-/// Who is to be mended dies at one of so many changes after some instruction.
+/// A process that is to be mended dies at one of so many changes after some instruction.
 const CHANGES_PASSED: u64 = 20;
 /// An operation that takes more instructions never ends.
 const STEPS_MAX: u64 = 50_000_000;
@@ -249,7 +249,7 @@ impl Steps {
         Place::new(self.directory.join(name))
     }
 
-    /// What there is before the process begins: as if all who made it had been killed.
+    /// What there is before the process begins: as if all processes that made it had been killed.
     fn start(&self) -> Result<State, Why> {
         let place = self.place("start")?;
         if let Act::Create = self.operation.act {
@@ -315,8 +315,8 @@ impl Steps {
         Ok((steps, watch.into_state()))
     }
 
-    /// After how many steps another is killed in the middle of a commit, beside somebody who lives, for the
-    /// process to mend what that one left: at a state that hangs on `from`.
+    /// After how many steps another is killed in the middle of a commit, beside a process that lives, for the
+    /// process to mend what the killed one left: at a state that hangs on `from`.
     fn victim(&self, start: &State) -> Result<Option<u64>, Why> {
         match self.operation.act {
             Act::Mend => {}
@@ -371,8 +371,8 @@ impl Steps {
         Err(Why::Wrong("nobody can be succeeded".to_owned()))
     }
 
-    /// Starts the process in `place`, with or without company; whoever is to be reaped has no living company
-    /// but one that does nothing, unless somebody is to be held up.
+    /// Starts the process in `place`, with or without company; a process that is to be reaped has no living
+    /// company but one that does nothing, unless a process is to be held up.
     fn begin(&self, start: &Start, place: &Place, process: &mut Command) -> Result<Begun, Why> {
         start.state.put(place, !matches!(self.operation.act, Act::Recover))?;
         let company = match (self.operation.act, start.victim) {
@@ -478,7 +478,7 @@ impl Steps {
         }
     }
 
-    /// Kills the process at a moment. The survivor is who was there with it, if anybody was.
+    /// Kills the process at a moment. The survivor is the process that was there with it, if one was.
     fn kill_at(&self, start: &Start, possible: &Arc<Possible>, at: At) -> Result<(), Why> {
         let place = self.place("place")?;
         let Begun { mut company, mut process, holder } =
@@ -509,8 +509,8 @@ impl Steps {
         Ok(())
     }
 
-    /// Stops the process at a moment; if it holds nothing, who is there with it works meanwhile. Then the
-    /// process goes on to its end.
+    /// Stops the process at a moment; if it holds nothing, the process that is there with it works meanwhile.
+    /// Then the process goes on to its end.
     fn stop_at(&self, start: &Start, possible: &Arc<Possible>, at: At) -> Result<Stopped, Why> {
         let place = self.place("place")?;
         let begun = self.begin(start, &place, &mut worker(&place, self.operation.name)?)?;
@@ -579,21 +579,21 @@ struct Start {
     holder: Option<(u64, u64)>,
 }
 
-/// Who has begun.
+/// The processes that have begun.
 struct Begun {
     company: Company,
     process: Stepped,
-    /// Who is stopped in a checkpoint, if anybody is.
+    /// The process that is stopped in a checkpoint, if one is.
     holder: Option<Stepped>,
 }
 
-/// Who is there beside the process that is stepped.
+/// What is there beside the process that is stepped.
 enum Company {
     /// Nobody.
     None,
-    /// Somebody who seems to live, and is nobody.
+    /// A process that seems to live, and is none.
     Nobody(#[expect(dead_code, reason = "held for its lock")] LockFile),
-    /// Somebody who has the environment open.
+    /// A process that has the environment open.
     Somebody(Env),
 }
 
@@ -616,7 +616,7 @@ fn worker(place: &Place, operation: &str) -> std::io::Result<Command> {
 }
 
 fn started(command: &mut Command) -> Result<Stepped, Why> {
-    // In a group of its own: who ends the run at the terminal does not end the step in hand.
+    // In a group of its own: a user that ends the run at the terminal does not end the step in hand.
     Ok(Stepped::start(command.stdin(Stdio::null()).process_group(0))?)
 }
 

@@ -10,7 +10,7 @@ use crate::method;
 /// All records of all databases.
 pub(super) type Contents = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
 
-/// Who is stopped for so long is succeeded.
+/// A process that is stopped for so long is succeeded.
 const STILL: Duration = Duration::from_millis(250);
 
 /// Records of a hash table that is split or joined.
@@ -55,7 +55,7 @@ pub(super) enum Act {
     Close,
 }
 
-/// What is committed is written and flushed, and who is stopped at that is succeeded.
+/// What is committed is written and flushed, and a process that is stopped at that is succeeded.
 const fn work(name: &'static str, work: fn(&Env) -> Result<()>) -> Operation {
     Operation { name, in_company: true, act: Act::Work(work), passed_on: &["log flush"] }
 }
@@ -231,7 +231,7 @@ impl Operation {
         }
     }
 
-    /// How much of the log those use who work beside it, as [`use_log`] counts it.
+    /// How much of the log the processes that work beside it use, as [`use_log`] counts it.
     pub(super) fn log_used_beside(&self) -> u64 {
         self.log_used().1
     }
@@ -241,7 +241,7 @@ impl Operation {
         matches!(self.act, Act::Work(_))
     }
 
-    /// What is there before, made by nobody who is watched.
+    /// What is there before, made by no process that is watched.
     pub(super) fn fill(&self, env: &Env) -> Result<()> {
         if let Act::Create = self.act {
             // What survivors work in is there after them.
@@ -295,8 +295,8 @@ impl Operation {
         }
         use_log(env, self.log_used().0)?;
         if let Act::Succeed = self.act {
-            // It looks who is there, and when it looks again that one has stood still for so long that it is
-            // succeeded.
+            // It looks which process is there, and when it looks again that one has stood still for so long
+            // that it is succeeded.
             env.keep_house()?;
             std::thread::sleep(STILL);
         }

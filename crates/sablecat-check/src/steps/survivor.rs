@@ -1,4 +1,4 @@
-//! Who comes after the dead: attaches, works, and looks at everything.
+//! The process that comes after the dead: it attaches, works, and looks at everything.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ pub(super) type Possible = [Contents; 2];
 /// What is left where a survivor comes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Left {
-    /// Files, a region, and somebody who seems to live.
+    /// Files, a region, and a process that seems to live.
     Somebody,
     /// Files and a region.
     Nobody,
@@ -36,7 +36,7 @@ pub(super) enum Left {
 /// The byte of the lock file of the last member that there can be: more than there ever are.
 const MEMBER_BYTE: u64 = 1024;
 
-/// Has it seem, until the answer is dropped, that somebody lives who has the environment open.
+/// Has it seem, until the answer is dropped, that a living process has the environment open.
 pub(super) fn attend(place: &Place) -> std::io::Result<LockFile> {
     let lock = LockFile::open(&place.environment().join("sablecat.lock"), None)?;
     if lock.try_lock(MEMBER_BYTE)? { Ok(lock) } else { Err(std::io::Error::other("the lock is taken")) }
@@ -205,7 +205,7 @@ pub(super) fn work_beside_the_stopped(env: &Env, log: u64, several: bool) -> sab
 }
 
 /// Looks for the mark in the files alone, copied to `other`, now that the stopped process has gone on, and
-/// takes it away. The operation was done, or not, as who was there beside it sees.
+/// takes it away. The operation was done, or not, as the process that was there beside it sees.
 pub(super) fn look_for_mark(
     env: &Env,
     place: &Place,

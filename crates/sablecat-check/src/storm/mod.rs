@@ -13,9 +13,9 @@
 //!
 //! A storm goes over lives of an environment: each begins when nobody has it open, and ends when nobody has
 //! it any more, because all were killed or have closed it. The parent has it open as well, but does no work
-//! in it, and none of its calls fails: it looks for whom to kill, and checks. A worker's records follow from
-//! how many commits it has made, a number that is changed in each of them, so what is there is checked to the
-//! byte: no commit that was acknowledged is missing, and none is there in part.
+//! in it, and none of its calls fails: it looks for workers to kill, and checks. A worker's records follow
+//! from how many commits it has made, a number that is changed in each of them, so what is there is checked
+//! to the byte: no commit that was acknowledged is missing, and none is there in part.
 //!
 //! Beside its commits each worker reads and writes registers that are everybody's. When a life has ended
 //! there must be an order of all their calls that agrees with what they saw and with the clock, calls of
@@ -84,7 +84,7 @@ pub struct Storm {
     pub seed: u64,
     /// Of the workers' calls of the disk so many in a million fail.
     pub faults: u64,
-    /// The role that whoever is to be killed has; none: anybody.
+    /// The role of the worker that is to be killed; none: any worker.
     pub aim: Option<&'static str>,
 }
 
@@ -92,7 +92,7 @@ impl Storm {
     /// The roles that can be aimed at, as [`Env::processes`] names them.
     pub const AIMS: [&'static str; 5] = ["housekeeping", "reaping", "checkpoint", "commit", "serial"];
 
-    /// Opens it: on a disk of which calls fail for who works, on the machine's for who looks on.
+    /// Opens it: on a disk of which calls fail for a worker, on the machine's for the parent, which looks on.
     fn open(&self, disk: Option<Between>) -> sablecat::Result<Env> {
         let volumes: &[&str] = if self.has_volume() { &["one"] } else { &[] };
         let builder = self.encrypted(stored::compressed(method::builder(), PAGE_BYTES, volumes));
@@ -122,8 +122,8 @@ impl Storm {
         base.join(format!("{name}-memory"))
     }
 
-    /// Which memory those share who have the environment open. The number is no other's while this storm goes
-    /// on.
+    /// Which memory the processes share that have the environment open. The number is no other's while this
+    /// storm goes on.
     fn memory(&self) -> Result<Memory, String> {
         let text = |error: std::io::Error| format!("looking for the shared memory: {error}");
         let directory = std::fs::metadata(&self.directory).map_err(text)?;
@@ -280,7 +280,7 @@ fn check_registers(env: &Env, said: &[Said], is_lost: bool) -> Result<u64, Strin
         if is_lost {
             registers::check_cut(last.get(), &found)?;
         } else {
-            // Somebody who looks when all is over.
+            // A reader that looks when all is over.
             let end = u64::MAX - 1;
             last.get_mut().push(Call {
                 id: u64::MAX,
@@ -306,7 +306,7 @@ struct CameTo {
     kills: u64,
     /// Calls of registers.
     calls: u64,
-    /// Kills of who was in the role aimed at.
+    /// Kills of workers in the role aimed at.
     aimed: u64,
     /// Lives that ended because the environment was poisoned.
     poisoned: u64,
@@ -354,7 +354,7 @@ impl Raging<'_> {
     }
 
     fn go_through_life(&mut self) -> Result<(), String> {
-        // Whoever comes first has to end what is left of the dead, with calls that fail or without.
+        // The first process has to end what is left of the dead, with calls that fail or without.
         let comes_first = self.storm.faults == 0 || self.dice.percent(50);
         let env = if comes_first {
             Some(self.storm.open(None).map_err(|error| format!("opening: {}", text(error)))?)
@@ -376,7 +376,7 @@ impl Raging<'_> {
         self.all_leave(env)
     }
 
-    /// Joins the workers, who came first, unless they poison it before that.
+    /// Joins the workers, which came first, unless they poison it before that.
     fn join(&mut self) -> Result<Option<Env>, String> {
         let end = Instant::now() + PATIENCE;
         loop {
@@ -408,7 +408,7 @@ impl Raging<'_> {
                 return Ok(());
             }
             if self.storm.aim == Some("reaping") {
-                // So that there is much to reap, for those who come in their place.
+                // So that there is much to reap, for the workers that come in their place.
                 let dead = 0..self.workers.len().div_ceil(2);
                 dead.clone().try_for_each(|dead| self.kill(dead))?;
                 dead.into_iter().try_for_each(|dead| self.workers[dead].start(self.storm))?;
@@ -585,7 +585,7 @@ impl Raging<'_> {
         env.close().map_err(|error| format!("closing what was opened after all have left: {}", text(error)))
     }
 
-    /// Whom to kill: somebody in the role aimed at, if there is one before long. It is stopped then, so that
+    /// The worker to kill: one in the role aimed at, if there is one before long. It is stopped then, so that
     /// it does not leave the role.
     fn victim(&mut self, env: &Env) -> Result<usize, String> {
         let any = self.dice.index(self.workers.len());

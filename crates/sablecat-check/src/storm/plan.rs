@@ -1,5 +1,5 @@
-//! What a worker does in its n-th commit: a function of the storm's seed, the worker and n, so that whoever
-//! knows how many commits a worker has made knows what must be there.
+//! What a worker does in its n-th commit: a function of the storm's seed, the worker and n, so that a process
+//! that knows how many commits a worker has made knows what must be there.
 
 use std::collections::BTreeMap;
 

@@ -1,10 +1,10 @@
 //! Records that all workers read and write at once, by single operations and transactions, so that their
 //! answers can be held against each other (order.rs).
 //!
-//! A value says which write of its record it is, and of which call. Most records are everybody's: who writes
-//! one has read it in the same step. Some are a worker's own, which it writes and removes without looking.
-//! And some are databases, removed and created anew by each write. Before a call can have happened it is said
-//! what it will write, and afterwards what it saw: between the two it is in doubt.
+//! A value says which write of its record it is, and of which call. Most records are everybody's: a worker
+//! that writes one has read it in the same step. Some are a worker's own, which it writes and removes without
+//! looking. And some are databases, removed and created anew by each write. Before a call can have happened
+//! it is said what it will write, and afterwards what it saw: between the two it is in doubt.
 
 use std::collections::{HashMap, HashSet};
 

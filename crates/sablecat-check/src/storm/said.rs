@@ -3,9 +3,9 @@
 //! A line for each commit that was acknowledged: in which memory it was made, its number, when it was begun
 //! and when it had returned, and whether it was handed over to the system, as `WriteNoSync` and `Sync`
 //! promise. Times are of the clock that all processes share. Of an environment that nobody poisoned
-//! everything that was acknowledged is found, whoever was killed. In one that was poisoned it is what was
-//! handed over, and what had returned in the same memory before that was begun: the log has an order, and
-//! keeps the beginning of it.
+//! everything that was acknowledged is found, whichever processes were killed. In one that was poisoned it is
+//! what was handed over, and what had returned in the same memory before that was begun: the log has an
+//! order, and keeps the beginning of it.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -215,7 +215,7 @@ fn moving_needs_no_room() {
     assert!(engine::state(&env).unwrap() == state);
 }
 
-/// A page that cannot be read is not moved; all others are, and whoever reads it is told.
+/// A page that cannot be read is not moved; all others are, and a reader of it is told.
 #[test]
 fn a_damaged_page_stays_where_it_is() {
     let disk = SimDisk::new(8);

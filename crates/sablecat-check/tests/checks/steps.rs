@@ -44,7 +44,7 @@ fn who_is_stopped_in_a_checkpoint_holds_up_nobody_and_does_no_harm_later() {
     steps(&["--operation", "checkpoint", "--by", "calls", "--stop"]);
 }
 
-/// A third commits and makes checkpoints, and both who were stopped go on, one after the other.
+/// A third commits and makes checkpoints, and both stopped processes go on, one after the other.
 #[test]
 fn who_succeeds_in_a_checkpoint_and_is_stopped_in_turn_holds_up_nobody() {
     steps(&["--operation", "succeed", "--by", "calls", "--stop"]);

@@ -24,7 +24,8 @@ fn processes_killed_in_each_role_lose_nothing() {
     for aim in ["housekeeping", "checkpoint", "commit", "serial"] {
         storm(&["--commits", "300", "--seed", "2", "--aim", aim]);
     }
-    // Half of the processes die at once, so that those who mend it are at it for long enough to be met.
+    // Half of the processes die at once, so that the processes that mend it are at it for long enough to be
+    // met.
     storm(&["--commits", "1500", "--seed", "2", "--aim", "reaping", "--processes", "8"]);
 }
 

@@ -69,7 +69,7 @@ fn power_may_fail_after_any_call_of_adding_volumes_to_an_environment() {
             }
             for survival in Survival::ALL {
                 let what = format!("closed: {closed}, call {call}, {survival:?}");
-                // Who does not know of the volumes finds what there is; who does goes on.
+                // A process that does not know of the volumes finds what there is; one that does goes on.
                 let found = disk.crash_as(survival, call);
                 let env = builder(&found).open(DIRECTORY).unwrap_or_else(|error| panic!("{what}: {error}"));
                 assert_eq!(check(&env, "before"), RECORDS as usize, "{what}");

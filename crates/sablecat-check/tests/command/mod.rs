@@ -1,5 +1,5 @@
-//! Running the command: from the same place each time, so that whoever changes something else does not meet
-//! what nobody has seen yet; or from the place that `SABLECAT_TEST_FROM` says.
+//! Running the command: from the same place each time, so that a change of something else does not meet what
+//! nobody has seen yet; or from the place that `SABLECAT_TEST_FROM` says.
 
 use std::process::Command;
 

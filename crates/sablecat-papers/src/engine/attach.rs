@@ -159,8 +159,8 @@ fn enter(
     Ok(opened)
 }
 
-/// Has all of them close the environment, also if some cannot; who came first is last. Its answer, or the
-/// first refusal.
+/// Has all of them close the environment, also if some cannot; the one that came first is last. Its answer,
+/// or the first refusal.
 fn leave(present: Vec<Box<dyn Served>>) -> Result<Figures, Refusal> {
     let closed: Vec<_> = present.into_iter().rev().map(|mut process| process.ask(&Request::Close)).collect();
     closed.into_iter().try_fold(Figures::default(), |_, closed| closed)
@@ -193,8 +193,8 @@ mod tests {
 
     const BYTES: u64 = 100_000;
 
-    /// Serves a shared environment several times over in this process, as often as it may, and notes who was
-    /// asked what.
+    /// Serves a shared environment several times over in this process, as often as it may, and notes what
+    /// each was asked.
     struct Crowd {
         starts_max: usize,
         started: Cell<usize>,

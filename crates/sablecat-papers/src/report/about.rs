@@ -1,6 +1,6 @@
 //! What each suite is, and of which paper.
 
-/// A suite, to who has not read of it.
+/// A suite, for readers that have not read of it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct About {
     pub(super) title: &'static str,

@@ -145,7 +145,7 @@ fn legend(rows: &[&Row], paper: Option<&str>) -> String {
     format!("<ul class=\"legend\">{items}</ul>\n")
 }
 
-/// Who took part, in which version and configuration.
+/// Which systems took part, in which version and configuration.
 fn whom(report: &Report) -> String {
     let mut text = String::from("<details><summary>Who took part, and how</summary>\n");
     for note in &report.notes {

@@ -98,7 +98,7 @@ impl Engine {
         }
     }
 
-    /// The environment, for who keeps house beside a run.
+    /// The environment, for the thread that keeps house beside a run.
     pub(super) fn env(&self) -> Result<Env, String> {
         match self {
             Engine::Data { .. } => Err("a data store makes no checkpoints beside a run".to_owned()),

@@ -4,10 +4,9 @@
 //! written to and its records be taken, and `sablecat-dups`, which has many values for each key; each of them
 //! also with `-shared` behind it, which opens its environments as processes do that share them; and `device`:
 //! the disk itself, whose only operation is to make 4 KB durable, as a bound for every synchronous commit.
-//! What a run means, how it
-//! is warmed, timed and checked, is kept the same here as in `sablecat-peers`, so that one driver can ask
-//! both in turn. Unlike there, it is the driver who has to know what a directory holds: a wrong belief shows
-//! as errors, since every value is checked.
+//! What a run means, how it is warmed, timed and checked, is kept the same here as in `sablecat-peers`, so
+//! that one driver can ask both in turn. Unlike there, it is the driver that has to know what a directory
+//! holds: a wrong belief shows as errors, since every value is checked.
 
 mod asked;
 mod batch;

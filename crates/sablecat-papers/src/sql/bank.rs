@@ -239,7 +239,7 @@ pub(super) fn run(
         let crew = &crew;
         let work = move |thread: u32| {
             move || -> Result<Done, String> {
-                // Whoever fails must not keep the others waiting.
+                // A thread that fails must not keep the others waiting.
                 let connection = open();
                 let desk = connection.as_ref().map_err(String::clone).and_then(|connection| {
                     warm(connection)?;

@@ -87,8 +87,8 @@ impl Drop for Crew<'_> {
         }
         self.processes.clear();
         if !all_have_left && self.system.is_ours() {
-            // Whoever opens and closes it removes the shared memory that those who were killed have left;
-            // more than trying cannot be done.
+            // To open and close it removes the shared memory that killed processes have left; more than
+            // trying cannot be done.
             let _ = Env::builder().shared(true).create(false).open(self.dir.join("store")).map(Env::close);
         }
         // What could not be cleared away is in a directory that will be removed as a whole.

@@ -1,8 +1,9 @@
 //! SQLite's C interface, as far as the suites need it: of the library that this program is linked with, or of
 //! one that is loaded when it is asked for.
 //!
-//! The same few functions, called the same way, whoever's they are: what a suite measures is the library
-//! behind them. One that is loaded stays loaded until the process ends, and a process loads one at most.
+//! The same few functions, called the same way, whichever library has them: what a suite measures is the
+//! library behind them. One that is loaded stays loaded until the process ends, and a process loads one at
+//! most.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::fmt;

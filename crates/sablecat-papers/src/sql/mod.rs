@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! library.rs      SQLite's C interface, of whichever library
-//! systems.rs      who takes part, and how each is set up
+//! systems.rs      which systems take part, and how each is set up
 //! worker.rs       a process that works on a database
 //!   bank.rs         TPC-B's tables and transfers
 //!   relations.rs    the standard relations
@@ -84,7 +84,7 @@ pub struct Spent {
     pub again_of_1000: f64,
 }
 
-/// Who takes part.
+/// What takes part.
 #[derive(Default)]
 struct Found {
     /// Ours is the first.

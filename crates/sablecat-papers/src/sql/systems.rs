@@ -1,4 +1,4 @@
-//! Who takes part: libraries with SQLite's C interface, and how each is set up.
+//! The systems that take part: libraries with SQLite's C interface, and how each is set up.
 //!
 //! | system | library | database |
 //! |---|---|---|
@@ -39,7 +39,7 @@ pub(super) struct Setting {
     pub(super) is_first: bool,
 }
 
-/// Who uses a database.
+/// What uses a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum UseBy {

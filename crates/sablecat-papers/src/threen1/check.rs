@@ -71,8 +71,8 @@ impl Results {
             problems.push(format!("not all integers were claimed: {:?}", self.next));
         }
         let updates = self.total.updates;
-        // Two workers that met the same number have both stored it; one alone stores each number once. Who
-        // was killed has counted too few.
+        // Two workers that met the same number have both stored it; one alone stores each number once. A
+        // worker that was killed has counted too few.
         if let (Some(records), 0) = (self.records, kills)
             && (updates < records || (line.workers == 1 && updates != records))
         {

@@ -1,7 +1,7 @@
 //! The parent: starts the workers of a system, kills some if asked to, and waits until all integers are done.
 //!
-//! The parent does not have the database open meanwhile: when all workers are killed nobody has, and those
-//! who follow find what they had committed in the memory that they had shared.
+//! The parent does not have the database open meanwhile: when all workers are killed nobody has, and the
+//! workers that follow find what those had committed in the memory that they had shared.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -128,7 +128,7 @@ impl Crew<'_> {
                 self.kill(&[victim])?;
                 next_kill = Some(Instant::now() + every);
             }
-            // An estimate, since who is killed may have done more than it said.
+            // An estimate, since a killed worker may have done more than it said.
             if kill_all_at.is_some_and(|at| u128::from(done) >= at) {
                 kill_all_at = None;
                 let all: Vec<usize> = (0..self.workers.len()).collect();
@@ -157,7 +157,7 @@ impl Crew<'_> {
         Ok(Process(child))
     }
 
-    /// Forgets who has done its part; says whether anybody is left.
+    /// Forgets workers that have done their part; says whether any is left.
     fn is_anybody_at_work(&mut self) -> Result<bool, String> {
         for (number, worker) in self.workers.iter_mut().enumerate() {
             let Some(process) = worker else { continue };
@@ -170,7 +170,7 @@ impl Crew<'_> {
         Ok(self.workers.iter().any(Option::is_some))
     }
 
-    /// One of those at work, of whom there are some.
+    /// One of the workers at work; there are some.
     fn victim(&mut self) -> usize {
         let at_work: Vec<usize> =
             (0..self.workers.len()).filter(|&number| self.workers[number].is_some()).collect();

@@ -61,7 +61,7 @@ impl System for Ours<'_> {
     }
 
     fn abandon(&self, dir: &Path) {
-        // Whoever opens and closes removes the shared memory; more than trying cannot be done.
+        // To open and close removes the shared memory; more than trying cannot be done.
         let _ = self.open(dir).and_then(Store::close);
     }
 }

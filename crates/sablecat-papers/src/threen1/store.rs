@@ -25,7 +25,7 @@ pub(super) struct Store {
 }
 
 impl Store {
-    /// Opens the environment beside whoever has it open, or creates it.
+    /// Opens the environment beside processes that have it open, or creates it.
     pub(super) fn open(dir: &Path, cache_bytes: u64, variant: &Variant) -> Result<Store, String> {
         let builder = (variant.configure)(Env::builder().shared(true).cache_size(cache_bytes));
         let env = builder.open(dir).map_err(say)?;
@@ -60,9 +60,9 @@ pub(super) fn say(error: sablecat::Error) -> String {
     error.to_string()
 }
 
-/// What a worker has done and what it is at, stored by some of the commits that store the steps: whoever
-/// carries on after a kill has it as of the last of these. The results are always whole; the counts lack what
-/// was done after it.
+/// What a worker has done and what it is at, stored by some of the commits that store the steps: a worker
+/// that carries on after a kill has it as of the last of these. The results are always whole; the counts lack
+/// what was done after it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Account {
     /// The next integer of the claimed block.

@@ -4,14 +4,15 @@
 //! A lookup is a transaction, and so is the storing of one number's steps; or of a whole stack's, where each
 //! commit waits for the device. A stack is stored beginning with the number met last, so that what is stored
 //! always leads to 1, wherever the worker is killed. A claim is a transaction on the first unclaimed integer
-//! and the worker's account, so a block is always in the account of exactly one worker. Whoever takes over a
-//! killed worker's number finds there which block it was at, and how far at least, and goes on with it.
+//! and the worker's account, so a block is always in the account of exactly one worker. A worker that takes
+//! over a killed worker's number finds there which block it was at, and how far at least, and goes on with
+//! it.
 //!
 //! The accounts of all workers are neighbours, on one page, so a worker that wrote its own with every stack
 //! would make all others wait for that page (measured: a third of the processor time of eight workers). It
 //! writes it with the first stack after every [`ACCOUNT_EVERY`] integers, and with a stack that raises a
-//! result: once that is stored its numbers are known, and whoever comes after would not follow them again.
-//! Account and stack are one transaction then.
+//! result: once that is stored its numbers are known, and a worker that comes after would not follow them
+//! again. Account and stack are one transaction then.
 
 use std::io::{self, Write};
 use std::path::Path;
