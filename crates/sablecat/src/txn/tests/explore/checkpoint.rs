@@ -18,8 +18,8 @@ fn on_disk(disk: &SimDisk) -> u32 {
     store.look_at_both(1).unwrap()
 }
 
-/// Gives back what is lost: a page that another participant has latched at that moment is not told that it was
-/// moved, since here no latch is waited for, and the place before stays in use until this.
+/// Gives back what is lost: a page that another participant has latched at that moment is not told that it
+/// was moved, since here no latch is waited for, and the place before stays in use until this.
 fn find_lost(store: &Store) {
     let (pages, seat) = (&store.kernel.pages, store.seat());
     // The old version that was there is to have left the cache.
