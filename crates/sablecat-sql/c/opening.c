@@ -106,18 +106,19 @@ static int sablecatPragma(Btree *p, char **azFcntl){
 }
 
 SQLITE_API int sqlite3_file_control(sqlite3 *db, const char *zDbName, int op, void *pArg){
-  int rc = SQLITE_NOTFOUND, isOurs;
+  int rc;
   Btree *p;
   sqlite3_mutex_enter(db->mutex);
   p = sqlite3DbNameToBtree(db, zDbName);
-  isOurs = p && p->pSablecat && (op==SQLITE_FCNTL_PRAGMA || op==SQLITE_FCNTL_DATA_VERSION);
-  if( isOurs && op==SQLITE_FCNTL_PRAGMA ){
+  if( p && p->pSablecat && op==SQLITE_FCNTL_PRAGMA ){
     rc = sablecatPragma(p, (char**)pArg);
-  }else if( isOurs ){
+  }else if( p && p->pSablecat && op==SQLITE_FCNTL_DATA_VERSION ){
     rc = sablecat_sql_version(sablecatDb(p), (u32*)pArg);
+  }else{
+    rc = sablecatStock_sqlite3_file_control(db, zDbName, op, pArg);
   }
   sqlite3_mutex_leave(db->mutex);
-  return isOurs ? rc : sablecatStock_sqlite3_file_control(db, zDbName, op, pArg);
+  return rc;
 }
 
 SQLITE_PRIVATE Pgno sqlite3BtreeLastPage(Btree *p){

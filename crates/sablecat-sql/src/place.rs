@@ -186,7 +186,7 @@ impl Place {
 
     /// The state of the tree in which it is.
     fn state(&self, of: &Connection) -> StateOf {
-        StateOf { is_noted: self.depends(of), ..of.state_of(self.root) }
+        of.state_of(self.root, self.depends(of))
     }
 
     /// Whether the transaction depends on what it reads now.

@@ -198,14 +198,11 @@ impl Connection {
         self.txn()
     }
 
-    /// In which state the transaction sees a tree, told from all before it.
-    pub(crate) fn state_of(&self, root: u32) -> StateOf {
+    /// In which state the transaction sees a tree, told from all before it; and whether it is noted what is
+    /// read of that.
+    pub(crate) fn state_of(&self, root: u32, is_noted: bool) -> StateOf {
         let changes = self.changes.iter().find(|(changed, _)| *changed == root);
-        StateOf {
-            transaction: self.state,
-            changes: changes.map_or(0, |(_, count)| *count),
-            is_noted: self.depends(),
-        }
+        StateOf { transaction: self.state, changes: changes.map_or(0, |(_, count)| *count), is_noted }
     }
 
     /// In which state the transaction is as a whole.

@@ -205,7 +205,7 @@ impl Entries {
         self.leave();
         self.read.nth = 0;
         let found = find(of, &self.table)?;
-        let state = of.state_of(found.number);
+        let state = of.state_of(found.number, of.depends());
         let depends = state.is_noted;
         self.read.most = if depends { 1 } else { RECORDS_MIN };
         let layout = &self.table.layout;
@@ -247,7 +247,7 @@ impl Entries {
             Some(UnderWay::Values(_)) => return self.step_value(of),
             Some(UnderWay::Records(found, state)) => (found, state),
         };
-        let now = of.state_of(found.number);
+        let now = of.state_of(found.number, of.depends());
         if *state == now && self.read.at + 1 < self.read.ends.len() {
             self.read.at += 1;
             return self.is_there();
