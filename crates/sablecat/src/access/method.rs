@@ -18,14 +18,14 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::fmt;
-use std::ops::{Bound, ControlFlow};
+use std::ops::Bound;
 
 #[cfg(feature = "seam")]
 use super::flat;
 use super::one_by_one;
 use super::scan::{self, Bounds, MayGo, Part, ReadBound, Source, State, Wanted};
 use super::whole::{Freeing, Load};
-use super::{Append, CopyWrite, Estimate, Home, PageRead, PageWrite, Records, Sought, btree, hash};
+use super::{Append, CopyWrite, Each, Estimate, Home, PageRead, PageWrite, Records, Sought, btree, hash};
 use crate::error::Result;
 #[cfg(feature = "fuzzing")]
 use crate::pages::header;
@@ -519,7 +519,7 @@ impl<'a> Tree<'a> {
         bounds: (Bound<Vec<u8>>, Bound<Vec<u8>>),
         forward: bool,
         sum: B,
-        each: impl FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>,
+        each: impl Each<B>,
     ) -> Result<B> {
         match (self.method, forward) {
             (Method::Btree | Method::Counted, true) => btree::fold(state, self, bounds, sum, each),

@@ -5,6 +5,7 @@
 //! write means (a new version, or the page itself).
 
 pub(crate) mod btree;
+mod each;
 mod estimate;
 #[cfg(feature = "seam")]
 mod flat;
@@ -21,7 +22,8 @@ mod sought;
 mod whole;
 mod wrong;
 
-pub(crate) use btree::{Append, Begun, RecordsOnPage};
+pub(crate) use btree::{Append, Begun, RecordsOnPage, Several};
+pub(crate) use each::Each;
 pub(crate) use estimate::{Estimate, Records};
 #[cfg(feature = "seam")]
 pub use hash::hash_order;

@@ -11,7 +11,7 @@ use std::ops::{Bound, ControlFlow};
 #[cfg(feature = "seam")]
 use super::flat;
 use super::method::{Method, Tree, Value};
-use super::{PageRead, btree, hash};
+use super::{Each, PageRead, btree, hash};
 use crate::error::Result;
 use crate::pages::Snapshot;
 use crate::types::{Lsn, PageId};
@@ -359,8 +359,9 @@ pub(super) fn fold<S: State, B>(
     (lower, upper): (Bound<Vec<u8>>, Bound<Vec<u8>>),
     forward: bool,
     sum: B,
-    mut each: impl FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>,
+    mut each: impl Each<B>,
 ) -> Result<B> {
+    let mut each = |so_far, key: &[u8], value: &[u8]| each.one(so_far, key, value);
     let shown = Scan::new(lower, upper).show(tree, &mut state, forward, sum, &mut each)?;
     let (ControlFlow::Continue(sum) | ControlFlow::Break(sum)) = shown;
     Ok(sum)

@@ -1,6 +1,5 @@
 //! The Data Store: records without transactions and without a log, for one program that wants speed.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::database::StoreHandle;
@@ -9,7 +8,7 @@ use super::read::reading;
 use super::read::sealed::{Seen, State};
 use super::write::{goes_singly, remove_each, writing};
 use super::{Database, DatabaseStats, KeyRange, Range, Read, Stats, Write};
-use crate::access::{Change, InOrder, Method, Scan};
+use crate::access::{Change, Each, InOrder, Method, Scan};
 use crate::env::{Asked, CheckpointReport, CompactReport, Core, EnvTxn, Progress, VerifyReport, arranged};
 use crate::error::Result;
 use crate::pages::Pages;
@@ -114,12 +113,12 @@ impl Read for DataStore {
         self.core.kernel.read_part(self.tree(db)?, key.as_ref(), offset, into)
     }
 
-    fn fold<B>(
+    fn fold_each<B>(
         &self,
         db: &Database<DataStore>,
         keys: impl KeyRange,
         initial: B,
-        each: impl FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>,
+        each: impl Each<B>,
     ) -> Result<B> {
         let bounds = db.bounds(&keys)?;
         let kernel = &self.core.kernel;

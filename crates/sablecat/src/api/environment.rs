@@ -1,6 +1,5 @@
 //! The environment's handle.
 
-use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -11,7 +10,7 @@ use super::index::verify_indices;
 use super::read::sealed::{Seen, State};
 use super::within::{Doing, Within};
 use super::{Builder, Changes, ChangesOptions, Database, KeyRange, Read, ReadTxn, Stats, Txn, TxnOptions};
-use crate::access::Method;
+use crate::access::{Each, Method};
 use crate::env::{
     Asked, CheckpointReport, CompactReport, Core, Counters, EnvTxn, Process, Progress, RecordLock,
     RecoveryReport, VerifyReport, arranged,
@@ -160,15 +159,9 @@ impl Read for Env {
         db.read_at(key, offset, into)
     }
 
-    fn fold<B>(
-        &self,
-        db: &Database,
-        keys: impl KeyRange,
-        initial: B,
-        each: impl FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>,
-    ) -> Result<B> {
+    fn fold_each<B>(&self, db: &Database, keys: impl KeyRange, initial: B, each: impl Each<B>) -> Result<B> {
         db.named_in(self.core())?;
-        db.fold(keys, initial, each)
+        db.fold_each(keys, initial, each)
     }
 }
 

@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 
 use super::within::{Doing, Within};
 use super::{Database, KeyRange, Range, Read, ReadTxn};
+use crate::access::Each;
 use crate::error::Result;
 use crate::txn::Committed;
 
@@ -83,6 +84,10 @@ impl Database {
         initial: B,
         each: impl FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>,
     ) -> Result<B> {
+        self.fold_each(keys, initial, each)
+    }
+
+    pub(super) fn fold_each<B>(&self, keys: impl KeyRange, initial: B, each: impl Each<B>) -> Result<B> {
         let bounds = self.bounds(&keys)?;
         let kernel = &self.of.core().kernel;
         let seat = kernel.pages.sit()?;

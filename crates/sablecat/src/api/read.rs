@@ -4,7 +4,7 @@ use std::ops::{Bound, ControlFlow};
 
 use super::database::Kind;
 use super::{Database, KeyRange, Range};
-use crate::access::Scan;
+use crate::access::{Each, Scan};
 use crate::env::EnvTxn;
 use crate::error::{Error, ErrorKind, Result};
 use crate::txn::TreeRef;
@@ -192,7 +192,8 @@ pub trait Read: sealed::State {
         mut each: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<()> {
         let bounds = db.bounds(&keys)?;
-        within(self, db, |txn, tree| fold(txn, tree, bounds, false, (), |(), key, value| each(key, value)))
+        let each = |(), key: &[u8], value: &[u8]| each(key, value);
+        within(self, db, |txn, tree| fold(txn, tree, bounds, false, (), each))
     }
 
     /// Folds the records of a range of keys into one value, in order and in place, as [`Read::visit`] shows
@@ -206,6 +207,17 @@ pub trait Read: sealed::State {
         keys: impl KeyRange,
         initial: B,
         each: impl FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>,
+    ) -> Result<B> {
+        self.fold_each(db, keys, initial, each)
+    }
+
+    #[doc(hidden)]
+    fn fold_each<B>(
+        &self,
+        db: &Database<Self::Of>,
+        keys: impl KeyRange,
+        initial: B,
+        each: impl Each<B>,
     ) -> Result<B> {
         let bounds = db.bounds(&keys)?;
         within(self, db, |txn, tree| fold(txn, tree, bounds, true, initial, each))
@@ -385,7 +397,7 @@ fn fold<B>(
     (lower, upper): super::Bounds,
     forward: bool,
     initial: B,
-    mut each: impl FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>,
+    mut each: impl Each<B>,
 ) -> Result<B> {
     let slices = (lower.as_ref().map(Vec::as_slice), upper.as_ref().map(Vec::as_slice));
     if txn.records.sees_committed(tree, slices) {
@@ -394,7 +406,7 @@ fn fold<B>(
     let mut scan = Scan::new(lower, upper);
     let mut sum = initial;
     while let Some((key, value)) = txn.records.next(tree, &mut scan, forward)? {
-        match each(sum, &key, &value) {
+        match each.one(sum, &key, &value) {
             ControlFlow::Continue(after) => sum = after,
             ControlFlow::Break(last) => return Ok(last),
         }

@@ -39,6 +39,19 @@ pub(crate) fn pair(first: &[u8], second: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// How many bytes of a pair, or of what pairs begin with, are the first and its end; none if the end is not
+/// there.
+pub(crate) fn begin_bytes(bytes: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        at += bytes.get(at..)?.iter().position(|&byte| byte == 0)? + END.len();
+        match bytes.get(at - 1)? {
+            &ESCAPE => {}
+            &mark => return ([0, mark] == END).then_some(at),
+        }
+    }
+}
+
 /// The first, and the second.
 ///
 /// # Errors

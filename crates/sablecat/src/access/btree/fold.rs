@@ -18,9 +18,10 @@ use std::ops::{Bound, ControlFlow, Range};
 use sablecat_os::prefetch::{Ahead, Steps};
 
 use super::node::{self, Alike, Inner, Kind, Leaf, Record, Value};
+use super::several::{Keys, Several};
 use super::{Step, Toward, Tree, find_edge, find_leaf, nest};
 use crate::access::scan::{Found, Part, Scan, State};
-use crate::access::{PageRead, after};
+use crate::access::{Each, PageRead, after};
 use crate::error::{Error, Result};
 use crate::pages::{Snapshot, header};
 use crate::types::PageId;
@@ -45,14 +46,14 @@ pub(crate) fn fold<S: State, B>(
     tree: &Tree<'_>,
     (mut lower, upper): (Bound<Vec<u8>>, Bound<Vec<u8>>),
     sum: B,
-    each: impl FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>,
+    each: impl Each<B>,
 ) -> Result<B> {
     if is_empty(tree, (&lower, &upper)) {
         return Ok(sum);
     }
     let mut leaves = Leaves { following: Vec::new() };
     let stem_bytes = nest::stem_bytes(tree.order, state.page_size());
-    let mut visit = Visit { tree, stem_bytes, key: WholeKey::default(), each };
+    let mut visit = Visit { tree, stem_bytes, key: WholeKey::default(), keys: Keys::default(), each };
     let mut sum = Some(sum);
     // From where the last descent went on.
     let mut from = lower.clone();
@@ -84,7 +85,7 @@ pub(crate) fn fold<S: State, B>(
             Next::From(fence) => Bound::Included(fence),
             Next::Long(key, first, len) => {
                 let value = state.load(Found::Long(first, len))?;
-                match (visit.each)(before, &key, &value) {
+                match visit.each.one(before, &key, &value) {
                     ControlFlow::Continue(after) => before = after,
                     ControlFlow::Break(last) => return Ok(last),
                 }
@@ -104,7 +105,8 @@ pub(crate) fn fold<S: State, B>(
                     Bound::Excluded(bound) if bound.starts_with(&stem) => Bound::Excluded(bound),
                     _ => Bound::Included(stem),
                 };
-                match Scan::new(from, to).show(tree, &mut state, true, before, &mut visit.each)? {
+                let mut each = |so_far, key: &[u8], value: &[u8]| visit.each.one(so_far, key, value);
+                match Scan::new(from, to).show(tree, &mut state, true, before, &mut each)? {
                     ControlFlow::Continue(after) => before = after,
                     ControlFlow::Break(last) => return Ok(last),
                 }
@@ -164,6 +166,7 @@ struct Visit<'a, F> {
     tree: &'a Tree<'a>,
     stem_bytes: usize,
     key: WholeKey,
+    keys: Keys,
     each: F,
 }
 
@@ -180,7 +183,7 @@ impl<F> Visit<'_, F> {
         sum: B,
     ) -> (B, Next)
     where
-        F: FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>,
+        F: Each<B>,
     {
         let Visit { tree, stem_bytes, .. } = *self;
         let order = tree.order;
@@ -222,7 +225,7 @@ impl<F> Visit<'_, F> {
                 return (sum, Next::Below(key.to_vec()));
             }
             match record.value() {
-                Value::Inline(value) => match (self.each)(sum, key, value) {
+                Value::Inline(value) => match self.each.one(sum, key, value) {
                     ControlFlow::Continue(after) => sum = after,
                     ControlFlow::Break(last) => return (last, Next::Done),
                 },
@@ -247,7 +250,7 @@ impl<F> Visit<'_, F> {
         sum: B,
     ) -> ControlFlow<B, (B, usize)>
     where
-        F: FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>,
+        F: Each<B>,
     {
         let count = slots.len();
         let Some(alike) = leaf.alike(slots) else { return ControlFlow::Continue((sum, 0)) };
@@ -259,7 +262,7 @@ impl<F> Visit<'_, F> {
         let shown = if key_len <= SHORT {
             self.show_short(&alike, key_len, ahead, sum)
         } else {
-            self.show_long(&alike, (leaf.prefix(), key_len), ahead, sum)
+            self.show_long(&alike, leaf.prefix(), ahead, sum)
         };
         shown.map_continue(|(sum, left, ahead_of_left)| {
             *ahead = ahead_of_left;
@@ -280,51 +283,33 @@ impl<F> Visit<'_, F> {
         mut sum: B,
     ) -> ControlFlow<B, (B, usize, Steps)>
     where
-        F: FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>,
+        F: Each<B>,
     {
         let (mut alike, mut ahead) = (alike.clone(), *ahead);
         let prefix = (self.key.prefix, self.key.prefix_len);
         while let Some((key, value)) = alike.next_short(prefix) {
             ahead.step();
-            sum = (self.each)(sum, &key.to_le_bytes()[..key_len], value)?;
+            sum = self.each.one(sum, &key.to_le_bytes()[..key_len], value)?;
         }
         ControlFlow::Continue((sum, alike.left(), ahead))
     }
 
-    /// Shows records whose keys do not: each suffix is copied behind the prefix.
+    /// Shows records whose keys do not.
     #[inline(never)]
     fn show_long<B>(
         &mut self,
         alike: &Alike<'_>,
-        (prefix, key_len): (&[u8], usize),
+        prefix: &[u8],
         ahead: &Steps,
-        mut sum: B,
+        sum: B,
     ) -> ControlFlow<B, (B, usize, Steps)>
     where
-        F: FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>,
+        F: Each<B>,
     {
-        let (mut alike, mut ahead) = (alike.clone(), *ahead);
-        let key = self.key.long(prefix);
-        key.resize(key_len, 0);
-        while let Some((suffix, value)) = alike.next_long() {
-            ahead.step();
-            copy_few(&mut key[prefix.len()..], suffix);
-            sum = (self.each)(sum, key, value)?;
-        }
-        ControlFlow::Continue((sum, alike.left(), ahead))
-    }
-}
-
-/// Copies bytes of which there are few, without a call: the last of them with some of those before, again.
-#[inline(always)]
-fn copy_few(to: &mut [u8], from: &[u8]) {
-    const WIDE: usize = 16;
-    if let (Some(last_to), Some(last)) = (to.last_chunk_mut::<WIDE>(), from.last_chunk::<WIDE>()) {
-        *last_to = *last;
-        let (to, from) = (to.as_chunks_mut::<WIDE>().0, from.as_chunks::<WIDE>().0);
-        to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
-    } else {
-        to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+        let mut records = Several::new(prefix, alike.clone(), *ahead, &mut self.keys);
+        let sum = self.each.several(sum, &mut records)?;
+        let (left, ahead) = records.left();
+        ControlFlow::Continue((sum, left, ahead))
     }
 }
 

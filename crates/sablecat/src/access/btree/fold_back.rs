@@ -11,8 +11,8 @@ use std::ops::{Bound, ControlFlow};
 use super::fold::{is_empty, leaf_of};
 use super::node::{Leaf, Value};
 use super::{Toward, Tree, find_edge, find_leaf, nest};
-use crate::access::after;
 use crate::access::scan::{Bounds, Found, Part, Scan, State};
+use crate::access::{Each, after};
 use crate::error::{Error, Result};
 use crate::types::PageId;
 
@@ -34,8 +34,9 @@ pub(crate) fn fold_back<S: State, B>(
     tree: &Tree<'_>,
     (lower, mut upper): (Bound<Vec<u8>>, Bound<Vec<u8>>),
     sum: B,
-    mut each: impl FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>,
+    mut each: impl Each<B>,
 ) -> Result<B> {
+    let mut each = |so_far, key: &[u8], value: &[u8]| each.one(so_far, key, value);
     if is_empty(tree, (&lower, &upper)) {
         return Ok(sum);
     }

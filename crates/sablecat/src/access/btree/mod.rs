@@ -33,6 +33,7 @@ mod range;
 mod reach;
 mod removal;
 mod scan;
+mod several;
 mod shape;
 mod verify;
 
@@ -53,6 +54,7 @@ pub(super) use range::estimate_range;
 pub(super) use reach::reach;
 pub(super) use removal::{remove_some, remove_some_beside};
 pub(super) use scan::{Ends, bound_read, reads_same, wanted};
+pub(crate) use several::Several;
 #[cfg(test)]
 pub(crate) use shape::{put, remove};
 pub(super) use verify::verify;

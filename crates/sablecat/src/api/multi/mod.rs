@@ -1,10 +1,13 @@
 //! Several values for a key.
 
 mod cursor;
+mod shown;
 
 pub use cursor::MultiCursor;
 
 use std::ops::{Bound, ControlFlow};
+
+use shown::Shown;
 
 use super::{Bounds, Database, Env, KeyRange, Kind, Range, Read, Record, Write, label};
 use crate::error::{Error, Result};
@@ -203,29 +206,12 @@ impl<O: Kind> MultiMap<O> {
         from: &impl Read<Of = O>,
         keys: impl KeyRange,
         initial: B,
-        mut each: impl FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>,
+        each: impl FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>,
     ) -> Result<B> {
         let bounds = bounds_of(self.database.bounds(&keys)?);
-        // The key of the record before, and as it stands there: with most records it goes on.
-        let (mut key, mut begin, mut wrong) = (Vec::new(), Vec::new(), None);
-        let folded = from.fold(&self.database, bounds, initial, |so_far, record, value| {
-            if begin.is_empty() || !begins_with(record, &begin) {
-                let rest_bytes = match parts(record) {
-                    Ok((next, rest)) => {
-                        key = next;
-                        rest.len()
-                    }
-                    Err(error) => {
-                        wrong = Some(error);
-                        return ControlFlow::Break(so_far);
-                    }
-                };
-                begin.clear();
-                begin.extend_from_slice(&record[..record.len() - rest_bytes]);
-            }
-            let value = if self.order == Duplicates::Sorted { &record[begin.len()..] } else { value };
-            each(so_far, &key, value)
-        })?;
+        let mut wrong = None;
+        let shown = Shown::new(self.order, &mut wrong, each);
+        let folded = from.fold_each(&self.database, bounds, initial, shown)?;
         wrong.map_or(Ok(folded), Err)
     }
 
@@ -414,18 +400,5 @@ impl<S: Read> Iterator for Values<S> {
 impl<S: Read> DoubleEndedIterator for Values<S> {
     fn next_back(&mut self) -> Option<Self::Item> {
         Some(self.pairs.next_back()?.map(|(_, value)| value))
-    }
-}
-
-/// As `starts_with`, for few bytes without a call.
-#[inline(always)]
-fn begins_with(record: &[u8], begin: &[u8]) -> bool {
-    const WORD: usize = 8;
-    match record.get(..begin.len()) {
-        Some(there) if (WORD..=2 * WORD).contains(&begin.len()) => {
-            there.first_chunk::<WORD>() == begin.first_chunk()
-                && there.last_chunk::<WORD>() == begin.last_chunk()
-        }
-        there => there == Some(begin),
     }
 }

@@ -5,10 +5,10 @@
 //! is done in another seat, with the same snapshot (*beside*).
 
 use std::cell::Cell;
-use std::ops::{Bound, ControlFlow};
+use std::ops::Bound;
 
 use super::Transaction;
-use crate::access::{Bounds, Found, Place, Scan, State, Value};
+use crate::access::{Bounds, Each, Found, Place, Scan, State, Value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pages::{Participant, Use, header};
 use crate::txn::catalog::TreeRef;
@@ -284,7 +284,7 @@ impl<'k> Transaction<'k> {
         bounds: Span,
         forward: bool,
         sum: B,
-        each: impl FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>,
+        each: impl Each<B>,
     ) -> Result<B> {
         self.look(tree, |state| tree.tree().fold(self.merged(state, tree), bounds, forward, sum, each))
     }
