@@ -21,21 +21,29 @@ const ESCAPE: u8 = 0xff;
 
 /// The first with its zero bytes marked, and an end.
 pub(crate) fn with_end(first: &[u8], end: [u8; 2]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(first.len() + 10);
-    for &byte in first {
-        bytes.push(byte);
-        if byte == 0 {
-            bytes.push(ESCAPE);
-        }
-    }
-    bytes.extend_from_slice(&end);
-    bytes
+    with_end_and(first, end, &[])
 }
 
 /// Both in one.
 pub(crate) fn pair(first: &[u8], second: &[u8]) -> Vec<u8> {
-    let mut bytes = with_end(first, END);
-    bytes.extend_from_slice(second);
+    with_end_and(first, END, second)
+}
+
+fn with_end_and(first: &[u8], end: [u8; 2], rest: &[u8]) -> Vec<u8> {
+    let zeros = first.iter().filter(|&&byte| byte == 0).count();
+    let mut bytes = Vec::with_capacity(first.len() + zeros + end.len() + rest.len());
+    if zeros == 0 {
+        bytes.extend_from_slice(first);
+    } else {
+        for &byte in first {
+            bytes.push(byte);
+            if byte == 0 {
+                bytes.push(ESCAPE);
+            }
+        }
+    }
+    bytes.extend_from_slice(&end);
+    bytes.extend_from_slice(rest);
     bytes
 }
 

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use super::Databases;
 use crate::access::Change;
-use crate::env::config::Functions;
+use crate::env::config::{Extractor, Functions};
 use crate::env::placed;
 use crate::error::{Error, ErrorKind, Result};
 use crate::txn::catalog::CatalogEntry;
@@ -85,6 +85,8 @@ struct Index {
     name: String,
     tree: TreeRef,
     info: IndexInfo,
+    /// None if the program gave none of that name.
+    extractor: Option<Arc<Extractor>>,
     /// The database that its keys are keys of.
     referenced: Option<TreeRef>,
 }
@@ -121,6 +123,15 @@ pub(crate) fn entries_of(
 }
 
 impl Index {
+    /// # Errors
+    /// `Invalid` if it was not given.
+    fn extractor<'a>(&'a self, functions: &'a Functions) -> Result<&'a Extractor> {
+        match &self.extractor {
+            Some(extractor) => Ok(extractor),
+            None => functions.extractor(&self.info.extractor, &self.name).map(|extractor| &**extractor),
+        }
+    }
+
     /// What changes with a record of the primary.
     fn follow(
         &self,
@@ -130,7 +141,7 @@ impl Index {
         records: &mut dyn Records,
         with: &mut With,
     ) -> Result<()> {
-        let extractor = functions.extractor(&self.info.extractor, &self.name)?;
+        let extractor = self.extractor(functions)?;
         let (old, new) = (extractor.keys(key, before), extractor.keys(key, after));
         let (old, new) = (old.sorted(), new.sorted());
         let (mut old, mut new) = (old.into_iter().peekable(), new.into_iter().peekable());
@@ -217,7 +228,7 @@ impl Follow for Indexed {
             return Ok(with);
         }
         for index in &self.indices {
-            self.functions.extractor(&index.info.extractor, &index.name)?;
+            index.extractor(&self.functions)?;
         }
         let before = records.before(tree, key)?;
         if before.as_deref() != value || tree.lapse == Lapse::Records {
@@ -447,7 +458,8 @@ pub(super) fn follower(
                 Some(seen(view, other, &entry)?)
             }
         };
-        indices.push(Index { name: related.name.clone(), tree, info, referenced });
+        let extractor = functions.extractor(&info.extractor, &related.name).ok().cloned();
+        indices.push(Index { name: related.name.clone(), tree, info, extractor, referenced });
     }
     for related in &relations.referred_by {
         let (tree, info) = found(related)?;
