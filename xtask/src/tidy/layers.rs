@@ -22,7 +22,7 @@ use crate::files::TextFile;
 use crate::source;
 
 /// The layers, lowest first.
-const LAYERS: [&[&str]; 9] = [
+const LAYERS: [&[&str]; 10] = [
     &["types", "error", "trace", "seldom"],
     &["region", "tuple", "crypt"],
     &["log", "pages"],
@@ -30,7 +30,8 @@ const LAYERS: [&[&str]; 9] = [
     &["txn"],
     &["env"],
     &["api"],
-    &["globals", "typed"],
+    &["globals"],
+    &["typed"],
     &["fuzzing", "guide"],
 ];
 const SOURCE: &str = "crates/sablecat/src/";

@@ -60,6 +60,7 @@ mod zwr;
 
 pub use number::Number;
 pub use subscript::Subscript;
+pub(crate) use subscript::subscripts_of;
 pub use walk::{Children, Nodes};
 
 use std::cmp::Ordering;

@@ -174,11 +174,7 @@ pub(super) fn parts_of(key: &[u8]) -> Result<(&str, Vec<Subscript<'static>>)> {
         let end = key.iter().position(|&byte| byte == END)?;
         let name = std::str::from_utf8(&key[..end]).ok()?;
         key_of(name).ok()?;
-        let (mut rest, mut subscripts) = (&key[end + 1..], Vec::new());
-        while !rest.is_empty() {
-            subscripts.push(Subscript::decode(&mut rest)?);
-        }
-        Some((name, subscripts))
+        Some((name, decode_all(&key[end + 1..])?))
     };
     parts().ok_or_else(|| {
         Error::invalid(format!(
@@ -186,6 +182,27 @@ pub(super) fn parts_of(key: &[u8]) -> Result<(&str, Vec<Subscript<'static>>)> {
             key.escape_ascii()
         ))
     })
+}
+
+/// The subscripts that a key is made of.
+///
+/// # Errors
+/// `Invalid` if it is made of something else.
+pub(crate) fn subscripts_of(key: &[u8]) -> Result<Vec<Subscript<'static>>> {
+    decode_all(key).ok_or_else(|| {
+        Error::invalid(format!(
+            "the key {} is not made of subscripts: it is of another type",
+            key.escape_ascii()
+        ))
+    })
+}
+
+fn decode_all(mut bytes: &[u8]) -> Option<Vec<Subscript<'static>>> {
+    let mut subscripts = Vec::new();
+    while !bytes.is_empty() {
+        subscripts.push(Subscript::decode(&mut bytes)?);
+    }
+    Some(subscripts)
 }
 
 macro_rules! from_text {

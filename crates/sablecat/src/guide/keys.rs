@@ -56,6 +56,9 @@
 //! [`tuple::beginning_with`](crate::tuple::beginning_with) is the range of those with the same first
 //! elements.
 //!
+//! [`Subscript`](crate::globals::Subscript) and `Vec<Subscript>` are keys in the order of the language M
+//! instead: the empty text, numbers by value, then texts. Each text that looks like a number is that number.
+//!
 //! By hand: parts of a fixed length are written one after the other. A part of any length must say where it
 //! ends, in a way that sorts: if it never has a zero byte, as most text, end it with one. Do not write the
 //! length before a text: then all short texts would sort before all long ones.

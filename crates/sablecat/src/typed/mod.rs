@@ -28,6 +28,7 @@
 //! error, `Invalid`, when it is read.
 
 mod key;
+mod subscript;
 mod value;
 
 pub use key::{Key, KeyBytes};
