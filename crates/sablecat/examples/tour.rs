@@ -6,20 +6,25 @@ use std::env;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use sablecat::globals::Globals;
+use sablecat::globals::{Globals, Subscript};
 use sablecat::typed::Typed;
+#[cfg(all(feature = "encryption", feature = "zstd"))]
+use sablecat::{Compression, EncryptionKey};
 use sablecat::{
-    DatabaseOptions, Duplicates, Env, Expiring, IndexOptions, Isolation, Method, MultiMap, Numbered, Queue,
-    Result, SequenceOptions, TextFile, TxnOptions, tuple,
+    DatabaseOptions, Duplicates, Env, Expiring, Index, IndexOptions, Isolation, Method, MultiMap, Numbered,
+    OnRemove, Queue, Result, SequenceOptions, TextFile, TxnOptions, tuple,
 };
 
 fn main() -> Result<()> {
     let chosen = env::args_os().nth(1).map(PathBuf::from);
     let directory = chosen.unwrap_or_else(|| env::temp_dir().join("sablecat-tour"));
-    let environment = Env::builder().extractor("city", |_key, person, cities| {
-        cities.push(person.split(|&byte| byte == b',').next().unwrap_or_default());
-    });
-    let env = environment.open(&directory)?;
+    // A person is a city and a name.
+    let part = |n: usize| {
+        move |_: &[u8], person: &[u8], keys: &mut sablecat::IndexKeys| {
+            person.split(|&byte| byte == b',').nth(n).into_iter().for_each(|part| keys.push(part));
+        }
+    };
+    let env = Env::builder().extractor("city", part(0)).extractor("name", part(1)).open(&directory)?;
 
     // Records in the order of their keys, or by their hashes, or with numbers.
     let people = env.database("people")?;
@@ -59,12 +64,39 @@ fn main() -> Result<()> {
     env.write(|txn| tags.insert(txn, "rose", "red").map(drop))?;
     let by_city = env.index("people by city", &people, IndexOptions::new("city"))?;
     assert_eq!(by_city.get_all(&env, "Rome")?.count(), 1);
+    let by_name = env.index("people by name", &people, IndexOptions::new("name"))?;
+    assert_eq!(Index::join(&env, &[(&by_city, b"Rome"), (&by_name, b"Livia")])?.count(), 1);
+
+    // Houses are in cities, and go with these.
+    let (cities, houses) = (env.database("cities")?, env.database("houses")?);
+    let in_city = IndexOptions::new("city").references(&cities, OnRemove::Cascade);
+    env.index("houses by city", &houses, in_city)?;
+    env.write(|txn| {
+        txn.insert(&cities, "Rome", "")?;
+        txn.insert(&houses, "7", "Rome,Via Appia")?;
+        txn.remove(&cities, "Rome")?;
+        assert!(!txn.contains_key(&houses, "7")?);
+        Ok(())
+    })?;
+
+    // From record to record; and a part of a value.
+    env.write(|txn| {
+        let mut cursor = people.cursor();
+        cursor.at_or_after(txn, "2")?;
+        cursor.put(txn, "Oslo,Kari")?;
+        assert_eq!(cursor.next(txn)?, Some(&b"3"[..]));
+        Ok(())
+    })?;
+    people.splice("1", 0, 4, "Bari")?;
+    people.splice("1", 0, 4, "Rome")?;
 
     // Keys of several values, types, trees of nodes.
     let orders = env.database("orders")?;
     orders.insert(tuple::pack(&("ada", 2026, 7)), "tea")?;
     let paid: Typed<(String, u32), u64> = Typed::open(&env, "paid")?;
     env.write(|txn| paid.insert(txn, &("ada".to_owned(), 20), &700))?;
+    let parts: Typed<Subscript<'static>, u32> = Typed::open(&env, "parts")?;
+    env.write(|txn| parts.insert(txn, &Subscript::from("9.5"), &7))?;
     let globals = Globals::open(&env, "globals")?;
     let acct = globals.global("acct")?;
     env.write(|txn| acct.at(42).at("name").set(txn, "Ada"))?;
@@ -78,6 +110,15 @@ fn main() -> Result<()> {
     orders.remove_range(tuple::pack(&("ada", 2020))..tuple::pack(&("ada", 2024)))?;
     let about = orders.estimate(..)?;
     assert_eq!(about.records, 1);
+
+    // Pages that are compressed, files that are encrypted.
+    #[cfg(all(feature = "encryption", feature = "zstd"))]
+    {
+        let (key, letters) = (EncryptionKey::random(), directory.join("letters"));
+        let builder = Env::builder().page_size(16384).compression(Compression::zstd());
+        builder.encryption_key(key).open(&letters)?.rotate_key()?;
+        std::fs::remove_dir_all(&letters).expect("removed");
+    }
 
     // Transactions.
     env.write_with(TxnOptions::new().isolation(Isolation::Snapshot), |txn| txn.insert(&counts, "a", "b"))?;
