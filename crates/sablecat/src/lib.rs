@@ -77,9 +77,9 @@ pub use api::{
     Appender, Builder, Changes, ChangesIn, ChangesOptions, Commit, Copied, Cursor, DataStore, Database,
     DatabaseOptions, DatabaseStats, Entry, Env, Expiring, ExpiringCursor, Follower, Found, FoundKeys,
     FoundRecords, InOrderOfNumbers, InQueue, Index, IndexCursor, IndexOptions, Join, KeyRange, Kind,
-    Lifetime, Locker, MultiCursor, MultiMap, Numbered, Pairs, Prefix, Queue, Range, RangeEstimate, Read,
-    ReadTxn, Record, Savepoint, Sequence, SequenceOptions, Stats, Stopper, TextFile, Txn, TxnOptions,
-    Unexpired, Values, Write,
+    Lifetime, Locker, MultiCursor, MultiMap, Numbered, NumberedCursor, Pairs, Prefix, Queue, Range,
+    RangeEstimate, Read, ReadTxn, Record, Savepoint, Sequence, SequenceOptions, Stats, Stopper, TextFile,
+    Txn, TxnOptions, Unexpired, Values, Write,
 };
 pub use crypt::Cipher;
 #[cfg(feature = "encryption")]

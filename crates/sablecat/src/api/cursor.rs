@@ -377,7 +377,7 @@ impl<K: Kind> Cursor<K> {
     }
 
     /// It stands at a key, of whose record nothing is known.
-    pub(super) fn stand(&mut self, key: Vec<u8>) {
+    pub(in crate::api) fn stand(&mut self, key: Vec<u8>) {
         (self.place, self.key, self.found, self.walk) = (Place::At, key, None, None);
     }
 

@@ -57,7 +57,7 @@ pub use index::{Found, FoundKeys, FoundRecords, Index, IndexCursor, IndexOptions
 pub use keys::{KeyRange, Prefix};
 pub use locker::Locker;
 pub use multi::{MultiCursor, MultiMap, Pairs, Values};
-pub use numbered::{Appender, InOrderOfNumbers, Numbered};
+pub use numbered::{Appender, InOrderOfNumbers, Numbered, NumberedCursor};
 pub use options::TxnOptions;
 pub use queue::{InQueue, Queue};
 pub use range::Range;

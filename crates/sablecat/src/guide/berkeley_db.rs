@@ -25,7 +25,7 @@
 //! | `DB_READ_COMMITTED`, `DB_TXN_SNAPSHOT` | [`Isolation`](crate::Isolation); there are no dirty reads |
 //! | `DB_RMW` | [`Txn::get_for_update`](crate::Txn::get_for_update) |
 //! | `DB_DBT_PARTIAL` | [`Read::read_at`](crate::Read::read_at), [`Write::splice`](crate::Write::splice) |
-//! | `DB_MULTIPLE`, bulk | [`Read::visit`](crate::Read::visit), [`Database::insert_batch`](crate::Database::insert_batch), [`Write::remove_range`](crate::Write::remove_range) |
+//! | `DB_MULTIPLE`, bulk | [`Read::visit`](crate::Read::visit), [`Database::insert_batch`](crate::Database::insert_batch), [`Write::remove_range`](crate::Write::remove_range); of several values of a key [`MultiMap::fold`](crate::MultiMap::fold), [`MultiMap::bulk_load`](crate::MultiMap::bulk_load) |
 //! | `DB->key_range`, `DB->truncate`, `DB->stat` | [`Database::estimate`](crate::Database::estimate), [`Write::clear`](crate::Write::clear), [`Database::stats`](crate::Database::stats) |
 //! | child transactions | [`Txn::nested`](crate::Txn::nested), [`Txn::savepoint`](crate::Txn::savepoint) |
 //!
@@ -33,9 +33,10 @@
 //!
 //! Berkeley DB's `DBC->get` and `DBC->put` take a flag that says what to do. Here each is a method, of a
 //! [`Cursor`](crate::Cursor), of a [`MultiCursor`](crate::MultiCursor) where keys have several values, or of
-//! an [`IndexCursor`](crate::IndexCursor), which leads to the records of the primary. Each call is given the
-//! transaction. Cursors hold no lock and no page, need not be closed, and keep their position whatever
-//! happens to the records around it.
+//! an [`IndexCursor`](crate::IndexCursor), which leads to the records of the primary. A
+//! [`NumberedCursor`](crate::NumberedCursor) is a cursor that knows the numbers of records. Each call is
+//! given the transaction. Cursors hold no lock and no page, need not be closed, and keep their position
+//! whatever happens to the records around it.
 //!
 //! | flag | [`Cursor`](crate::Cursor) | [`MultiCursor`](crate::MultiCursor), [`IndexCursor`](crate::IndexCursor) |
 //! |---|---|---|
@@ -48,9 +49,9 @@
 //! | `DB_GET_BOTH` | `seek`, then compare `value` | `seek_pair` |
 //! | `DB_GET_BOTH_RANGE` | | `seek_pair_or_after` |
 //! | `DB_CURRENT` of a get | `key`, `value` | the same; `primary_key` |
-//! | `DB_SET_RECNO`, `DB_GET_RECNO` | `seek_nth`, `rank` | |
+//! | `DB_SET_RECNO`, `DB_GET_RECNO` | `seek_nth`, `rank`; of a [`NumberedCursor`](crate::NumberedCursor) `at_or_after`, `number` | |
 //! | `DB_CURRENT` of a put | `put` | `put` |
-//! | `DB_BEFORE`, `DB_AFTER` | [`Numbered::insert`](crate::Numbered::insert), of renumbered records | `insert_before`, `insert_after` |
+//! | `DB_BEFORE`, `DB_AFTER` | of a [`NumberedCursor`](crate::NumberedCursor) `insert_before`, `insert_after` | the same |
 //! | `DB_KEYFIRST`, `DB_KEYLAST` | `insert` | `insert_first`, `insert_last` |
 //! | `DB_NODUPDATA`, `DB_NOOVERWRITE` | `insert_new` | `insert_new` |
 //! | `DBC->del` | `remove` | `remove`, of an index that of the record |
@@ -89,6 +90,5 @@
 //!
 //! # What is not here
 //!
-//! Dirty reads; locks that others ask for by name (records of a database can be locked:
-//! [`Txn::try_lock`](crate::Txn::try_lock)); user functions for the hash and for prefixes; writing to a file
+//! Dirty reads; user functions for the hash and for prefixes; writing to a file
 //! that Berkeley DB has written.

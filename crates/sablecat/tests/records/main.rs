@@ -18,6 +18,7 @@ mod long_keys;
 mod multi;
 mod multi_cursors;
 mod numbered;
+mod numbered_cursors;
 mod remove_range;
 mod removed_ranges;
 mod sequences;

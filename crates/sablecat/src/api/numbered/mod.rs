@@ -1,5 +1,9 @@
 //! Records by number.
 
+mod cursor;
+
+pub use cursor::NumberedCursor;
+
 use std::ops::{Bound, RangeBounds};
 
 use super::{Database, Env, Kind, Range, Read, Record, Write, label};
@@ -236,11 +240,24 @@ impl<O: Kind> Numbered<O> {
             )));
         };
         // Found from there on, and not by its number: read committed, that may be another's by now.
-        let from = before.as_ref().map_or_else(Vec::new, |before| [&before[..], &[0]].concat());
+        let inserted = self.insert_behind(to, before.as_deref(), record.as_ref())?;
+        inserted.map(drop).ok_or_else(|| self.no_place(number))
+    }
+
+    /// Inserts a record behind the one with a key, or before all, and returns its own key; none if there is
+    /// no place for it.
+    fn insert_behind(
+        &self,
+        to: &mut (impl Write<Of = O> + ?Sized),
+        before: Option<&[u8]>,
+        record: &[u8],
+    ) -> Result<Option<Vec<u8>>> {
+        let from = before.map_or_else(Vec::new, |before| [before, &[0]].concat());
         let mut cursor = self.database.cursor();
         let after = cursor.at_or_after(to, from)?;
-        let key = label::between(before.as_deref(), after).ok_or_else(|| self.no_place(number))?;
-        self.whole(record.as_ref(), |record| to.insert_found_absent(&self.database, key, record))
+        let Some(key) = label::between(before, after) else { return Ok(None) };
+        self.whole(record, |record| to.insert_found_absent(&self.database, &key, record))?;
+        Ok(Some(key))
     }
 
     #[cold]
