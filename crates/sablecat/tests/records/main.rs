@@ -8,6 +8,7 @@ mod counted;
 mod cursors;
 mod data_store;
 mod expiring;
+mod expiring_cursors;
 mod expiring_sweeps;
 mod fill;
 mod globals;

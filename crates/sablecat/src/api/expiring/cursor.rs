@@ -1,5 +1,6 @@
 //! Places among records that expire.
 
+use std::cmp::Ordering;
 use std::fmt;
 
 use super::{Expiring, Lifetime};
@@ -119,6 +120,27 @@ impl ExpiringCursor {
         self.pass(state, false)
     }
 
+    /// Moves to the record with this key; if there is none, to the next one above it; if there is none
+    /// either, to the next one below. Returns how the key at which it then stands compares with this one, in
+    /// the database's order; none if there are no records.
+    ///
+    /// # Errors
+    /// As [`Expiring::get`].
+    pub fn seek(
+        &mut self,
+        state: &(impl Read<Of = Env> + ?Sized),
+        key: impl AsRef<[u8]>,
+    ) -> Result<Option<Ordering>> {
+        let found = self.cursor.seek(state, key)?;
+        let at = self.key().map(<[u8]>::to_vec);
+        Ok(match self.pass(state, true)? {
+            Some(stands) if at.as_deref() == Some(stands) => found,
+            // What it was taken to had expired, and was not below the key.
+            Some(_) => Some(Ordering::Greater),
+            None => self.last(state)?.map(|_| Ordering::Less),
+        })
+    }
+
     /// Goes on, in one direction, as long as it stands at what has expired.
     fn pass(&mut self, state: &(impl Read<Of = Env> + ?Sized), forward: bool) -> Result<Option<&[u8]>> {
         while let Some(key) = self.cursor.key() {
@@ -164,6 +186,46 @@ impl ExpiringCursor {
             Error::invalid("setting a record with a cursor that is at no record; move it to one first")
         })?;
         self.of.insert(state, key, value, lifetime)
+    }
+
+    /// Sets a record, whether or not there was one, and moves to it.
+    ///
+    /// # Errors
+    /// As [`Expiring::insert`]; then it stays where it was.
+    pub fn insert(
+        &mut self,
+        state: &mut impl Write<Of = Env>,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        lifetime: impl Into<Lifetime>,
+    ) -> Result<()> {
+        self.of.insert(state, key.as_ref(), value, lifetime)?;
+        self.cursor.stand(key.as_ref().to_vec());
+        Ok(())
+    }
+
+    /// Sets a record if there is none with this key, or an expired one, and moves to it. True if so.
+    ///
+    /// # Errors
+    /// As [`Expiring::insert_new`]; then it stays where it was.
+    pub fn insert_new(
+        &mut self,
+        state: &mut impl Write<Of = Env>,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        lifetime: impl Into<Lifetime>,
+    ) -> Result<bool> {
+        let is_new = self.of.insert_new(state, key.as_ref(), value, lifetime)?;
+        self.cursor.stand(key.as_ref().to_vec());
+        Ok(is_new)
+    }
+
+    /// How its position compares with that of another cursor: see [`Cursor::compare`].
+    ///
+    /// # Errors
+    /// As [`Cursor::compare`].
+    pub fn compare(&self, other: &ExpiringCursor) -> Result<Option<Ordering>> {
+        self.cursor.compare(&other.cursor)
     }
 
     /// Removes the record at which it stands, and stays there; false if that is gone.
