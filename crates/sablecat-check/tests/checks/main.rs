@@ -12,6 +12,7 @@ mod faults;
 mod fuzz;
 mod histories;
 mod index;
+mod kinds;
 mod lies;
 mod locks;
 mod model;
