@@ -33,8 +33,7 @@ struct Kinds {
     globals: Globals,
 }
 
-/// All that there is, of each kind. Of a queue, with a record appended by itself at its end: numbers do not
-/// come again.
+/// All that there is, of each kind; of a queue also its last number, which does not come again.
 type All = Vec<String>;
 
 impl Kinds {
@@ -118,8 +117,8 @@ impl Kinds {
     }
 }
 
-/// Goes on until something fails or all is done: how many operations succeeded, and whether all is done. Where
-/// nothing goes wrong, `after` is told what there is after each.
+/// Goes on until something fails or all is done: how many operations succeeded, and whether all is done. As
+/// long as nothing goes wrong, `after` is told what there is after each.
 fn run(disk: &SimDisk, durability: Durability, mut after: impl FnMut(All)) -> (usize, Result<()>) {
     let mut done = 0;
     let mut go = || {

@@ -13,8 +13,8 @@ pub trait Each<B> {
     /// The same for several records one after the other.
     #[inline]
     fn several(&mut self, mut so_far: B, records: &mut Several<'_>) -> ControlFlow<B, B> {
-        while let Some(some) = records.whole() {
-            for (key, value) in some {
+        while let Some(few) = records.whole() {
+            for (key, value) in few {
                 so_far = self.one(so_far, key, value)?;
             }
         }
@@ -26,5 +26,23 @@ impl<B, F: FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>> Each<B> for F {
     #[inline(always)]
     fn one(&mut self, so_far: B, key: &[u8], value: &[u8]) -> ControlFlow<B, B> {
         self(so_far, key, value)
+    }
+}
+
+/// Counts records.
+pub(crate) struct Counting;
+
+impl Each<u64> for Counting {
+    #[inline(always)]
+    fn one(&mut self, so_far: u64, _: &[u8], _: &[u8]) -> ControlFlow<u64, u64> {
+        ControlFlow::Continue(so_far + 1)
+    }
+
+    #[inline]
+    fn several(&mut self, mut so_far: u64, records: &mut Several<'_>) -> ControlFlow<u64, u64> {
+        while records.next_in_place().is_some() {
+            so_far += 1;
+        }
+        ControlFlow::Continue(so_far)
     }
 }

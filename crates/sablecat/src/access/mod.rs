@@ -23,7 +23,7 @@ mod whole;
 mod wrong;
 
 pub(crate) use btree::{Append, Begun, RecordsOnPage, Several};
-pub(crate) use each::Each;
+pub(crate) use each::{Counting, Each};
 pub(crate) use estimate::{Estimate, Records};
 #[cfg(feature = "seam")]
 pub use hash::hash_order;

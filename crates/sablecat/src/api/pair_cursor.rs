@@ -6,6 +6,7 @@ use std::cmp::Ordering;
 use super::cursor::{Cursor, Standing};
 use super::write::Write;
 use super::{Database, Kind, Read};
+use crate::access::Counting;
 use crate::error::Result;
 use crate::txn::pairs::{BEYOND, END, bounds_of_one, pair, parts, with_end};
 
@@ -169,9 +170,7 @@ impl<K: Kind> PairCursor<K> {
     /// How many keys have the first part of the one at which it stands.
     pub(super) fn count(&self, state: &impl Read<Of = K>) -> Result<u64> {
         let Some((first, _)) = self.parts() else { return Ok(0) };
-        state.fold(self.database(), bounds_of_one(first), 0, |count, _, _| {
-            std::ops::ControlFlow::Continue(count + 1)
-        })
+        state.fold_each(self.database(), bounds_of_one(first), 0, Counting)
     }
 
     /// As [`Cursor::compare`].

@@ -4,7 +4,7 @@ use std::ops::{Bound, ControlFlow};
 
 use super::database::Kind;
 use super::{Database, KeyRange, Range};
-use crate::access::{Each, Scan};
+use crate::access::{Counting, Each, Scan};
 use crate::env::EnvTxn;
 use crate::error::{Error, ErrorKind, Result};
 use crate::txn::TreeRef;
@@ -232,7 +232,7 @@ pub trait Read: sealed::State {
         if db.method().counts() {
             return self.count(db, ..);
         }
-        self.fold(db, .., 0, |count, _, _| ControlFlow::Continue(count + 1))
+        self.fold_each(db, .., 0, Counting)
     }
 
     /// How many records a range of keys has. Reads each page that has some of them; in a database that counts

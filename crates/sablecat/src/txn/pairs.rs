@@ -53,9 +53,9 @@ pub(crate) fn begin_bytes(bytes: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {
         at += bytes.get(at..)?.iter().position(|&byte| byte == 0)? + END.len();
-        match bytes.get(at - 1)? {
-            &ESCAPE => {}
-            &mark => return ([0, mark] == END).then_some(at),
+        match *bytes.get(at - 1)? {
+            ESCAPE => {}
+            mark => return ([0, mark] == END).then_some(at),
         }
     }
 }

@@ -5,7 +5,7 @@ use sablecat_os::prefetch::Steps;
 use super::node::Alike;
 
 /// How many keys are put together before these records are shown.
-const TOGETHER: usize = 16;
+const TOGETHER: usize = 4;
 
 /// Records of a leaf that are cut alike, in order: all keys begin with one prefix, and are of one length.
 #[derive(Debug)]
@@ -14,7 +14,9 @@ pub struct Several<'a> {
     key_len: usize,
     alike: Alike<'a>,
     ahead: Steps,
-    keys: &'a mut Keys,
+    /// Keys that are put together, one behind the other, and their values.
+    keys: &'a mut [u8],
+    values: [&'a [u8]; TOGETHER],
 }
 
 impl<'a> Several<'a> {
@@ -22,8 +24,8 @@ impl<'a> Several<'a> {
     #[inline(always)]
     pub(super) fn new(prefix: &'a [u8], alike: Alike<'a>, ahead: Steps, keys: &'a mut Keys) -> Several<'a> {
         let key_len = prefix.len() + alike.suffix_len();
-        keys.begin(prefix, key_len);
-        Several { prefix, key_len, alike, ahead, keys }
+        let keys = keys.begin(prefix, key_len);
+        Several { prefix, key_len, alike, ahead, keys, values: [&[]; TOGETHER] }
     }
 
     /// How many records have not been handed out, and what is to be fetched with those.
@@ -51,22 +53,42 @@ impl<'a> Several<'a> {
     /// been copied may have to wait until they have reached the cache: those of a key have by the time that
     /// it is shown.
     #[inline(always)]
-    pub(crate) fn whole(&mut self) -> Option<impl Iterator<Item = (&[u8], &'a [u8])>> {
-        let mut values = [&[][..]; TOGETHER];
-        let mut put_together = 0;
-        for (key, place) in self.keys.bytes.chunks_exact_mut(self.key_len).zip(&mut values) {
+    pub(crate) fn whole(&mut self) -> Option<Whole<'_>> {
+        let (mut rest, mut count) = (&mut *self.keys, 0);
+        for place in &mut self.values {
+            let Some((key, behind)) = rest.split_at_mut_checked(self.key_len) else { break };
             let Some((suffix, value)) = self.alike.next_long() else { break };
             self.ahead.step();
             copy_few(&mut key[self.prefix.len()..], suffix);
-            *place = value;
-            put_together += 1;
+            (*place, rest) = (value, behind);
+            count += 1;
         }
-        let keys = self.keys.bytes.chunks_exact(self.key_len);
-        (put_together > 0).then(|| keys.zip(values).take(put_together))
+        let whole = Whole { keys: self.keys, key_len: self.key_len, values: self.values[..count].iter() };
+        (count > 0).then_some(whole)
     }
 }
 
-/// Where keys are put together, one behind the other.
+/// Records with whole keys.
+pub(crate) struct Whole<'a> {
+    /// Of these and others, one behind the other.
+    keys: &'a [u8],
+    key_len: usize,
+    values: std::slice::Iter<'a, &'a [u8]>,
+}
+
+impl<'a> Iterator for Whole<'a> {
+    type Item = (&'a [u8], &'a [u8]);
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Self::Item> {
+        let value = self.values.next()?;
+        let (key, rest) = self.keys.split_at_checked(self.key_len)?;
+        self.keys = rest;
+        Some((key, value))
+    }
+}
+
+/// Where keys are put together.
 #[derive(Debug, Default)]
 pub(super) struct Keys {
     bytes: Vec<u8>,
@@ -74,13 +96,14 @@ pub(super) struct Keys {
 
 impl Keys {
     /// Room for keys of one length that begin with `prefix`, which is there: for fewer if they are very long.
-    fn begin(&mut self, prefix: &[u8], key_len: usize) {
+    fn begin(&mut self, prefix: &[u8], key_len: usize) -> &mut [u8] {
         const BYTES: usize = 4096;
         let keys = (BYTES / key_len).clamp(1, TOGETHER);
         self.bytes.resize(keys * key_len, 0);
         for key in self.bytes.chunks_exact_mut(key_len) {
             key[..prefix.len()].copy_from_slice(prefix);
         }
+        &mut self.bytes
     }
 }
 

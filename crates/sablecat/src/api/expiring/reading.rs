@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 
 use super::{Expiring, Lifetime, Unexpired};
+use crate::access::Counting;
 use crate::api::read::within;
 use crate::api::{Env, ExpiringCursor, KeyRange, Range, Read, Record};
 use crate::env::EnvTxn;
@@ -193,6 +194,6 @@ impl Expiring {
         let now = Expiring::now(from)?;
         let end = std::ops::Bound::Excluded(with_end(&index_key(now), BEYOND));
         let bounds = (std::ops::Bound::Unbounded, end);
-        from.fold(&self.by_expiry, bounds, 0, |count, _, _| ControlFlow::Continue(count + 1))
+        from.fold_each(&self.by_expiry, bounds, 0, Counting)
     }
 }

@@ -26,10 +26,10 @@ pub use options::IndexOptions;
 pub(in crate::api) use verifying::verify_indices;
 
 use std::fmt;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::{Bounds, Database, Env, KeyRange, Kind, Read, Record, Write};
+use crate::access::Counting;
 use crate::env::{key_of, leads_nowhere};
 use crate::error::Result;
 use crate::txn::IndexInfo;
@@ -201,9 +201,7 @@ impl<O: Kind> Index<O> {
     /// # Errors
     /// As [`Read::get`].
     pub fn count(&self, from: &impl Read<Of = O>, key: impl AsRef<[u8]>) -> Result<u64> {
-        from.fold(&self.entries, bounds_of_one(key.as_ref()), 0, |count, _, _| {
-            ControlFlow::Continue(count + 1)
-        })
+        from.fold_each(&self.entries, bounds_of_one(key.as_ref()), 0, Counting)
     }
 
     /// Removes all records of the primary with an index key, and returns how many there were.

@@ -10,6 +10,7 @@ use std::ops::{Bound, ControlFlow};
 use shown::Shown;
 
 use super::{Bounds, Database, Env, KeyRange, Kind, Range, Read, Record, Write, label};
+use crate::access::Counting;
 use crate::error::{Error, Result};
 use crate::txn::pairs::{BEYOND, END, bounds_of, bounds_of_one, pair, parts, with_end};
 use crate::txn::{Duplicates, Holds};
@@ -178,9 +179,7 @@ impl<O: Kind> MultiMap<O> {
     /// # Errors
     /// As [`Read::get`].
     pub fn count(&self, from: &impl Read<Of = O>, key: impl AsRef<[u8]>) -> Result<u64> {
-        from.fold(&self.database, bounds_of_one(key.as_ref()), 0, |count, _, _| {
-            std::ops::ControlFlow::Continue(count + 1)
-        })
+        from.fold_each(&self.database, bounds_of_one(key.as_ref()), 0, Counting)
     }
 
     /// The values of a key, in their order, from either end.
@@ -355,9 +354,9 @@ impl<O: Kind> MultiMap<O> {
         }
         from.fold(&self.database, bounds_of_one(key), None, |_, record, found| {
             if found == value {
-                std::ops::ControlFlow::Break(Some(record.to_vec()))
+                ControlFlow::Break(Some(record.to_vec()))
             } else {
-                std::ops::ControlFlow::Continue(None)
+                ControlFlow::Continue(None)
             }
         })
     }
