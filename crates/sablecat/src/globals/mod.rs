@@ -335,13 +335,17 @@ impl<K: Kind> Hash for Node<'_, K> {
     }
 }
 
-/// As M refers to it: `^acct(42,"name")`.
+/// As M refers to it: `^acct(42,"name")`. [`Globals::node`] reads it again.
 impl<K: Kind> fmt::Display for Node<'_, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match zwr::reference(&self.key) {
-            Ok(reference) => f.write_str(&String::from_utf8_lossy(&reference)),
-            Err(_) => write!(f, "{}", self.key.escape_ascii()),
+        let Ok((name, subscripts)) = parts(&self.key) else {
+            return write!(f, "{}", self.key.escape_ascii());
+        };
+        write!(f, "^{name}")?;
+        for (n, subscript) in subscripts.iter().enumerate() {
+            write!(f, "{}{subscript}", if n == 0 { '(' } else { ',' })?;
         }
+        if subscripts.is_empty() { Ok(()) } else { f.write_str(")") }
     }
 }
 

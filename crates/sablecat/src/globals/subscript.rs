@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::Number;
 use super::number::{NEGATIVE, POSITIVE, ZERO};
-use super::text::quoted;
+use super::text::shown;
 use crate::error::{Error, Result};
 
 /// One step from a node to a child of it: a number or a text. Numbers sort before texts, by value; texts sort
@@ -267,12 +267,12 @@ impl PartialOrd for Subscript<'_> {
     }
 }
 
-/// As M writes it in a reference: texts in quotes.
+/// As M writes it in a reference: texts in quotes, bytes that are no UTF-8 by their numbers.
 impl fmt::Display for Subscript<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Form::Number(number) => number.fmt(f),
-            Form::Text(text) => f.write_str(&String::from_utf8_lossy(&quoted(text))),
+            Form::Text(text) => f.write_str(&shown(text)),
         }
     }
 }

@@ -151,6 +151,16 @@ proptest! {
         }
     }
 
+    #[test]
+    fn a_node_as_it_is_shown_is_read_again(texts in prop::collection::vec(a_text(), 0..5)) {
+        let env = Env::in_memory()?;
+        let globals = Globals::open(&env, "g")?;
+        let node = texts.iter().fold(globals.global("a")?, |node, text| node.at(&text[..]));
+        let shown = node.to_string();
+        let again = globals.node(&shown)?;
+        prop_assert_eq!(again.key(), node.key(), "{}", shown);
+    }
+
     /// What somebody else wrote is refused, or is just what would be written for what it says.
     #[test]
     fn any_bytes_are_a_key_or_none(bytes in prop::collection::vec(prop_oneof![0u8..8, any::<u8>()], 0..24)) {
@@ -165,7 +175,10 @@ proptest! {
 
 fn a_text() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
-        prop::collection::vec(prop::sample::select(vec![0u8, 1, 5, b'a', b'"', 0xc8, 0xff]), 0..5),
+        prop::collection::vec(
+            prop::sample::select(vec![0u8, 1, 5, b'a', b'"', 0xc2, 0x85, 0xc8, 0xff]),
+            0..5
+        ),
         "-?[0-9]{0,3}\\.?[0-9]{0,3}".prop_map(String::into_bytes),
         (-1000i32..1000).prop_map(|n| n.to_string().into_bytes()),
     ]

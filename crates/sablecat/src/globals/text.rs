@@ -22,11 +22,36 @@ pub(super) fn quoted(text: &[u8]) -> Vec<u8> {
             }
             out.push(b'"');
         } else {
-            let numbers: Vec<String> = run.iter().map(u8::to_string).collect();
-            out.extend_from_slice(format!("$C({})", numbers.join(",")).as_bytes());
+            out.extend_from_slice(numbered("$C", run.iter().map(|&byte| byte.into())).as_bytes());
         }
     }
     out
+}
+
+/// A text as an expression in UTF-8, from which [`Reader`] reads it again with characters of Unicode:
+/// `"Grüße"_$C(10)_$ZCH(255)`.
+pub(super) fn shown(text: &[u8]) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    for chunk in text.utf8_chunks() {
+        let characters: Vec<char> = chunk.valid().chars().collect();
+        for run in characters.chunk_by(|a, b| a.is_control() == b.is_control()) {
+            parts.push(if run[0].is_control() {
+                numbered("$C", run.iter().map(|&c| u32::from(c)))
+            } else {
+                format!("\"{}\"", String::from_iter(run).replace('"', "\"\""))
+            });
+        }
+        if !chunk.invalid().is_empty() {
+            parts.push(numbered("$ZCH", chunk.invalid().iter().map(|&byte| u32::from(byte))));
+        }
+    }
+    if parts.is_empty() { "\"\"".to_owned() } else { parts.join("_") }
+}
+
+/// Characters or bytes by their numbers: `$C(7,10)`.
+fn numbered(function: &str, numbers: impl Iterator<Item = u32>) -> String {
+    let numbers: Vec<String> = numbers.map(|number| number.to_string()).collect();
+    format!("{function}({})", numbers.join(","))
 }
 
 /// What is left to read of a line, and what numbers of characters mean in it.

@@ -14,7 +14,7 @@ const MONTHS: [&str; 12] =
     ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"];
 
 /// How a key refers to its node: `^acct(42,"name")`.
-pub(super) fn reference(key: &[u8]) -> Result<Vec<u8>> {
+fn reference(key: &[u8]) -> Result<Vec<u8>> {
     let (name, subscripts) = parts_of(key)?;
     let mut out = [b"^", name.as_bytes()].concat();
     for (n, subscript) in subscripts.iter().enumerate() {
