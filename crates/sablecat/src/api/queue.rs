@@ -1,6 +1,6 @@
 //! Queues.
 
-use std::ops::{Bound, ControlFlow};
+use std::ops::{Bound, ControlFlow, RangeBounds};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -304,10 +304,36 @@ impl Queue {
     /// All records, whether or not transactions have them in hand, in order and from either end.
     ///
     /// # Errors
-    /// As [`Read::range`]. Each record comes as a result, with the errors of [`Queue::get`].
+    /// As [`Queue::range`].
     pub fn iter<'s, S: Read<Of = Env>>(&self, from: &'s S) -> Result<InQueue<S::Lasting<'s>>> {
-        let range = from.range(&self.database, (Bound::<[u8; 8]>::Unbounded, Bound::Unbounded))?;
-        Ok(InQueue { range, queue: self.clone() })
+        self.range(from, ..)
+    }
+
+    /// The records with some numbers, whether or not transactions have them in hand, in order and from either
+    /// end.
+    ///
+    /// ```
+    /// # fn main() -> sablecat::Result<()> {
+    /// # let env = sablecat::Env::in_memory()?;
+    /// let jobs = sablecat::Queue::open(&env, "jobs", 4)?;
+    /// for job in ["wash", "dry", "iron"] {
+    ///     jobs.append_one(job)?;
+    /// }
+    /// assert_eq!(jobs.range(&env, 2..)?.next().transpose()?, Some((2, b"dry\0".to_vec())));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Read::range`]. Each record comes as a result, with the errors of [`Queue::get`].
+    pub fn range<'s, S: Read<Of = Env>>(
+        &self,
+        from: &'s S,
+        numbers: impl RangeBounds<u64>,
+    ) -> Result<InQueue<S::Lasting<'s>>> {
+        let key = |bound: Bound<&u64>| bound.map(|&number| key_of(number));
+        let keys = (key(numbers.start_bound()), key(numbers.end_bound()));
+        Ok(InQueue { range: from.range(&self.database, keys)?, queue: self.clone() })
     }
 
     /// How many records there are, including those that transactions have in hand. Counts them;
@@ -365,7 +391,7 @@ fn check_bytes(record_bytes: u32) -> Result<()> {
     Err(Error::invalid("a queue with records of 0 bytes; they must have at least 1"))
 }
 
-/// The records of a queue: see [`Queue::iter`].
+/// The records of a queue: see [`Queue::range`].
 #[derive(Debug)]
 pub struct InQueue<S: Read> {
     range: Range<S>,
