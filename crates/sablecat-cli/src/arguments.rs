@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use sablecat::{Builder, Database, Env, ErrorKind};
 
-use crate::Failure;
 use crate::keying::Keying;
 use crate::placing::Placing;
+use crate::{Failure, naming};
 
 /// An environment that must exist.
 #[derive(Debug, Args)]
@@ -103,7 +103,8 @@ pub(crate) struct InDatabase {
     /// The database
     #[arg(long, value_name = "NAME", default_value = "main")]
     pub(crate) db: String,
-    /// Keys and values are hexadecimal digits instead of text
+    /// Keys and values are hexadecimal digits instead of text; numbers of records, and references to nodes of
+    /// globals, stay as they are
     #[arg(long)]
     pub(crate) hex: bool,
 }
@@ -137,12 +138,7 @@ impl InDatabase {
 
     /// The bytes that an argument stands for.
     pub(crate) fn bytes(&self, argument: &str) -> Result<Vec<u8>, Failure> {
-        if self.hex {
-            from_hex(argument)
-                .ok_or_else(|| format!("{argument:?} is not pairs of hexadecimal digits").into())
-        } else {
-            Ok(argument.into())
-        }
+        naming::bytes(argument, self.hex)
     }
 }
 

@@ -4,6 +4,7 @@
 //! arguments.rs    what several commands accept: the directory, the database, keys and values
 //! interrupt.rs    being told to stop
 //! keying.rs       where the keys of encrypted environments are
+//! naming.rs       what names a record: a key, a number, a node of a global
 //! portable/       databases as text that other programs read and write
 //! output.rs       the one place that prints: tables for people, JSON for programs
 //! progress.rs     bars for long work, on a terminal only
@@ -15,9 +16,9 @@
 //! has only the answer. Told to stop by a signal, it closes the environment and ends with 128 and the
 //! signal's number; `volume guard`, which does nothing else until then, with 0 if it could.
 //!
-//! Only `put`, `load`, `sql`, `backup`, `restore`, `volume hold` and `papers` create environments. The others
-//! open what exists, which recovers it if need be, and refuse to make it up. What only reads writes nothing
-//! to an environment that was closed.
+//! Only `put`, `queue append`, `load`, `sql`, `backup`, `restore`, `volume hold` and `papers` create
+//! environments. The others open what exists, which recovers it if need be, and refuse to make it up. What
+//! only reads writes nothing to an environment that was closed.
 
 mod arguments;
 mod aside;
@@ -25,6 +26,7 @@ mod commands;
 mod interrupt;
 mod keying;
 mod lifetime;
+mod naming;
 mod output;
 mod placing;
 mod portable;
@@ -38,7 +40,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use commands::{
     backup, checkpoint, compact, completions, del, dump, get, journal, keygen, keys, load, locks, log, man,
-    papers, processes, put, recover, restore, scan, serve, sql, stat, statements, verify, volume, work,
+    papers, processes, put, queue, recover, restore, scan, serve, sql, stat, statements, verify, volume,
+    work,
 };
 
 /// What the command is called.
@@ -65,6 +68,7 @@ enum Command {
     Put(put::Arguments),
     Del(del::Arguments),
     Scan(scan::Arguments),
+    Queue(queue::Arguments),
     Sql(sql::Arguments),
     Dump(dump::Arguments),
     Load(load::Arguments),
@@ -153,6 +157,7 @@ fn carry_out(command: Command) -> Result<Outcome, Failure> {
         Command::Put(arguments) => put::run(&arguments),
         Command::Del(arguments) => del::run(&arguments),
         Command::Scan(arguments) => scan::run(&arguments),
+        Command::Queue(arguments) => queue::run(&arguments),
         Command::Sql(arguments) => sql::run(&arguments),
         Command::Dump(arguments) => dump::run(&arguments),
         Command::Load(arguments) => load::run(&arguments),

@@ -2,7 +2,8 @@
 //!
 //! A key or value is any bytes, and both forms keep it whole. Text shows what is not printable as `\xNN`
 //! escapes, unless hexadecimal digits were asked for. JSON has `"key"` when it is text and `"key_hex"` when
-//! it is not, or when digits were asked for; `"value"` likewise.
+//! it is not, or when digits were asked for; `"value"` likewise. In place of a key, a record may have a
+//! `"number"`, or be a `"node"` of a global.
 
 use std::error::Error;
 use std::io::{self, IsTerminal, Write};
@@ -13,6 +14,7 @@ use serde_json::{Map, Value};
 
 use crate::Failure;
 use crate::arguments::to_hex;
+use crate::naming::Name;
 
 /// Prints one JSON document, indented.
 pub(crate) fn json(document: &impl Serialize) -> Result<(), Failure> {
@@ -54,16 +56,29 @@ pub(crate) fn value_part(bytes: &[u8]) -> Result<(), Failure> {
 /// A record as the members of a JSON object; for commands that only know the key, or only show it, without
 /// its value.
 pub(crate) fn members(key: &[u8], value: Option<&[u8]>, hex: bool) -> Map<String, Value> {
-    [("key", Some(key)), ("value", value)]
-        .into_iter()
-        .filter_map(|(name, bytes)| {
-            let bytes = bytes?;
-            Some(match std::str::from_utf8(bytes) {
-                Ok(text) if !hex => (name.to_owned(), text.into()),
-                _ => (format!("{name}_hex"), to_hex(bytes).into()),
-            })
-        })
-        .collect()
+    let mut members = value.map(|value| member("value", value, hex)).unwrap_or_default();
+    members.append(&mut member("key", key, hex));
+    members
+}
+
+/// The same of a record that may have a number, or be a node, in place of a key.
+pub(crate) fn record(name: &Name, value: Option<&[u8]>, hex: bool) -> Map<String, Value> {
+    let mut members = value.map(|value| member("value", value, hex)).unwrap_or_default();
+    match name {
+        Name::Key(key) => members.append(&mut member("key", key, hex)),
+        Name::Number(number) => _ = members.insert("number".to_owned(), (*number).into()),
+        Name::Node(reference) => _ = members.insert("node".to_owned(), reference.as_str().into()),
+    }
+    members
+}
+
+/// Bytes as the one member of a JSON object.
+pub(crate) fn member(name: &str, bytes: &[u8], hex: bool) -> Map<String, Value> {
+    let member = match std::str::from_utf8(bytes) {
+        Ok(text) if !hex => (name.to_owned(), text.into()),
+        _ => (format!("{name}_hex"), to_hex(bytes).into()),
+    };
+    [member].into_iter().collect()
 }
 
 /// Prints records as they come: a line each, or the elements of a JSON array.
@@ -79,13 +94,17 @@ impl Records {
         Records { out: io::BufWriter::with_capacity(1 << 16, io::stdout().lock()), json, hex, count: 0 }
     }
 
-    /// One record: key and value, or the key alone.
-    pub(crate) fn push(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), Failure> {
+    /// One record: what names it and its value, or the name alone.
+    pub(crate) fn push(&mut self, name: &Name, value: Option<&[u8]>) -> Result<(), Failure> {
         if self.json {
             self.out.write_all(if self.count == 0 { b"[\n  " } else { b",\n  " })?;
-            serde_json::to_writer(&mut self.out, &members(key, value, self.hex))?;
+            serde_json::to_writer(&mut self.out, &record(name, value, self.hex))?;
         } else {
-            self.out.write_all(text(key, self.hex).as_bytes())?;
+            match name {
+                Name::Key(key) => self.out.write_all(text(key, self.hex).as_bytes())?,
+                Name::Number(number) => write!(self.out, "{number}")?,
+                Name::Node(reference) => self.out.write_all(reference.as_bytes())?,
+            }
             if let Some(value) = value {
                 write!(self.out, "\t{}", text(value, self.hex))?;
             }

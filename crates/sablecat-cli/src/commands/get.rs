@@ -1,66 +1,73 @@
 //! `get`: the value of a key.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::arguments::{InDatabase, Reading};
+use crate::naming::Name;
 use crate::shown::Shown;
 use crate::{Failure, Outcome, output};
 
-/// Bytes of a value in memory at once.
-const PART_BYTES: usize = 1 << 20;
-
 /// Print the value of a key
 ///
-/// Into a pipe or a file the value goes as it is, without a line end. Exit code 1 means that there is no such
-/// key.
+/// Into a pipe or a file the value goes as it is, without a line end. Where a key has several values, each is
+/// a line, with bytes that are not printable as \xNN; of an index these are the keys of the records found.
+/// Exit code 1 means that there is no such key.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     place: InDatabase,
     #[command(flatten)]
     reading: Reading,
-    /// The key
+    /// The key; the number, of a record of a queue or of numbered records; a reference such as
+    /// 'acct(42,"name")', of a node of globals
     key: String,
 }
 
 pub(crate) fn run(Arguments { place, reading, key }: &Arguments) -> Result<Outcome, Failure> {
-    let key = place.bytes(key)?;
     let (env, database) = place.open_to_read(reading)?;
     let shown = Shown::new(database)?;
-    let found = if place.environment.json {
-        as_json(&shown, &key, place.hex)
-    } else {
-        as_bytes(&shown, &key, place.hex)
+    let name = shown.name(key, place.hex)?;
+    let found = match (shown.has_several(), place.environment.json) {
+        (true, json) => several(&shown, &name, json, place.hex),
+        (false, true) => as_json(&shown, &name, place.hex),
+        (false, false) => as_bytes(&shown, &name, place.hex),
     };
     drop(shown);
     env.close()?;
     Ok(if found? { Outcome::Done } else { Outcome::No })
 }
 
-fn as_json(database: &Shown, key: &[u8], hex: bool) -> Result<bool, Failure> {
-    let value = database.get(key)?;
-    let mut document = output::members(key, value.as_deref(), hex);
+/// All values of a key: a line each, or an array.
+fn several(database: &Shown, name: &Name, json: bool, hex: bool) -> Result<bool, Failure> {
+    let values = database.values(name)?;
+    if json {
+        let shown: Vec<Map<_, _>> = values.iter().map(|value| output::member("value", value, hex)).collect();
+        let mut document = output::record(name, None, hex);
+        document.insert("values".to_owned(), shown.into());
+        document.insert("found".to_owned(), Value::from(!values.is_empty()));
+        output::json(&document)?;
+    } else {
+        values.iter().try_for_each(|value| output::value_line(value, hex))?;
+    }
+    Ok(!values.is_empty())
+}
+
+fn as_json(database: &Shown, name: &Name, hex: bool) -> Result<bool, Failure> {
+    let value = database.get(name)?;
+    let mut document = output::record(name, value.as_deref(), hex);
     document.insert("found".to_owned(), Value::from(value.is_some()));
-    if let Some(ms) = database.expires(key)? {
+    if let Some(ms) = database.expires(name)? {
         document.insert("expires".to_owned(), Value::from(ms));
     }
     output::json(&document)?;
     Ok(value.is_some())
 }
 
-/// A part at a time, of one state, so that a value need not fit in memory.
-fn as_bytes(database: &Shown, key: &[u8], hex: bool) -> Result<bool, Failure> {
-    let Some(len) = database.value_len(key)? else { return Ok(false) };
+fn as_bytes(database: &Shown, name: &Name, hex: bool) -> Result<bool, Failure> {
     if output::is_line(hex) {
-        output::value_line(&database.get(key)?.unwrap_or_default(), hex)?;
-        return Ok(true);
+        let value = database.get(name)?;
+        value.iter().try_for_each(|value| output::value_line(value, hex))?;
+        return Ok(value.is_some());
     }
-    let mut part = vec![0; PART_BYTES.min(len as usize)];
-    let mut offset = 0;
-    while offset < len {
-        let read = database.read_at(key, offset, &mut part)?.unwrap_or_default();
-        output::value_part(&part[..read])?;
-        offset += read as u64;
-    }
-    Ok(true)
+    database.each_part(name, output::value_part)
 }

@@ -17,6 +17,7 @@ pub(crate) mod man;
 pub(crate) mod papers;
 pub(crate) mod processes;
 pub(crate) mod put;
+pub(crate) mod queue;
 pub(crate) mod recover;
 pub(crate) mod report;
 pub(crate) mod restore;

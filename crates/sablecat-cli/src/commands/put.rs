@@ -3,16 +3,19 @@
 use std::io::{self, Read};
 use std::time::Duration;
 
-use sablecat::{Database, DatabaseOptions, Expiring, Holds, Lifetime, Method};
+use sablecat::globals::Globals;
+use sablecat::{Database, DatabaseOptions, Expiring, Holds, Lifetime, Method, MultiMap, Numbered};
 use serde_json::Value;
 
 use crate::arguments::InDatabase;
+use crate::naming::Name;
 use crate::{Failure, Outcome, lifetime, output};
 
 /// Set the value of a key
 ///
 /// Creates the environment and the database if they do not exist. The record is durable when the command
-/// ends.
+/// ends. Where keys have several values, the value is added to those of the key. Records are appended to a
+/// queue by `sablecat queue append`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -28,7 +31,7 @@ pub(crate) struct Arguments {
     /// is one whose records expire; in such a database a record without --ttl never expires
     #[arg(long, value_name = "TIME", value_parser = lifetime::ttl)]
     ttl: Option<Duration>,
-    /// The key
+    /// The key; the number, of numbered records; a reference such as 'acct(42,"name")', of a node of globals
     key: String,
     /// The value; without it, the bytes of standard input, unchanged
     value: Option<String>,
@@ -49,7 +52,6 @@ enum Arrangement {
 pub(crate) fn run(
     Arguments { place, method, temporary, ttl, key, value }: &Arguments,
 ) -> Result<Outcome, Failure> {
-    let key = place.bytes(key)?;
     let value = match value {
         Some(value) => place.bytes(value)?,
         None => {
@@ -58,6 +60,10 @@ pub(crate) fn run(
             bytes
         }
     };
+    if !place.environment.path().exists() {
+        // Nothing is made for a key that is none.
+        place.bytes(key)?;
+    }
     let env = place.environment.open_or_create()?;
     let method = match method {
         Arrangement::Btree => Method::Btree,
@@ -65,7 +71,12 @@ pub(crate) fn run(
         Arrangement::Counted => Method::Counted,
     };
     let options = DatabaseOptions::new().method(method).temporary(*temporary);
-    let database = match (env.existing_database(&place.db)?, ttl) {
+    let existing = env.existing_database(&place.db)?;
+    let name = match &existing {
+        Some(database) => Name::of(database, key, place.hex)?,
+        None => Name::Key(place.bytes(key)?),
+    };
+    let database = match (existing, ttl) {
         (Some(database), _) => database,
         (None, None) => env.database_with(&place.db, options)?,
         (None, Some(_)) => {
@@ -73,30 +84,50 @@ pub(crate) fn run(
             Expiring::open(&env, &place.db)?.database().clone()
         }
     };
-    put(database, (&key, &value), *ttl)?;
+    put(&database, &name, &value, *ttl)?;
+    drop(database);
     env.close()?;
     if place.environment.json {
-        let mut document = output::members(&key, None, place.hex);
+        let mut document = output::record(&name, None, place.hex);
         document.insert("value_bytes".to_owned(), Value::from(value.len()));
         output::json(&document)?;
     }
     Ok(Outcome::Done)
 }
 
-fn put(database: Database, (key, value): (&[u8], &[u8]), ttl: Option<Duration>) -> Result<(), Failure> {
-    if database.holds() != Holds::Expiring {
-        if ttl.is_some() {
+fn put(database: &Database, name: &Name, value: &[u8], ttl: Option<Duration>) -> Result<(), Failure> {
+    let (env, holds) = (database.env(), database.holds());
+    let of = database.name();
+    if ttl.is_some() && holds != Holds::Expiring {
+        return Err(format!(
+            "the database {of} holds {holds}; --ttl is only for databases whose records expire: a new one, or one that was created with --ttl"
+        )
+        .into());
+    }
+    match (holds, name) {
+        (Holds::Records, Name::Key(key)) => database.insert(key, value)?,
+        (Holds::Expiring, Name::Key(key)) => {
+            let expiring = Expiring::of(env, database)?;
+            let lifetime = ttl.map_or(Lifetime::Unlimited, Lifetime::For);
+            env.write(|txn| expiring.insert(txn, key, value, lifetime))?;
+        }
+        (Holds::Values(order), Name::Key(key)) => {
+            MultiMap::of(database.clone(), order)?.insert_one(key, value)?;
+        }
+        (Holds::Numbers { .. } | Holds::Renumbered { .. }, Name::Number(number)) => {
+            let numbers = Numbered::of(database.clone())?;
+            env.write(|txn| numbers.put(txn, *number, value))?;
+        }
+        (Holds::Globals, Name::Node(reference)) => {
+            let globals = Globals::of(database.clone())?;
+            env.write(|txn| globals.node(reference)?.set(txn, value))?;
+        }
+        _ => {
             return Err(format!(
-                "the database {} holds {}; --ttl is only for databases whose records expire: a new one, or one that was created with --ttl",
-                database.name(),
-                database.holds()
+                "setting a record of {of}: the database holds {holds}, to which records are only appended: sablecat queue append does that"
             )
             .into());
         }
-        return Ok(database.insert(key, value)?);
     }
-    let env = database.env();
-    let expiring = Expiring::of(env, &database)?;
-    let lifetime = ttl.map_or(Lifetime::Unlimited, Lifetime::For);
-    Ok(env.write(|txn| expiring.insert(txn, key, value, lifetime))?)
+    Ok(())
 }

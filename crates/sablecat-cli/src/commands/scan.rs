@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use sablecat::{Database, Error, ErrorKind, Prefix};
+use sablecat::{Database, Error, ErrorKind};
 
 use crate::arguments::{InDatabase, Reading};
 use crate::output::Records;
@@ -11,7 +11,10 @@ use crate::{Failure, Outcome, interrupt};
 
 /// Print records in key order
 ///
-/// Each record is a line: the key, a tab, the value. Bytes that are not printable are shown as \xNN.
+/// Each record is a line: the key, a tab, the value. Bytes that are not printable are shown as \xNN. Where a
+/// key has several values, there is a line for each. In place of a key, records of a queue and numbered
+/// records have their number, and nodes of globals a reference. An index is shown as its keys, each with the
+/// key of a record that has it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -24,7 +27,7 @@ pub(crate) struct Arguments {
     /// Only keys below this one (exclusive)
     #[arg(long, value_name = "KEY")]
     to: Option<String>,
-    /// Only keys that begin with this
+    /// Only keys that begin with this; of globals, this node and its descendants
     #[arg(long, conflicts_with_all = ["from", "to"])]
     prefix: Option<String>,
     /// From the last record to the first
@@ -54,29 +57,33 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
 impl Arguments {
     fn print(&self, database: Database) -> Result<(), Failure> {
         let mut records = Records::new(self.place.environment.json, self.place.hex);
-        let range = self.range(&Shown::new(database)?)?;
+        let shown = Shown::new(database)?;
+        let range = self.range(&shown)?;
         let ordered: Box<dyn Iterator<Item = _>> = if self.reverse { Box::new(range.rev()) } else { range };
         for record in ordered.take(self.limit.unwrap_or(usize::MAX)) {
             interrupt::check()?;
-            let (key, value) = record?;
-            records.push(&key, (!self.keys_only).then_some(&value))?;
+            let (name, value) = record?;
+            records.push(&name, (!self.keys_only).then_some(&value))?;
         }
         records.finish()
     }
 
-    fn range(&self, database: &Shown) -> Result<Ordered, Failure> {
-        let bytes =
-            |argument: &Option<String>| argument.as_deref().map(|text| self.place.bytes(text)).transpose();
-        if let Some(prefix) = bytes(&self.prefix)? {
-            return Ok(database.range(Prefix(&prefix))?);
+    fn range<'s>(&self, shown: &'s Shown) -> Result<Ordered<'s>, Failure> {
+        let name = |argument: &Option<String>| {
+            argument.as_deref().map(|text| shown.name(text, self.place.hex)).transpose()
+        };
+        if let Some(prefix) = name(&self.prefix)? {
+            return shown.beginning_with(&prefix);
         }
-        let (from, to) = (bytes(&self.from)?, bytes(&self.to)?);
-        if from.is_some() && to.is_some() && from > to {
+        let (from, to) = (name(&self.from)?, name(&self.to)?);
+        if let (Some(from), Some(to)) = (&from, &to)
+            && shown.key(from)? > shown.key(to)?
+        {
             return Err("--from is after --to".into());
         }
-        Ok(database.range((
-            from.map_or(Bound::Unbounded, Bound::Included),
-            to.map_or(Bound::Unbounded, Bound::Excluded),
-        ))?)
+        shown.range(
+            from.as_ref().map_or(Bound::Unbounded, Bound::Included),
+            to.as_ref().map_or(Bound::Unbounded, Bound::Excluded),
+        )
     }
 }

@@ -105,8 +105,7 @@ impl<W: Write> Writer<W> {
             }
             Which::Number(number) => {
                 object.insert("number".to_owned(), number.into());
-                let members = output::members(b"", Some(value), false);
-                object.extend(members.into_iter().filter(|(name, _)| !name.starts_with("key")));
+                object.append(&mut output::member("value", value, false));
             }
         }
         serde_json::to_writer(&mut self.out, &object)?;

@@ -64,7 +64,16 @@ fn every_command_has_a_manual_page() {
         );
     }
     assert!(page("sablecat-get.1").contains("\\-\\-read\\-only"));
-    let within = ["volume-hold", "volume-flush", "volume-guard", "papers-report"];
+    let within = [
+        "queue-append",
+        "queue-consume",
+        "queue-peek",
+        "queue-len",
+        "volume-hold",
+        "volume-flush",
+        "volume-guard",
+        "papers-report",
+    ];
     for name in within {
         let page = page(&format!("sablecat-{name}.1"));
         assert!(page.contains(&format!("fBsablecat {}\\fR", name.replace('-', " "))), "{page}");

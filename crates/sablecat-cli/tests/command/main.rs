@@ -14,6 +14,7 @@ mod expiry;
 mod full_disk;
 mod held;
 mod indices;
+mod kinds;
 mod locks;
 mod log;
 mod papers;

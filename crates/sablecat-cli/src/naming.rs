@@ -1,0 +1,48 @@
+//! How a record is named: by a key, by a number, or as a node of a global.
+
+use sablecat::globals::Globals;
+use sablecat::{Database, Holds};
+
+use crate::Failure;
+use crate::arguments::from_hex;
+
+/// What names a record, where records are as its database has them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Name {
+    Key(Vec<u8>),
+    /// Of a queue and of numbered records.
+    Number(u64),
+    /// A reference to a node of a global: `^acct(42,"name")`.
+    Node(String),
+}
+
+impl Name {
+    /// What an argument names in a database: `hex` is for keys alone.
+    pub(crate) fn of(database: &Database, text: &str, hex: bool) -> Result<Name, Failure> {
+        let name = database.name();
+        match database.holds() {
+            holds @ (Holds::Queue { .. } | Holds::Numbers { .. } | Holds::Renumbered { .. }) => {
+                text.parse().map(Name::Number).map_err(|_| {
+                    format!(
+                        "{text:?} as the number of a record: the database {name} holds {holds}; numbers are 1, 2 and so on"
+                    )
+                    .into()
+                })
+            }
+            Holds::Globals => {
+                let reference = if text.starts_with('^') { text.to_owned() } else { format!("^{text}") };
+                Ok(Name::Node(Globals::of(database.clone())?.node(&reference)?.to_string()))
+            }
+            _ => bytes(text, hex).map(Name::Key),
+        }
+    }
+}
+
+/// The bytes that an argument stands for.
+pub(crate) fn bytes(text: &str, hex: bool) -> Result<Vec<u8>, Failure> {
+    if hex {
+        from_hex(text).ok_or_else(|| format!("{text:?} is not pairs of hexadecimal digits").into())
+    } else {
+        Ok(text.into())
+    }
+}
