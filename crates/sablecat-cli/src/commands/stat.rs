@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-use sablecat::{Counters, DatabaseStats, Env, ErrorKind, Expiring, Holds, IndexInfo, Method};
+use sablecat::{Counters, DatabaseStats, Env, ErrorKind, Expiring, Holds, IndexInfo, Method, Queue};
 use sablecat_papers::{Grid, thousands};
 use serde_json::{Map, Value, json};
 
@@ -76,8 +76,9 @@ fn show(Arguments { place, reading, databases, .. }: &Arguments) -> Result<Outco
             interrupt::check()?;
             let (name, method, size) = (name.clone(), method.clone(), size_of(&env, name));
             let unswept = (*holds == Holds::Expiring).then(|| unswept(&env, &name)).flatten();
+            let numbers = matches!(holds, Holds::Queue { .. }).then(|| numbers(&env, &name)).flatten();
             let is_temporary = stats.temporary.contains(&name);
-            sizes.push(Shown { name, method, holds: *holds, is_temporary, size, unswept });
+            sizes.push(Shown { name, method, holds: *holds, is_temporary, size, unswept, numbers });
         }
     }
     env.close()?;
@@ -91,6 +92,10 @@ fn show(Arguments { place, reading, databases, .. }: &Arguments) -> Result<Outco
             "temporary": sizes.iter().filter(|one| one.is_temporary).map(|one| &*one.name).collect::<Vec<_>>(),
             "indices": indices.iter().map(|(name, index)| (name.clone(), output::index(index))).collect::<Map<_, _>>(),
             "unswept": sizes.iter().filter_map(|one| Some((one.name.clone(), one.unswept?.into()))).collect::<Map<_, _>>(),
+            "queues": sizes.iter().filter_map(|one| {
+                let numbers = one.numbers?;
+                Some((one.name.clone(), json!({ "first": numbers.first, "next": numbers.next })))
+            }).collect::<Map<_, _>>(),
             "sizes": sizes.iter().map(|one| (one.name.clone(), one.size.map_or(Value::Null, |size| json_of(&size)))).collect::<Map<_, _>>(),
             "page_size": stats.page_size,
             "cache_bytes": stats.cache_bytes,
@@ -169,6 +174,35 @@ struct Shown {
     size: Option<DatabaseStats>,
     /// Records that have expired and are not swept, if they do.
     unswept: Option<u64>,
+    /// Of a queue.
+    numbers: Option<Numbers>,
+}
+
+/// The numbers of a queue.
+#[derive(Clone, Copy)]
+struct Numbers {
+    /// Of the first record, if there is one.
+    first: Option<u64>,
+    /// What the next record gets, unless several are appended at the same time.
+    next: u64,
+}
+
+/// Which numbers the records of a queue have.
+fn numbers(env: &Env, name: &str) -> Option<Numbers> {
+    let look = || {
+        let state = env.snapshot()?;
+        let Some(database) = state.existing_database(name)? else { return Ok(None) };
+        let first = Queue::of(database.clone())?.peek(&state)?.map(|(number, _)| number);
+        // The last number stays there, if its record was consumed.
+        let last = state.last(&database)?.and_then(|(key, _)| key.try_into().ok()).map(u64::from_be_bytes);
+        Ok(Some(Numbers { first, next: last.unwrap_or(0).saturating_add(1) }))
+    };
+    look()
+        .inspect_err(|error: &sablecat::Error| {
+            eprintln!("sablecat: looking for the numbers of the queue {name:?}: {error}");
+        })
+        .ok()
+        .flatten()
 }
 
 /// How many records have expired and are not swept.
@@ -200,11 +234,15 @@ fn of_databases(sizes: &[Shown], indices: &BTreeMap<String, IndexInfo>) -> Grid 
     let usual = Method::default().to_string();
     let mut grid =
         Grid::new("\nDatabases", ["name", "records", "depth", "pages", "bytes used", "fill, %"], 1);
-    for Shown { name, method, holds, is_temporary, size, unswept } in sizes {
+    for Shown { name, method, holds, is_temporary, size, unswept, numbers } in sizes {
         let kind = [
             is_temporary.then(|| "temporary".to_owned()),
             (*method != usual).then(|| method.clone()),
             (*holds != Holds::Records).then(|| holds.to_string()),
+            numbers.map(|Numbers { first, next }| match first {
+                Some(first) => format!("first {first}, next {next}"),
+                None => format!("next {next}"),
+            }),
             unswept
                 .filter(|&unswept| unswept > 0)
                 .map(|unswept| format!("{} to be swept", thousands(unswept as f64))),

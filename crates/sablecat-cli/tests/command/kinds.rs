@@ -224,3 +224,25 @@ fn a_record_that_cannot_be_printed_is_not_consumed() {
     assert_eq!(status.expect("started").code(), Some(2));
     assert_eq!(scratch.run("queue consume env --db jobs"), answer(0, "wash", ""));
 }
+
+/// Also of one that is empty, whose next number is above those consumed.
+#[test]
+fn statistics_say_which_numbers_a_queue_has() {
+    let scratch = with_all_kinds("kinds-queue-numbers");
+    let numbers = || scratch.json("stat env --json")["queues"].clone();
+    assert_eq!(numbers(), json!({"jobs": {"first": null, "next": 1}}));
+    for _ in 0..3 {
+        assert_eq!(scratch.run("queue append env job --db jobs").code, 0);
+    }
+    assert_eq!(scratch.run("queue consume env --db jobs").code, 0);
+    assert_eq!(numbers(), json!({"jobs": {"first": 2, "next": 4}}));
+    let shown = scratch.run("stat env").out;
+    assert!(shown.contains("padded with 0x2e; first 2, next 4)"), "{shown}");
+    for _ in 0..2 {
+        assert_eq!(scratch.run("queue consume env --db jobs").code, 0);
+    }
+    assert_eq!(numbers(), json!({"jobs": {"first": null, "next": 4}}));
+    let shown = scratch.run("stat env").out;
+    assert!(shown.contains("padded with 0x2e; next 4)"), "{shown}");
+    assert_eq!(scratch.json("stat env lines --json")["queues"], json!({}));
+}
