@@ -3,7 +3,7 @@
 use std::io::{self, BufWriter, Write};
 
 use sablecat::globals::Globals;
-use sablecat::{Expiring, ReadTxn};
+use sablecat::{Expiring, Holds, ReadTxn};
 
 use crate::arguments::{Existing, Reading};
 use crate::portable::kinds::{Held, Made, written};
@@ -13,10 +13,11 @@ use crate::{Failure, Outcome, interrupt};
 /// Print databases as text that `load` and other programs can read
 ///
 /// All databases are printed from one snapshot; other processes may write meanwhile. Expired records are left
-/// out. Only JSON has the times at which records expire: records loaded from Berkeley DB's text never expire,
-/// and a warning on standard error says so. Berkeley DB's db_load reads the formats db and db-print (record
-/// numbers only in db). If --db names a single database, it is printed without its name, so that db_load
-/// makes it the database of its file.
+/// out. Only JSON has the times at which records expire, and only JSON and ZWR have nodes of globals: loaded
+/// from Berkeley DB's text, records never expire, and nodes are plain records, under their keys as they are
+/// stored; a warning on standard error says so. Berkeley DB's db_load reads the formats db and db-print
+/// (record numbers only in db). If --db names a single database, it is printed without its name, so that
+/// db_load makes it the database of its file.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -104,6 +105,11 @@ impl Arguments {
             if matches!(held, Held::Expiring(_)) {
                 eprintln!(
                     "sablecat: the records of {name} expire, which this format does not say: when loaded, they never expire; --json keeps their times"
+                );
+            }
+            if held.database().holds() == Holds::Globals {
+                eprintln!(
+                    "sablecat: {name} holds globals, which this format does not say: when loaded, its nodes are plain records; --format zwr and --json keep them"
                 );
             }
             if held.database().is_temporary() {

@@ -20,7 +20,8 @@ use crate::{Failure, Outcome, interrupt, output};
 /// All records are set, or none after any error: in one transaction. Until it has committed, its changes take
 /// space on the disk twice, in the log and in files. Creates the environment and the databases if they do not
 /// exist. Existing records get the values of the text; where a key has several values, the values of the text
-/// are added. Numbered records for which the text has no numbers are appended after the existing ones.
+/// are added. Berkeley DB's hash tables of such keys go into B+trees, and a warning on standard error says so.
+/// Numbered records for which the text has no numbers are appended after the existing ones.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]

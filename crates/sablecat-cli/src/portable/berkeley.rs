@@ -283,11 +283,16 @@ impl<R: BufRead> Reader<R> {
                     Holds::Numbers { record_bytes, pad }
                 }
             }
-            // Their order is by hashes where they are hashed; here the key's values have an order, too.
             _ if sorted => Holds::Values(Duplicates::Sorted),
             _ if duplicates => Holds::Values(Duplicates::Inserted),
             _ => Holds::Records,
         };
+        if kind.as_deref() == Some("hash") && holds != Holds::Records {
+            eprintln!(
+                "sablecat: line {}: a hash table whose keys have several values: these are loaded into a B+tree, in the order of the keys, and dumped as that",
+                self.lines.number()
+            );
+        }
         let method = match kind.as_deref() {
             Some("hash") if holds == Holds::Records => Method::Hash,
             Some("btree") if holds == Holds::Records && counts => Method::Counted,

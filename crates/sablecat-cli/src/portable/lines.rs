@@ -47,6 +47,10 @@ impl<R: BufRead> Lines<R> {
         &self.line
     }
 
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
     /// An error that names the line.
     #[cold]
     pub(crate) fn wrong(&self, why: impl std::fmt::Display) -> Failure {

@@ -92,6 +92,26 @@ fn records_that_are_there_are_set_anew_or_left_alone() {
     assert_eq!(scratch.run("get env a").out, "first\0\n\\ x");
 }
 
+/// Values of one key have no hash table here.
+#[test]
+fn a_hash_table_of_several_values_is_loaded_as_a_btree_and_that_is_said() {
+    let text = |kind: &str, more: &str| {
+        format!(
+            "VERSION=3\nformat=print\ntype={kind}\nduplicates=1\n{more}HEADER=END\n k\n b\n k\n a\nDATA=END\n"
+        )
+    };
+    for (more, values) in [("", "b\na\n"), ("dupsort=1\n", "a\nb\n")] {
+        let scratch = Scratch::new("hash-duplicates");
+        let loaded = scratch.run_with("load env", text("hash", more).as_bytes(), &[]);
+        assert_eq!((loaded.code, &*loaded.out), (0, "2 records set\n"));
+        assert!(loaded.err.contains(": a hash table whose keys have several values"), "{}", loaded.err);
+        assert_eq!(scratch.run("get env k").out, values);
+        assert!(scratch.run("dump env").out.contains("type=btree\nduplicates=1\n"));
+        let loaded = scratch.run_with("load env", text("btree", more).as_bytes(), &[]);
+        assert_eq!((loaded.code, &*loaded.err), (0, ""));
+    }
+}
+
 #[test]
 fn globals_go_through_zwr() {
     let scratch = Scratch::new("zwr");
@@ -101,6 +121,14 @@ fn globals_go_through_zwr() {
     let dumped = scratch.run("dump env --db g --format zwr").out;
     let nodes: Vec<&str> = dumped.lines().skip(2).collect();
     assert_eq!(nodes, ["^a(1,\"x\")=\"one\"", "^b=\"tab\"_$C(9)"]);
+    for (format, says) in [("db", true), ("db-print", true), ("json", false), ("zwr", false)] {
+        let said = scratch.run(&format!("dump env --db g --format {format}")).err;
+        assert_eq!(
+            said.contains("g holds globals, which this format does not say"),
+            says,
+            "{format}: {said}"
+        );
+    }
     assert_eq!(scratch.run("put env k v").code, 0);
     assert_eq!(scratch.run("dump env --format zwr").code, 2, "two databases");
     assert_eq!(scratch.run("dump env --db main --format zwr").code, 2, "no globals");

@@ -90,5 +90,5 @@
 //!
 //! # What is not here
 //!
-//! Dirty reads; user functions for the hash and for prefixes; writing to a file
-//! that Berkeley DB has written.
+//! Dirty reads; user functions for the hash and for prefixes; writing to a file that Berkeley DB has written;
+//! hash tables whose keys have several values, of which `sablecat load` makes B+trees, with a warning.
