@@ -1,6 +1,7 @@
 //! What several commands accept, and how it becomes an environment, a database, bytes.
 
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use clap::Args;
 use sablecat::{Builder, Database, Env, ErrorKind};
@@ -70,6 +71,12 @@ impl Existing {
     /// Opens it, and creates it if there is none.
     pub(crate) fn open_or_create(&self) -> Result<Env, Failure> {
         Ok(self.builder()?.shared(true).open(&self.dir)?)
+    }
+
+    /// Whether nothing is where it is to be, and none of its files is to be anywhere else.
+    pub(crate) fn is_to_be_made(&self) -> bool {
+        let there = fs::symlink_metadata(&self.dir);
+        there.is_err_and(|error| error.kind() == io::ErrorKind::NotFound) && !self.placing.has_volumes()
     }
 
     /// Where it is.

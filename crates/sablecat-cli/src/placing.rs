@@ -35,6 +35,11 @@ impl Placing {
         self.volumes.is_empty() && self.places.is_empty() && self.compressions.is_empty()
     }
 
+    /// Whether there are files elsewhere than in the environment's directory.
+    pub(crate) fn has_volumes(&self) -> bool {
+        !self.volumes.is_empty()
+    }
+
     /// Has a builder declare them.
     pub(crate) fn declare(&self, builder: Builder) -> Builder {
         let builder = self.page_size.into_iter().fold(builder, Builder::page_size);

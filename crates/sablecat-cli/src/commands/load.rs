@@ -10,6 +10,7 @@ use sablecat::{Duplicates, Holds, Txn};
 use serde_json::json;
 
 use crate::arguments::Existing;
+use crate::aside::Aside;
 use crate::portable::kinds::{Held, Made};
 use crate::portable::lines::Lines;
 use crate::portable::{Format, Part, Parts, berkeley, json};
@@ -19,9 +20,10 @@ use crate::{Failure, Outcome, interrupt, output};
 ///
 /// All records are set, or none after any error: in one transaction. Until it has committed, its changes take
 /// space on the disk twice, in the log and in files. Creates the environment and the databases if they do not
-/// exist. Existing records get the values of the text; where a key has several values, the values of the text
-/// are added. Berkeley DB's hash tables of such keys go into B+trees, and a warning on standard error says so.
-/// Numbered records for which the text has no numbers are appended after the existing ones.
+/// exist: an environment without volumes of its own in DIR.unfinished, which is moved to DIR when it is
+/// complete. Existing records get the values of the text; where a key has several values, the values of the
+/// text are added. Berkeley DB's hash tables of such keys go into B+trees, and a warning on standard error
+/// says so. Numbered records for which the text has no numbers are appended after the existing ones.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -54,11 +56,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         }
         None => Box::new(io::stdin().lock()),
     };
-    let env = arguments.place.open_or_create()?;
+    let mut lines = Lines::new(BufReader::with_capacity(1 << 16, text));
+    let format = arguments.format_of(&mut lines)?;
+    // Made aside if there is none, so that an error leaves none behind.
+    let aside = arguments.place.is_to_be_made().then(|| Aside::new(arguments.place.path())).transpose()?;
+    let env = match &aside {
+        Some(aside) => arguments.place.builder()?.shared(true).open(aside.path())?,
+        None => arguments.place.open_or_create()?,
+    };
     let mut txn = env.begin()?;
-    let loaded = arguments.load(&mut txn, BufReader::with_capacity(1 << 16, text))?;
+    let loaded = arguments.load(&mut txn, lines, format)?;
     txn.commit()?;
     env.close().map_err(|error| format!("all records were set; closing the environment: {error}"))?;
+    aside.map_or(Ok(()), Aside::put)?;
     if arguments.place.json {
         output::json(&json!({ "records": loaded.records, "kept": loaded.kept }))?;
     } else {
@@ -71,23 +81,24 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
 }
 
 impl Arguments {
-    fn load(&self, txn: &mut Txn<'_>, text: impl BufRead) -> Result<Loaded, Failure> {
-        let mut lines = Lines::new(text);
+    /// The format of a text, of which the first line is read.
+    fn format_of(&self, lines: &mut Lines<impl BufRead>) -> Result<Format, Failure> {
         if !lines.advance()? {
             return Err("the input is empty".into());
         }
-        let format = match (self.format, lines.line()) {
-            (Some(format), _) => format,
-            (None, line) if line.starts_with(b"VERSION=") => Format::Db,
-            (None, line) if line.starts_with(b"{") => Format::Json,
-            (None, line) if line.windows(7).any(|word| word == b"EXTRACT") => Format::Zwr,
-            _ => {
-                return Err(lines.wrong(
-                    "the beginning of the text is that of no known format; name the format with --format",
-                ));
-            }
-        };
         lines.back();
+        match (self.format, lines.line()) {
+            (Some(format), _) => Ok(format),
+            (None, line) if line.starts_with(b"VERSION=") => Ok(Format::Db),
+            (None, line) if line.starts_with(b"{") => Ok(Format::Json),
+            (None, line) if line.windows(7).any(|word| word == b"EXTRACT") => Ok(Format::Zwr),
+            _ => Err(lines.wrong(
+                "the beginning of the text is that of no known format; name the format with --format",
+            )),
+        }
+    }
+
+    fn load(&self, txn: &mut Txn<'_>, lines: Lines<impl BufRead>, format: Format) -> Result<Loaded, Failure> {
         match format {
             Format::Db | Format::DbPrint => self.set_all(txn, &mut berkeley::Reader::new(lines)),
             Format::Json => self.set_all(txn, &mut json::Reader::new(lines)),

@@ -17,6 +17,7 @@ mod indices;
 mod kinds;
 mod locks;
 mod log;
+mod odd_text;
 mod papers;
 mod portable;
 mod read_only;
