@@ -18,6 +18,7 @@ mod kinds;
 mod locks;
 mod log;
 mod odd_text;
+mod others;
 mod papers;
 mod portable;
 mod read_only;

@@ -1,8 +1,6 @@
 //! Databases as text: what Berkeley DB's programs wrote is read, what is written comes back, and what is odd
 //! is refused with its line.
 
-use std::process::Command;
-
 use crate::support::Scratch;
 
 /// What `db5.3_dump` wrote, without and with `-p`, of a B+tree with an empty key, zero bytes and backslashes.
@@ -12,14 +10,14 @@ const PRINT: &str = include_str!("../data/db_dump_print.txt");
 const SEVERAL: &str = include_str!("../data/db_dump_several.txt");
 
 /// The records as `scan --json` shows them.
-fn records(scratch: &Scratch, database: &str) -> serde_json::Value {
+pub(crate) fn records(scratch: &Scratch, database: &str) -> serde_json::Value {
     let answer = scratch.run(&format!("scan env --json --db {database}"));
     assert_eq!(answer.code, 0, "{}", answer.err);
     serde_json::from_str(&answer.out).expect("JSON")
 }
 
 /// Without the sizes of pages, which are Berkeley DB's alone.
-fn without_sizes(text: &str) -> String {
+pub(crate) fn without_sizes(text: &str) -> String {
     text.lines().filter(|line| !line.starts_with("db_pagesize")).map(|line| format!("{line}\n")).collect()
 }
 
@@ -214,7 +212,7 @@ fn odd_or_truncated_text_loads_nothing_and_names_its_line() {
 }
 
 /// What `db5.3_dump` wrote of a queue and of numbered records, with `-k`, and of keys with several values.
-const KINDS: [(&str, &str, &str); 7] = [
+pub(crate) const KINDS: [(&str, &str, &str); 7] = [
     (
         "jobs",
         "queue",
@@ -232,7 +230,7 @@ const KINDS: [(&str, &str, &str); 7] = [
     ("inserted", "btree", "type=btree\nduplicates=1\nHEADER=END\n 61\n 32\n 61\n 31\n 61\n 32\nDATA=END\n"),
 ];
 
-fn text_of(of: &str) -> String {
+pub(crate) fn text_of(of: &str) -> String {
     format!("VERSION=3\nformat=bytevalue\n{of}")
 }
 
@@ -288,76 +286,4 @@ fn queues_numbered_records_and_several_values_come_and_go() {
         (answer.code, &*answer.out),
         (1, "0 records set\n2 existed already, and were left as they are\n")
     );
-}
-
-/// db5.3_load takes the first character of `re_pad=0x2e` for the byte, and writes `0x30` again.
-fn without_pad(text: &str) -> String {
-    text.lines().filter(|line| !line.starts_with("re_pad")).map(|line| format!("{line}\n")).collect()
-}
-
-#[test]
-#[ignore = "needs db5.3_dump and db5.3_load (Debian's package db5.3-util)"]
-fn berkeley_db_reads_queues_numbered_records_and_several_values_and_dumps_them_alike() {
-    let scratch = Scratch::new("kinds-both-ways");
-    for (name, kind, of) in KINDS {
-        assert_eq!(scratch.run_with(&format!("load env --db {name}"), text_of(of).as_bytes(), &[]).code, 0);
-        let dumped = scratch.run(&format!("dump env --db {name}")).out;
-        std::fs::write(scratch.path().join(name), &dumped).expect("written");
-        let file = format!("{name}.db");
-        let load = Command::new("db5.3_load").args(["-f", name, &file]).current_dir(scratch.path()).status();
-        assert!(load.expect("started").success(), "{name}");
-        for option in ["", "-p"] {
-            let back = Command::new("db5.3_dump")
-                .args(
-                    [if kind == "btree" { "" } else { "-k" }, option, &file]
-                        .iter()
-                        .filter(|one| !one.is_empty()),
-                )
-                .current_dir(scratch.path())
-                .output()
-                .expect("started");
-            let back = without_sizes(std::str::from_utf8(&back.stdout).expect("text"));
-            if option.is_empty() {
-                assert_eq!(without_pad(&back), without_pad(&dumped), "{name}");
-            }
-            let again = Scratch::new(&format!("kinds-back{option}"));
-            let answer = again.run_with(&format!("load env --db {name}"), back.as_bytes(), &[]);
-            assert_eq!((answer.code, &*answer.err), (0, ""), "{name} {option}");
-            assert_eq!(
-                without_pad(&again.run(&format!("dump env --db {name}")).out),
-                without_pad(&dumped),
-                "{name}"
-            );
-        }
-    }
-}
-
-/// With Berkeley DB's own programs, in both directions, by digits and as text.
-#[test]
-#[ignore = "needs db5.3_dump and db5.3_load (Debian's package db5.3-util)"]
-fn berkeley_db_reads_what_is_dumped_and_dumps_what_is_read() {
-    let scratch = Scratch::new("both-ways");
-    for n in 0u32..300 {
-        let key: String =
-            n.wrapping_mul(0x9e37_79b9).to_be_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(scratch.run(&format!("put env {key} {key}5c0a00 --hex")).code, 0);
-    }
-    for (format, option) in [("db", None), ("db-print", Some("-p"))] {
-        let dumped = scratch.run(&format!("dump env --db main --format {format}")).out;
-        std::fs::write(scratch.path().join(format), &dumped).expect("written");
-        let file = format!("{format}.db");
-        let load =
-            Command::new("db5.3_load").args(["-f", format, &file]).current_dir(scratch.path()).status();
-        assert!(load.expect("started").success());
-        let back = Command::new("db5.3_dump")
-            .args(option)
-            .arg(&file)
-            .current_dir(scratch.path())
-            .output()
-            .expect("started");
-        assert_eq!(without_sizes(std::str::from_utf8(&back.stdout).expect("text")), dumped, "{format}");
-        let answer = scratch.run_with(&format!("load env --db {format}"), &back.stdout, &[]);
-        assert_eq!((answer.code, &*answer.out), (0, "300 records set\n"));
-        assert_eq!(records(&scratch, format), records(&scratch, "main"));
-    }
 }
