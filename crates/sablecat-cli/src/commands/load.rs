@@ -67,8 +67,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let mut txn = env.begin()?;
     let loaded = arguments.load(&mut txn, lines, format)?;
     txn.commit()?;
-    env.close().map_err(|error| format!("all records were set; closing the environment: {error}"))?;
-    aside.map_or(Ok(()), Aside::put)?;
+    let closed = env.close();
+    match aside {
+        None => {
+            closed.map_err(|error| format!("all records were set; closing the environment: {error}"))?;
+        }
+        Some(aside) => {
+            closed?;
+            aside.put()?;
+        }
+    }
     if arguments.place.json {
         output::json(&json!({ "records": loaded.records, "kept": loaded.kept }))?;
     } else {

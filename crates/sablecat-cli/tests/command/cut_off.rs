@@ -1,6 +1,6 @@
-//! `backup` and `restore`, killed before any of their system calls, or with one of these failing: what is
-//! copied from stays as it is, what is copied to is whole or is known not to be, and the same command, given
-//! again, does all of it.
+//! `backup`, `restore` and `load`, killed before any of their system calls, or with one of these failing:
+//! what is copied from stays as it is, what is copied to is whole or is known not to be, and the same
+//! command, given again, does all of it.
 //!
 //! So many calls of each are tried as `SABLECAT_TEST_KILLS` says, spread over all of them; a few by default.
 
@@ -148,6 +148,33 @@ fn what_is_restored_is_there_when_it_is_whole() {
         assert_eq!(scratch.dump("copy"), whole, "after {told}");
     });
     assert!(not_made > 0, "{made} of {calls}");
+}
+
+#[test]
+fn what_is_loaded_where_nothing_was_is_there_when_it_is_whole() {
+    if !is_possible() {
+        return;
+    }
+    let scratch = Scratch::new("cut-load");
+    let text: String = (0..300).map(|n| format!("{{\"key\":\"{n:03}\",\"value\":\"v\"}}\n")).collect();
+    fs::write(scratch.path().join("text"), text).expect("written");
+    assert_eq!(scratch.run("load whole text").code, 0);
+    let whole = scratch.dump("whole");
+    let (new, unfinished) = (scratch.path().join("new"), scratch.path().join("new.unfinished"));
+    let calls = calls_of(&scratch, "load new text");
+    let mut not_made = 0;
+    each_of_some(6, calls, |call, fails| {
+        remove(&new);
+        let (_, told) = cut(&scratch, "load new text", call, fails);
+        if !new.exists() {
+            not_made += 1;
+            let again = scratch.run("load new text");
+            assert_eq!((again.code, again.err.as_str()), (0, ""), "after {told}");
+            assert!(!unfinished.exists(), "after {told}");
+        }
+        assert_eq!(scratch.dump("new"), whole, "after {told}");
+    });
+    assert!(not_made > 0, "of {calls}");
 }
 
 #[test]
