@@ -246,7 +246,10 @@ fn of_databases(sizes: &[Shown], indices: &BTreeMap<String, IndexInfo>) -> Grid 
             unswept
                 .filter(|&unswept| unswept > 0)
                 .map(|unswept| format!("{} to be swept", thousands(unswept as f64))),
-            indices.get(name).map(|index| format!("index of {}", index.primary)),
+            indices.get(name).map(|index| match &*index.extractor {
+                by_itself if by_itself.starts_with('\0') => format!("index of {}", index.primary),
+                extractor => format!("index of {} by {extractor:?}", index.primary),
+            }),
         ];
         let kind: Vec<_> = kind.into_iter().flatten().collect();
         let name = if kind.is_empty() { name.clone() } else { format!("{name} ({})", kind.join("; ")) };

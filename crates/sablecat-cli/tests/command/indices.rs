@@ -25,7 +25,7 @@ fn indices_are_shown_read_copied_and_not_written() {
     let is = json!({ "of": "people", "extractor": "all", "unique": true, "references": "towns" });
     assert_eq!(scratch.json("stat env --json")["indices"], json!({ "by-town": is }));
     assert_eq!(scratch.json("stat env people --json")["indices"], json!({}));
-    assert!(scratch.run("stat env").out.contains("by-town (index of people)"));
+    assert!(scratch.run("stat env").out.contains("by-town (index of people by \"all\")"));
     assert_eq!(scratch.run("get env --db people ada").out, "rome");
     assert_eq!(scratch.run("scan env --db by-town").out, "rome\tada\n", "which record has the index key");
     let refused = scratch.run("put env --db people eve rome");
