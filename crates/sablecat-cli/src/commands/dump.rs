@@ -17,7 +17,7 @@ use crate::{Failure, Outcome, interrupt};
 /// from Berkeley DB's text, records never expire, and nodes are plain records, under their keys as they are
 /// stored; a warning on standard error says so. Berkeley DB's db_load reads the formats db and db-print
 /// (record numbers only in db). If --db names a single database, it is printed without its name, so that
-/// db_load makes it the database of its file.
+/// db_load makes it the database of its file: which a queue must be.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
