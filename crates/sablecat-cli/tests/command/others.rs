@@ -151,11 +151,13 @@ fn berkeley_db_reads_several_databases_and_dumps_them_alike() {
     }
 }
 
+/// What is in a directory.
+fn below(dir: &Path) -> Vec<PathBuf> {
+    std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+}
+
 /// Where GT.M is: where the environment variable `gtm_dist` says, or where Debian puts it.
 fn gtm() -> Option<PathBuf> {
-    let below = |dir: &Path| -> Vec<PathBuf> {
-        std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
-    };
     let debian =
         below(Path::new("/usr/lib")).into_iter().flat_map(|libraries| below(&libraries.join("fis-gtm")));
     let found = std::env::var_os("gtm_dist")
@@ -175,8 +177,9 @@ fn gtm() -> Option<PathBuf> {
 const LAYOUT: &str = "change -segment DEFAULT -file=g.dat\n\
     change -region DEFAULT -record_size=4000 -key_size=1000 -null_subscripts=always -stdnull\nexit\n";
 
-/// Runs one of its programs in a directory, with nothing of the environment, and with bytes for characters.
-fn run_gtm(dist: &Path, scratch: &Scratch, arguments: &[&str]) {
+/// Runs one of its programs in a directory, with nothing of the environment but these variables: bytes are
+/// characters, unless they say something else.
+fn run_gtm(dist: &Path, scratch: &Scratch, arguments: &[&str], variables: &[(&str, &str)]) {
     let shown = dist.display();
     let mut child = Command::new(dist.join(arguments[0]))
         .args(&arguments[1..])
@@ -186,6 +189,7 @@ fn run_gtm(dist: &Path, scratch: &Scratch, arguments: &[&str]) {
         .env("gtmgbldir", "g.gld")
         .env("gtmroutines", format!(". {shown}/libgtmutil.so {shown}"))
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .envs(variables.iter().copied())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -200,13 +204,14 @@ fn run_gtm(dist: &Path, scratch: &Scratch, arguments: &[&str]) {
 
 /// Nodes of every sort, as ZWR has them: numbers of any size, texts with quotes, of control characters and of
 /// bytes above 127, that are almost numbers, and the empty one; values of nothing, and of each of the bytes;
-/// nodes with a value and children; many subscripts.
+/// characters of Unicode; nodes with a value and children; many subscripts.
 fn zwr() -> Vec<u8> {
     let mut text = b"sablecat EXTRACT\n28-NOV-2026  18:00:00 ZWR\n".to_vec();
     let mut line = |reference: &str, value: &str| text.extend(format!("{reference}={value}\n").bytes());
     line("^%b", "\"\"");
     line("^B(1)", "\"2\"");
     line("^a", "\"root\"");
+    line("^a(\"Grüße\")", "\"日本語\"_$C(194,133)");
     let numbers = ["-123456789012345678", "-1.5", "-1", "-.001", "0", ".0000001", ".5", "1", "10", "100000"];
     for number in numbers.into_iter().chain(["1234567890.12345678", "100000000000000000000000000000"]) {
         line(&format!("^a({number})"), &format!("\"{number}\""));
@@ -237,36 +242,74 @@ fn zwr() -> Vec<u8> {
     text
 }
 
+/// The nodes of a database, as ZWR.
+fn dump_zwr(scratch: &Scratch, directory: &str) -> Vec<u8> {
+    let dumped = Command::new(env!("CARGO_BIN_EXE_sablecat"))
+        .args(["dump", directory, "--db", "g", "--format", "zwr"])
+        .current_dir(scratch.path())
+        .output()
+        .expect("started");
+    assert!(dumped.status.success());
+    dumped.stdout
+}
+
+/// Loads nodes of every sort, dumps them, and has GT.M load what was dumped. What that was.
+fn given_to_gtm(gtm: &Path, scratch: &Scratch) -> Vec<u8> {
+    load_zwr(scratch, "env", &zwr());
+    let dumped = dump_zwr(scratch, "env");
+    std::fs::write(scratch.path().join("dumped.zwr"), &dumped).expect("written");
+    run_gtm(gtm, scratch, &["mumps", "-run", "GDE"], &[]);
+    run_gtm(gtm, scratch, &["mupip", "create"], &[]);
+    run_gtm(gtm, scratch, &["mupip", "load", "-format=zwr", "dumped.zwr"], &[]);
+    dumped
+}
+
+fn load_zwr(scratch: &Scratch, directory: &str, text: &[u8]) {
+    let nodes = lines(text).len() - 1;
+    let loaded = scratch.run_with(&format!("load {directory} --db g"), text, &[]);
+    assert_eq!((loaded.code, loaded.out), (0, format!("{nodes} records set\n")), "{}", loaded.err);
+}
+
+/// The lines of nodes. The two before them have the program's name and the time.
+fn lines(text: &[u8]) -> Vec<String> {
+    text.split(|&byte| byte == b'\n').skip(2).map(|line| line.escape_ascii().to_string()).collect()
+}
+
 #[test]
 fn gtm_loads_globals_that_are_dumped_and_extracts_them_alike() {
     let Some(gtm) = gtm() else { return };
     let scratch = Scratch::new("gtm");
-    let nodes = zwr().split(|&byte| byte == b'\n').count() - 3;
-    let loaded = scratch.run_with("load env --db g", &zwr(), &[]);
-    assert_eq!((loaded.code, loaded.out), (0, format!("{nodes} records set\n")), "{}", loaded.err);
-    let dump = |directory: &str| {
-        let dumped = Command::new(env!("CARGO_BIN_EXE_sablecat"))
-            .args(["dump", directory, "--db", "g", "--format", "zwr"])
-            .current_dir(scratch.path())
-            .output()
-            .expect("started");
-        assert!(dumped.status.success());
-        dumped.stdout
-    };
-    let dumped = dump("env");
-    std::fs::write(scratch.path().join("dumped.zwr"), &dumped).expect("written");
-    run_gtm(&gtm, &scratch, &["mumps", "-run", "GDE"]);
-    run_gtm(&gtm, &scratch, &["mupip", "create"]);
-    run_gtm(&gtm, &scratch, &["mupip", "load", "-format=zwr", "dumped.zwr"]);
-    run_gtm(&gtm, &scratch, &["mupip", "extract", "-format=zwr", "extracted.zwr"]);
+    let dumped = given_to_gtm(&gtm, &scratch);
+    run_gtm(&gtm, &scratch, &["mupip", "extract", "-format=zwr", "extracted.zwr"], &[]);
     let extracted = std::fs::read(scratch.path().join("extracted.zwr")).expect("it was written");
-    // The two lines before the nodes have the program's name and the time.
-    let lines = |text: &[u8]| -> Vec<String> {
-        text.split(|&byte| byte == b'\n').skip(2).map(|line| line.escape_ascii().to_string()).collect()
-    };
-    assert_eq!(lines(&extracted).len(), nodes + 1);
+    assert_eq!(lines(&extracted).len(), lines(&zwr()).len());
     assert_eq!(lines(&extracted), lines(&dumped));
-    let loaded = scratch.run_with("load again --db g", &extracted, &[]);
-    assert_eq!((loaded.code, loaded.out), (0, format!("{nodes} records set\n")), "{}", loaded.err);
-    assert_eq!(lines(&dump("again")), lines(&dumped));
+    load_zwr(&scratch, "again", &extracted);
+    assert_eq!(lines(&dump_zwr(&scratch, "again")), lines(&dumped));
+}
+
+/// The number of the ICU library that GT.M takes characters of Unicode from.
+fn icu() -> Option<u32> {
+    let of = |path: PathBuf| path.to_str()?.rsplit_once("/libicuio.so.")?.1.parse().ok();
+    let found = below(Path::new("/usr/lib")).iter().flat_map(|libraries| below(libraries)).find_map(of);
+    if found.is_none() {
+        eprintln!("skipped: there is no ICU library in /usr/lib, which GT.M needs for UTF-8");
+    }
+    found
+}
+
+/// GT.M writes the same bytes in another way then, some as characters, some as bytes by their numbers.
+#[test]
+fn what_gtm_extracts_in_utf_8_is_loaded_as_the_same_bytes() {
+    let Some((gtm, icu)) = gtm().and_then(|gtm| Some((gtm, icu()?))) else { return };
+    let scratch = Scratch::new("gtm-utf-8");
+    let dumped = given_to_gtm(&gtm, &scratch);
+    let icu = format!("{icu}.1");
+    let utf_8 = [("gtm_chset", "UTF-8"), ("LC_ALL", "C.UTF-8"), ("gtm_icu_version", &icu)];
+    run_gtm(&gtm, &scratch, &["mupip", "extract", "-format=zwr", "extracted.zwr"], &utf_8);
+    let extracted = std::fs::read(scratch.path().join("extracted.zwr")).expect("it was written");
+    assert!(extracted.starts_with(b"GT.M MUPIP EXTRACT UTF-8\n"));
+    assert_ne!(lines(&extracted), lines(&dumped), "it is written in another way");
+    load_zwr(&scratch, "again", &extracted);
+    assert_eq!(lines(&dump_zwr(&scratch, "again")), lines(&dumped));
 }
