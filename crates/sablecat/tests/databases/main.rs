@@ -8,6 +8,7 @@ mod database_stats;
 mod databases;
 mod databases_read;
 mod index_cursors;
+mod index_phantoms;
 mod indices;
 mod indices_names;
 mod indices_verified;

@@ -18,6 +18,7 @@ mod large_values;
 mod long_keys;
 mod multi;
 mod multi_cursors;
+mod multi_phantoms;
 mod numbered;
 mod numbered_cursors;
 mod remove_range;

@@ -4,6 +4,7 @@
 
 pub(crate) mod clock;
 pub(crate) mod dice;
+pub(crate) mod phantoms;
 pub(crate) mod worker;
 
 use std::fs;
