@@ -1,6 +1,7 @@
 //! The model: what the engine is to answer, by the shortest code that can say it. A map of maps; a
 //! transaction is a copy.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::ops::Bound;
@@ -47,9 +48,14 @@ pub enum Answer {
     Parts(Vec<Answer>),
 }
 
+/// How two keys of a database are ordered.
+pub fn order(name: &str, one: &[u8], other: &[u8]) -> Ordering {
+    if reversed(name) { other.cmp(one) } else { method::order(one, other) }
+}
+
 /// The records between two bounds, in the database's order.
 pub fn between(name: &str, records: &Records, (lower, upper): &Bounds) -> VecDeque<(Bytes, Bytes)> {
-    let order = |a: &Bytes, b: &Bytes| if reversed(name) { b.cmp(a) } else { method::order(a, b) };
+    let order = |a: &Bytes, b: &Bytes| order(name, a, b);
     let inside = |key: &Bytes| {
         let low = match lower {
             Bound::Unbounded => true,

@@ -7,7 +7,7 @@ use std::ops::Bound;
 use sablecat::{Cursor, Database, Env, Result, Write};
 
 use crate::dice::Dice;
-use crate::model::{Answer, Records, between};
+use crate::model::{Answer, Records, between, order};
 use crate::step::{Bytes, Shape};
 
 /// How many cursors there are.
@@ -36,8 +36,12 @@ pub enum Move {
     Put(Bytes),
     /// `insert`
     Insert(Bytes, Bytes),
+    /// `insert_new`
+    InsertNew(Bytes, Bytes),
     /// `remove`
     Remove,
+    /// `compare`, with another cursor.
+    Compare,
     /// Another cursor in the same place takes this one's.
     Clone,
     /// The transaction itself sets a record.
@@ -52,7 +56,7 @@ pub type Walk = Vec<(usize, Move)>;
 /// A walk in a database.
 pub fn any(shape: &Shape, name: &str, dice: &mut Dice) -> Walk {
     let count = 1 + dice.index(30);
-    let one = |dice: &mut Dice| match dice.below(30) {
+    let one = |dice: &mut Dice| match dice.below(34) {
         0 => Move::First,
         1 => Move::Last,
         2..8 => Move::Next,
@@ -66,6 +70,8 @@ pub fn any(shape: &Shape, name: &str, dice: &mut Dice) -> Walk {
         23..26 => Move::Remove,
         26 => Move::Clone,
         27 | 28 => Move::InsertBeside(shape.key(name, dice), shape.value(dice)),
+        29 => Move::InsertNew(shape.key(name, dice), shape.value(dice)),
+        30..33 => Move::Compare,
         _ => Move::RemoveBeside(shape.key(name, dice)),
     };
     (0..count).map(|_| (dice.index(CURSORS), one(dice))).collect()
@@ -84,6 +90,11 @@ pub fn engine<W: Write<Of = Env>>(txn: &mut W, db: &Database, walk: &Walk) -> Re
     let key = |key: Option<&[u8]>| Answer::Value(key.map(<[u8]>::to_vec));
     let mut answers = Vec::new();
     for (number, one) in walk {
+        let another = (number + 1) % CURSORS;
+        if let Move::Compare = one {
+            answers.push(compared(cursors[*number].compare(&cursors[another])?));
+            continue;
+        }
         let cursor = &mut cursors[*number];
         answers.push(match one {
             Move::First => key(cursor.first(txn)?),
@@ -101,9 +112,11 @@ pub fn engine<W: Write<Of = Env>>(txn: &mut W, db: &Database, walk: &Walk) -> Re
             Move::Put(_) if cursor.key().is_none() => Answer::Missing,
             Move::Put(value) => cursor.put(txn, value).map(|()| Answer::Done)?,
             Move::Insert(to, value) => cursor.insert(txn, to, value).map(|()| Answer::Done)?,
+            Move::InsertNew(to, value) => Answer::Flag(cursor.insert_new(txn, to, value)?),
             Move::Remove => Answer::Flag(cursor.remove(txn)?),
+            Move::Compare => Answer::Done,
             Move::Clone => {
-                cursors[(number + 1) % CURSORS] = cursor.clone();
+                cursors[another] = cursor.clone();
                 Answer::Done
             }
             Move::InsertBeside(to, value) => txn.insert(db, to, value).map(|()| Answer::Done)?,
@@ -187,6 +200,18 @@ pub fn model(name: &str, records: &mut Records, walk: &Walk) -> Answer {
                 *place = Place::At(to.clone());
                 Answer::Done
             }
+            Move::InsertNew(to, value) => {
+                *place = Place::At(to.clone());
+                let is_new = !records.contains_key(to);
+                if is_new {
+                    records.insert(to.clone(), value.clone());
+                }
+                Answer::Flag(is_new)
+            }
+            Move::Compare => {
+                let other = &places[(number + 1) % CURSORS];
+                compared(compare(name, &places[*number], other))
+            }
             Move::Remove => Answer::Flag(here.is_some_and(|key| records.remove(&key).is_some())),
             Move::Clone => {
                 let place = place.clone();
@@ -201,6 +226,20 @@ pub fn model(name: &str, records: &mut Records, walk: &Walk) -> Answer {
         });
     }
     Answer::Parts(answers)
+}
+
+fn compare(name: &str, one: &Place, other: &Place) -> Option<Ordering> {
+    // Before all records, at one, after all.
+    let rank = |place: &Place| match place {
+        Place::Nowhere => None,
+        Place::Before => Some(0),
+        Place::At(_) => Some(1),
+        Place::After => Some(2),
+    };
+    match (one, other) {
+        (Place::At(one), Place::At(other)) => Some(order(name, one, other)),
+        _ => Some(rank(one)?.cmp(&rank(other)?)),
+    }
 }
 
 fn key_of(place: &Place) -> Option<Bytes> {
