@@ -50,6 +50,11 @@ fn gone_from(lifetime: Lifetime, now: u64) -> u64 {
     }
 }
 
+/// How long a record is there, as it is told.
+fn until(gone_from: u64) -> Lifetime {
+    if gone_from == 0 { Lifetime::Unlimited } else { Lifetime::Until(Moment { ms: gone_from }) }
+}
+
 fn is_live((_, gone_from): &(Vec<u8>, u64), now: u64) -> bool {
     *gone_from == 0 || *gone_from > now
 }
@@ -120,7 +125,7 @@ fn compare(env: &Env, records: &Expiring, model: &Model, now: u64, dice: &mut Di
 fn change(txn: &mut Txn<'_>, records: &Expiring, model: &mut Model, now: u64, dice: &mut Dice) -> Result<()> {
     let (key, value, lifetime) = (dice.key(), dice.value(), dice.lifetime(now));
     let was_live = model.get(&key).is_some_and(|record| is_live(record, now));
-    match dice.below(7) {
+    match dice.below(9) {
         0 | 1 => {
             records.insert(txn, &key, &value, lifetime)?;
             model.insert(key, (value, gone_from(lifetime, now)));
@@ -150,16 +155,25 @@ fn change(txn: &mut Txn<'_>, records: &Expiring, model: &mut Model, now: u64, di
                 model.remove(&key);
             }
         }
-        _ => {
+        what => {
             let mut cursor = records.cursor();
-            let found = cursor.at_or_after(txn, &key)?.map(<[u8]>::to_vec);
-            if let Some(found) = found {
+            assert_eq!(cursor.put(txn, &value, lifetime).unwrap_err().kind(), ErrorKind::Invalid);
+            assert!(!cursor.remove(txn)? && cursor.lifetime(txn)?.is_none(), "it stands nowhere");
+            let Some(found) = cursor.at_or_after(txn, &key)?.map(<[u8]>::to_vec) else { return Ok(()) };
+            assert_eq!(cursor.lifetime(txn)?, Some(until(model[&found].1)));
+            if what != 6 {
+                assert!(cursor.remove(txn)? && !cursor.remove(txn)?);
+                assert_eq!((cursor.value(txn)?, cursor.lifetime(txn)?), (None, None));
+                model.remove(&found);
+            }
+            if what != 7 {
+                // Where it stands there is one, or was one.
+                let gone_from = gone_from(lifetime, now);
                 cursor.put(txn, &value, lifetime)?;
-                assert_eq!(
-                    cursor.value(txn)?,
-                    (gone_from(lifetime, now) == 0 || gone_from(lifetime, now) > now).then(|| value.clone())
-                );
-                model.insert(found, (value, gone_from(lifetime, now)));
+                let there = (gone_from == 0 || gone_from > now).then(|| value.clone());
+                assert_eq!(cursor.lifetime(txn)?, there.as_ref().map(|_| until(gone_from)));
+                assert_eq!(cursor.value(txn)?, there);
+                model.insert(found, (value, gone_from));
             }
         }
     }
