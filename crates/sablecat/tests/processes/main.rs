@@ -23,6 +23,7 @@ mod names_shared;
 mod queue;
 mod queue_out_of_turn;
 mod read_only;
+mod sequences_shared;
 mod shared;
 mod shared_region;
 mod stopped_shared;

@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use proptest::prelude::*;
 use sablecat::{Database, Durability, Env, ErrorKind, Sequence, SequenceOptions};
 use sablecat_os::sim::{SimDisk, Survival};
 
@@ -177,5 +178,105 @@ fn no_number_comes_again_after_a_power_failure() {
         let meta = after.database("meta").unwrap();
         let next = meta.sequence("s", SequenceOptions::new()).unwrap().next().unwrap();
         assert!(!given.contains(&next), "{next} was given before the power failed");
+    }
+}
+
+#[test]
+fn threads_that_go_round_give_each_number_once_in_each_round() {
+    let meta = meta();
+    let mut given = std::thread::scope(|scope| {
+        let threads = [1, 7, 30].map(|cache| {
+            let sequence = meta.sequence("s", options(1..=100).wraps(true).cache(cache)).unwrap();
+            // With so many numbers each has taken whole blocks, but for those that end at the last number.
+            scope.spawn(move || {
+                let mut numbers = vec![sequence.next().unwrap()];
+                while numbers.len() < 400 || numbers.last() != Some(&100) {
+                    numbers.push(sequence.next().unwrap());
+                }
+                numbers
+            })
+        });
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+    });
+    let rounds = given.iter().filter(|&&number| number == 100).count();
+    // What is left of the last round.
+    let rest = meta.sequence("s", options(1..=100).cache(1)).unwrap();
+    let next = rest.next().unwrap();
+    given.extend(if next == 1 { 1..1 } else { next..101 });
+    given.sort_unstable();
+    let each: Vec<i64> =
+        (1..=100).flat_map(|number| std::iter::repeat_n(number, rounds + usize::from(next != 1))).collect();
+    assert_eq!(given, each);
+}
+
+/// What a sequence gives, in order, and how far it is.
+struct Course {
+    numbers: Vec<i64>,
+    at: usize,
+    wraps: bool,
+}
+
+impl Course {
+    fn take(&mut self, most: usize) -> Option<Vec<i64>> {
+        let rest = self.numbers.get(self.at..).filter(|rest| !rest.is_empty())?;
+        let taken = rest[..most.min(rest.len())].to_vec();
+        self.at += taken.len();
+        if self.wraps {
+            self.at %= self.numbers.len();
+        }
+        Some(taken)
+    }
+}
+
+proptest! {
+    #[test]
+    fn handles_share_a_sequence_as_they_would_a_list(
+        (least, count, start) in (-20i64..20, 1..25i64, 0..25i64),
+        (descending, wraps) in any::<(bool, bool)>(),
+        steps in prop::collection::vec((0usize..3, 0u8..8, 1u64..6), 1..80),
+    ) {
+        let meta = meta();
+        let bounds = least..=least + count - 1;
+        let mut numbers: Vec<i64> = bounds.clone().collect();
+        if descending {
+            numbers.reverse();
+        }
+        let at = (start % count) as usize;
+        let options = options(bounds).start(numbers[at]).descending(descending).wraps(wraps);
+        let caches = [1, 2, 5];
+        let handles = caches.map(|cache| meta.sequence("s", options.clone().cache(cache)).unwrap());
+        let (mut course, mut taken) = (Course { numbers, at, wraps }, [const { Vec::new() }; 3]);
+        for (one, what, some) in steps {
+            let (handle, mine) = (&handles[one], &mut taken[one]);
+            let (given, expected) = match what {
+                0 => {
+                    let block = handle.next_block(some).map(|(first, last)| vec![first, last]);
+                    let taken = course.take(some as usize);
+                    (block, taken.map(|taken| vec![taken[0], taken[taken.len() - 1]]))
+                }
+                1 => (meta.env().write(|txn| handle.next_in(txn)).map(|n| vec![n]), course.take(1)),
+                2 => {
+                    let mut txn = meta.env().begin().unwrap();
+                    let given = handle.next_in(&mut txn).map(|n| vec![n]);
+                    txn.abort();
+                    let before = course.at;
+                    let expected = course.take(1);
+                    course.at = before;
+                    (given, expected)
+                }
+                _ => {
+                    if mine.is_empty() {
+                        *mine = course.take(caches[one] as usize).unwrap_or_default();
+                    }
+                    let expected = (!mine.is_empty()).then(|| vec![mine.remove(0)]);
+                    (handle.next().map(|n| vec![n]), expected)
+                }
+            };
+            let given = match given {
+                Err(error) if error.kind() == ErrorKind::Exhausted => None,
+                given => Some(given.unwrap()),
+            };
+            prop_assert_eq!(given, expected);
+        }
     }
 }
