@@ -28,3 +28,4 @@ mod shown_noted;
 mod temporary;
 mod typed;
 mod verbs;
+mod verbs_model;
