@@ -4,6 +4,7 @@
 mod command;
 
 mod backward;
+mod both_ends;
 mod calls;
 mod crash;
 mod damage;

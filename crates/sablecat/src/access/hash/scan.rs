@@ -163,10 +163,13 @@ impl Ends {
             if let Some(mut inner) = end.below.take() {
                 let (subtree, ends) = &mut *inner;
                 let stem = end.key(forward);
-                let bounds = (below(lower, stem), below(upper, stem));
-                if let Some(key) = ends.next(subtree, bounds, source, (forward, false))? {
-                    end.below = Some(inner);
-                    return Ok(Some(key));
+                // The other end may have passed all of it since, by records that are pending elsewhere.
+                if end.is_within(tree, bounds, forward) {
+                    let bounds = (below(lower, stem), below(upper, stem));
+                    if let Some(key) = ends.next(subtree, bounds, source, (forward, false))? {
+                        end.below = Some(inner);
+                        return Ok(Some(key));
+                    }
                 }
                 end.pass(forward);
             }
@@ -237,13 +240,11 @@ impl End {
         }
         loop {
             while !self.left.is_empty() {
-                let place = (self.at(forward).0, self.key(forward));
-                let is_above = is_above(place, lower) || self.leads_above(tree, place, lower);
-                let is_below = is_below(place, upper);
-                if is_above && is_below {
+                if self.is_within(tree, bounds, forward) {
                     return Ok(true);
                 }
-                if if forward { !is_below } else { !is_above } {
+                let place = self.place(forward);
+                if if forward { !is_below(place, upper) } else { !self.is_above(tree, place, lower) } {
                     return Ok(false);
                 }
                 self.pass(forward);
@@ -266,6 +267,22 @@ impl End {
             }
             self.fill(tree, bounds, source, next)?;
         }
+    }
+
+    /// Where the record is at which it stands.
+    fn place(&self, forward: bool) -> Place<'_> {
+        (self.at(forward).0, self.key(forward))
+    }
+
+    /// Whether the record at which it stands, or what that leads to, may be within bounds.
+    fn is_within(&self, tree: &Tree<'_>, (lower, upper): Bounds<'_>, forward: bool) -> bool {
+        let place = self.place(forward);
+        self.is_above(tree, place, lower) && is_below(place, upper)
+    }
+
+    /// Whether a place is above a lower bound, or what it leads to may be.
+    fn is_above(&self, tree: &Tree<'_>, place: Place<'_>, lower: Bound<Place<'_>>) -> bool {
+        is_above(place, lower) || self.leads_above(tree, place, lower)
     }
 
     /// Whether a key at or below a lower bound is a stem of keys that may be above it.
