@@ -18,11 +18,7 @@ fn a_key() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn a_bound() -> impl Strategy<Value = Bound<Vec<u8>>> {
-    prop_oneof![
-        Just(Bound::Unbounded),
-        a_key().prop_map(Bound::Included),
-        a_key().prop_map(Bound::Excluded)
-    ]
+    prop_oneof![Just(Bound::Unbounded), a_key().prop_map(Bound::Included), a_key().prop_map(Bound::Excluded)]
 }
 
 #[derive(Clone, Debug)]
