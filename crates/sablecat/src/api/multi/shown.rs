@@ -36,25 +36,26 @@ impl<B, F: FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>> Each<B> for Shown<'_, F>
     fn several(&mut self, mut so_far: B, records: &mut Several<'_>) -> ControlFlow<B, B> {
         let Shown { cut, each } = self;
         let prefix = records.prefix();
-        if cut.order != Duplicates::Sorted || cut.is_of_one(prefix) {
-            while let Some(some) = records.whole() {
-                for (record, value) in some {
-                    let Some((key, value)) = cut.parts(record, value) else {
-                        return ControlFlow::Break(so_far);
-                    };
-                    so_far = each(so_far, key, value)?;
+        let (sorted, is_of_one) = (cut.order == Duplicates::Sorted, cut.is_of_one(prefix));
+        if sorted && is_of_one {
+            // What all records begin with goes beyond the key: values have to be put together.
+            while let Some(few) = records.whole() {
+                for (record, _) in few {
+                    so_far = each(so_far, &cut.key, &record[cut.begin.len()..])?;
                 }
             }
             return ControlFlow::Continue(so_far);
         }
-        // Values lie there as they are: what records begin with goes as far as their keys, or less.
-        let mut is_known = cut.begin.starts_with(prefix);
-        while let Some((suffix, _)) = records.next_in_place() {
-            if !(is_known && begins_with(suffix, &cut.begin[prefix.len()..])) {
+        // Values lie there as they are.
+        let mut is_known = is_of_one || cut.begin.starts_with(prefix);
+        while let Some((suffix, value)) = records.next_in_place() {
+            if !(is_of_one || is_known && begins_with(suffix, &cut.begin[prefix.len()..])) {
                 is_known = cut.begin_anew(&[prefix, suffix].concat());
             }
-            let value = suffix.get(cut.begin.len().wrapping_sub(prefix.len())..);
-            let Some(value) = value.filter(|_| is_known) else { return ControlFlow::Break(so_far) };
+            if !is_known {
+                return ControlFlow::Break(so_far);
+            }
+            let value = if sorted { &suffix[cut.begin.len() - prefix.len()..] } else { value };
             so_far = each(so_far, &cut.key, value)?;
         }
         ControlFlow::Continue(so_far)

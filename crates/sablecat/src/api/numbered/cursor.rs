@@ -67,7 +67,7 @@ impl<O: Kind> NumberedCursor<O> {
     /// As [`Numbered::get`]; `Invalid` if something else was written to the database.
     pub fn first(&mut self, state: &(impl Read<Of = O> + ?Sized)) -> Result<Option<u64>> {
         self.cursor.first(state)?;
-        self.number(state)
+        self.found(state)
     }
 
     /// Moves to the last record, and returns its number.
@@ -76,7 +76,7 @@ impl<O: Kind> NumberedCursor<O> {
     /// As [`NumberedCursor::first`].
     pub fn last(&mut self, state: &(impl Read<Of = O> + ?Sized)) -> Result<Option<u64>> {
         self.cursor.last(state)?;
-        self.number(state)
+        self.found(state)
     }
 
     /// Moves to the next record, or to the first, and returns its number.
@@ -86,7 +86,7 @@ impl<O: Kind> NumberedCursor<O> {
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self, state: &(impl Read<Of = O> + ?Sized)) -> Result<Option<u64>> {
         self.cursor.next(state)?;
-        self.number(state)
+        self.found(state)
     }
 
     /// Moves to the record before, or to the last, and returns its number.
@@ -95,7 +95,7 @@ impl<O: Kind> NumberedCursor<O> {
     /// As [`NumberedCursor::first`].
     pub fn prev(&mut self, state: &(impl Read<Of = O> + ?Sized)) -> Result<Option<u64>> {
         self.cursor.prev(state)?;
-        self.number(state)
+        self.found(state)
     }
 
     /// Moves to the record with this number or, if there is none, to the next one above it, and returns the
@@ -109,7 +109,7 @@ impl<O: Kind> NumberedCursor<O> {
         } else {
             self.cursor.at_or_after(state, key_of(number))?;
         }
-        self.number(state)
+        self.found(state)
     }
 
     /// The number of the record at which it stands, in this state; none if that is gone, or it stands at
@@ -123,6 +123,11 @@ impl<O: Kind> NumberedCursor<O> {
             return Ok(None);
         }
         self.place(state, key).map(Some)
+    }
+
+    /// The number of the record to which it has just moved, if it has to one.
+    fn found(&self, state: &(impl Read<Of = O> + ?Sized)) -> Result<Option<u64>> {
+        self.cursor.key().map(|key| self.place(state, key)).transpose()
     }
 
     /// The number of the record with a key.
@@ -156,14 +161,10 @@ impl<O: Kind> NumberedCursor<O> {
         state: &mut (impl Write<Of = O> + ?Sized),
         record: impl AsRef<[u8]>,
     ) -> Result<u64> {
-        let at = self.to_insert()?;
-        let mut before = self.of.database.cursor();
-        let mut found = before.at_or_before(state, &at)?;
-        if found == Some(&at[..]) {
-            found = before.prev(state)?;
-        }
-        let found = found.map(<[u8]>::to_vec);
-        self.insert_behind(state, found.as_deref(), record.as_ref())
+        self.to_insert()?;
+        let mut before = self.cursor.clone();
+        let before = before.prev(state)?.map(<[u8]>::to_vec);
+        self.insert_behind(state, before.as_deref(), record.as_ref())
     }
 
     /// Inserts a record behind the one at which it stands, or where that was, moves to it, and returns its
