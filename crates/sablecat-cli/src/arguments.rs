@@ -1,7 +1,8 @@
 //! What several commands accept, and how it becomes an environment, a database, bytes.
 
+use std::fs;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::{fs, io};
 
 use clap::Args;
 use sablecat::{Builder, Database, Env, ErrorKind};
@@ -139,6 +140,18 @@ impl InDatabase {
                 };
                 Err(format!("there is no database {} in {}, {there_are}", self.db, self.environment.shown())
                     .into())
+            }
+        }
+    }
+
+    /// The bytes that an argument stands for; without it, those of standard input, unchanged.
+    pub(crate) fn bytes_or_input(&self, argument: Option<&str>) -> Result<Vec<u8>, Failure> {
+        match argument {
+            Some(argument) => self.bytes(argument),
+            None => {
+                let mut bytes = Vec::new();
+                io::stdin().lock().read_to_end(&mut bytes)?;
+                Ok(bytes)
             }
         }
     }

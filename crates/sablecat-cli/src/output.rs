@@ -63,12 +63,13 @@ pub(crate) fn members(key: &[u8], value: Option<&[u8]>, hex: bool) -> Map<String
 
 /// The same of a record that may have a number, or be a node, in place of a key.
 pub(crate) fn record(name: &Name, value: Option<&[u8]>, hex: bool) -> Map<String, Value> {
+    let (what, named) = match name {
+        Name::Key(key) => return members(key, value, hex),
+        Name::Number(number) => ("number", Value::from(*number)),
+        Name::Node(reference) => ("node", reference.as_str().into()),
+    };
     let mut members = value.map(|value| member("value", value, hex)).unwrap_or_default();
-    match name {
-        Name::Key(key) => members.append(&mut member("key", key, hex)),
-        Name::Number(number) => _ = members.insert("number".to_owned(), (*number).into()),
-        Name::Node(reference) => _ = members.insert("node".to_owned(), reference.as_str().into()),
-    }
+    members.insert(what.to_owned(), named);
     members
 }
 

@@ -1,6 +1,5 @@
 //! `put`: set the value of a key.
 
-use std::io::{self, Read};
 use std::time::Duration;
 
 use sablecat::globals::Globals;
@@ -52,14 +51,7 @@ enum Arrangement {
 pub(crate) fn run(
     Arguments { place, method, temporary, ttl, key, value }: &Arguments,
 ) -> Result<Outcome, Failure> {
-    let value = match value {
-        Some(value) => place.bytes(value)?,
-        None => {
-            let mut bytes = Vec::new();
-            io::stdin().lock().read_to_end(&mut bytes)?;
-            bytes
-        }
-    };
+    let value = place.bytes_or_input(value.as_deref())?;
     if !place.environment.path().exists() {
         // Nothing is made for a key that is none.
         place.bytes(key)?;

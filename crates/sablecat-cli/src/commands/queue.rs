@@ -1,7 +1,5 @@
 //! `queue`: append records to a queue, and consume them.
 
-use std::io::{self, Read};
-
 use clap::Subcommand;
 use sablecat::{Env, Queue};
 use serde_json::{Map, Value, json};
@@ -77,25 +75,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             let queue = Queue::of(database)?;
             let records = queue.len(&env)?;
             close(env, queue)?;
-            if place.environment.json {
-                output::json(&json!({ "records": records }))?;
-            } else {
-                output::line(&records.to_string())?;
-            }
-            Ok(Outcome::Done)
+            tell_number(place, "records", records)
         }
     }
 }
 
 fn append(place: &InDatabase, record_bytes: Option<u32>, record: Option<&str>) -> Result<Outcome, Failure> {
-    let record = match record {
-        Some(record) => place.bytes(record)?,
-        None => {
-            let mut bytes = Vec::new();
-            io::stdin().lock().read_to_end(&mut bytes)?;
-            bytes
-        }
-    };
+    let record = place.bytes_or_input(record)?;
     let (env, queue) = match record_bytes {
         None => {
             let (env, database) = place.open()?;
@@ -112,8 +98,13 @@ fn append(place: &InDatabase, record_bytes: Option<u32>, record: Option<&str>) -
     };
     let number = queue.append_one(&record)?;
     close(env, queue)?;
+    tell_number(place, "number", number)
+}
+
+/// Prints a number, which has this name in JSON.
+fn tell_number(place: &InDatabase, name: &str, number: u64) -> Result<Outcome, Failure> {
     if place.environment.json {
-        output::json(&json!({ "number": number }))?;
+        output::json(&json!({ name: number }))?;
     } else {
         output::line(&number.to_string())?;
     }
