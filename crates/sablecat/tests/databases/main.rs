@@ -3,6 +3,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod arranged;
 mod damaged_databases;
 mod database_stats;
 mod databases;

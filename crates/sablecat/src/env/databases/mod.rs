@@ -16,6 +16,7 @@ pub(crate) use transaction::EnvTxn;
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -401,18 +402,7 @@ impl Databases {
                 "a name of a comparator with more than {OPTION_BYTES_MAX} bytes"
             )));
         }
-        let mut method = asked.method.or(asked.holds.method()).unwrap_or(self.config.method);
-        if asked.comparator.is_some() && method.hashes() {
-            if asked.method.is_some() {
-                return Err(Error::invalid(format!(
-                    "a comparator for the database {name:?}, which would be a hash table: hash tables have an order of their own"
-                )));
-            }
-            method = Method::default();
-        }
-        if asked.holds.needs_order() && asked.method.is_none() && method.hashes() {
-            method = Method::default();
-        }
+        let method = method_for(name, asked, self.config.method)?;
         let seed = self.config.hash_seed.unwrap_or_else(|| {
             let mut seed = [0; SEED_BYTES];
             sablecat_os::random::bytes(&mut seed);
@@ -531,6 +521,38 @@ fn at_any_snapshot<T>(mut look: impl FnMut() -> Result<T>) -> Result<T> {
             seen => return seen,
         }
     }
+}
+
+/// The method of a new database: the one asked for, if what it is to hold can be arranged so; else the one
+/// for what it is to hold, or the environment's.
+fn method_for(name: &str, asked: Asked<'_>, otherwise: Method) -> Result<Method> {
+    let holds = asked.holds;
+    let refused = |of: &dyn fmt::Display, why: &str| {
+        Error::invalid(format!("the database {name:?} as {of}, to hold {holds}: {why}"))
+    };
+    if let (true, Some(comparator)) = (holds != Holds::Records, asked.comparator) {
+        let of = format!("one ordered by the comparator {comparator:?}");
+        return Err(refused(&of, "comparators are for plain records"));
+    }
+    let Some(method) = asked.method else {
+        let method = holds.method().unwrap_or(otherwise);
+        let ordered = holds.needs_order() || asked.comparator.is_some();
+        return Ok(if ordered && method.hashes() { Method::default() } else { method });
+    };
+    if asked.comparator.is_some() && method.hashes() {
+        return Err(Error::invalid(format!(
+            "a comparator for the database {name:?}, which would be a hash table: hash tables have an order of \
+             their own"
+        )));
+    }
+    let of = format!("a {method}");
+    if let Some(only) = holds.method().filter(|&only| only != method) {
+        return Err(refused(&of, &format!("these are in a {only}")));
+    }
+    if holds.needs_order() && method.hashes() {
+        return Err(refused(&of, "these are in the order of their keys, which a hash table does not keep"));
+    }
+    Ok(method)
 }
 
 /// Refuses a database that has another order, or holds other records, than was asked for, or is durable and
