@@ -123,6 +123,19 @@ impl InDatabase {
         self.find_in(self.environment.open()?)
     }
 
+    /// As [`InDatabase::open`], to remove records of it: of an index that is an error.
+    pub(crate) fn open_to_change(&self) -> Result<(Env, Database), Failure> {
+        let (env, database) = self.open()?;
+        match database.index_of() {
+            None => Ok((env, database)),
+            Some(index) => Err(format!(
+                "removing from {}: it is an index of {}; remove the record there, and it changes with it",
+                self.db, index.primary
+            )
+            .into()),
+        }
+    }
+
     /// As [`InDatabase::open`], to look at it: see [`Existing::open_to_read`].
     pub(crate) fn open_to_read(&self, reading: &Reading) -> Result<(Env, Database), Failure> {
         self.find_in(self.environment.open_to_read(reading)?)

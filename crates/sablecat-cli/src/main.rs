@@ -7,7 +7,10 @@
 //! naming.rs       what names a record: a key, a number, a node of a global
 //! portable/       databases as text that other programs read and write
 //! output.rs       the one place that prints: tables for people, JSON for programs
+//! part.rs         the records between two keys, or those that begin with one
 //! progress.rs     bars for long work, on a terminal only
+//! removal.rs      records removed, of whatever kind
+//! shown.rs        a database as it is shown: by what it holds
 //! commands/       one file a command
 //! ```
 //!
@@ -16,9 +19,9 @@
 //! has only the answer. Told to stop by a signal, it closes the environment and ends with 128 and the
 //! signal's number; `volume guard`, which does nothing else until then, with 0 if it could.
 //!
-//! Only `put`, `queue append`, `load`, `sql`, `backup`, `restore`, `volume hold` and `papers` create
-//! environments. The others open what exists, which recovers it if need be, and refuse to make it up. What
-//! only reads writes nothing to an environment that was closed.
+//! Only `put`, `queue append`, `sequence`, `db create`, `load`, `sql`, `backup`, `restore`, `volume hold` and
+//! `papers` create environments. The others open what exists, which recovers it if need be, and refuse to
+//! make it up. What only reads writes nothing to an environment that was closed.
 
 mod arguments;
 mod aside;
@@ -28,9 +31,11 @@ mod keying;
 mod lifetime;
 mod naming;
 mod output;
+mod part;
 mod placing;
 mod portable;
 mod progress;
+mod removal;
 mod shown;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -39,9 +44,9 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use commands::{
-    backup, checkpoint, compact, completions, del, dump, get, journal, keygen, keys, load, locks, log, man,
-    papers, processes, put, queue, recover, restore, scan, serve, sql, stat, statements, verify, volume,
-    work,
+    backup, checkpoint, compact, completions, count, db, del, dump, get, journal, keygen, keys, load, locks,
+    log, man, papers, processes, put, queue, recover, restore, scan, sequence, serve, sql, stat, statements,
+    verify, volume, work,
 };
 
 /// What the command is called.
@@ -68,7 +73,10 @@ enum Command {
     Put(put::Arguments),
     Del(del::Arguments),
     Scan(scan::Arguments),
+    Count(count::Arguments),
     Queue(queue::Arguments),
+    Sequence(sequence::Arguments),
+    Db(db::Arguments),
     Sql(sql::Arguments),
     Dump(dump::Arguments),
     Load(load::Arguments),
@@ -157,6 +165,9 @@ fn carry_out(command: Command) -> Result<Outcome, Failure> {
         Command::Put(arguments) => put::run(&arguments),
         Command::Del(arguments) => del::run(&arguments),
         Command::Scan(arguments) => scan::run(&arguments),
+        Command::Count(arguments) => count::run(&arguments),
+        Command::Sequence(arguments) => sequence::run(&arguments),
+        Command::Db(arguments) => db::run(&arguments),
         Command::Queue(arguments) => queue::run(&arguments),
         Command::Sql(arguments) => sql::run(&arguments),
         Command::Dump(arguments) => dump::run(&arguments),

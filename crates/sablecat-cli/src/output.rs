@@ -28,6 +28,19 @@ pub(crate) fn line(text: &str) -> Result<(), Failure> {
     Ok(writeln!(io::stdout().lock(), "{text}")?)
 }
 
+/// Prints lines.
+pub(crate) fn lines(mut lines: impl Iterator<Item = String>) -> Result<(), Failure> {
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    lines.try_for_each(|line| writeln!(out, "{line}"))?;
+    Ok(out.flush()?)
+}
+
+/// Prints a number, which has this name in JSON.
+pub(crate) fn number(json_wanted: bool, name: &str, number: impl Into<Value>) -> Result<(), Failure> {
+    let number = number.into();
+    if json_wanted { json(&Map::from_iter([(name.to_owned(), number)])) } else { line(&number.to_string()) }
+}
+
 /// Prints names and what they stand for, one pair a line.
 pub(crate) fn pairs<const N: usize>(pairs: [(&str, String); N]) -> Result<(), Failure> {
     let mut grid = Grid::new("", ["", ""], 1);

@@ -4,11 +4,12 @@ use std::ops::Bound;
 
 use sablecat::globals::{Globals, parts};
 use sablecat::{
-    Database, Expiring, Holds, Index, KeyRange, MultiMap, Numbered, Prefix, Queue, ReadTxn, Result,
+    Database, Env, Expiring, Holds, Index, KeyRange, MultiMap, Numbered, Prefix, Queue, Read, ReadTxn, Result,
 };
 
-use crate::Failure;
 use crate::naming::Name;
+use crate::part::Names;
+use crate::{Failure, interrupt};
 
 /// Bytes of a value in memory at once.
 const PART_BYTES: usize = 1 << 20;
@@ -18,8 +19,8 @@ pub(crate) type Ordered<'s> = Box<dyn DoubleEndedIterator<Item = Result<(Name, V
 
 /// A database, in one state.
 #[derive(Debug)]
-pub(crate) struct Shown {
-    state: ReadTxn,
+pub(crate) struct Shown<S = ReadTxn> {
+    state: S,
     database: Database,
     kind: Kind,
 }
@@ -38,8 +39,15 @@ enum Kind {
 }
 
 impl Shown {
+    /// In the newest state.
     pub(crate) fn new(database: Database) -> Result<Shown> {
-        let state = database.env().snapshot()?;
+        Shown::within(database.env().snapshot()?, database)
+    }
+}
+
+impl<S: Read<Of = Env>> Shown<S> {
+    /// As it is in this state.
+    pub(crate) fn within(state: S, database: Database) -> Result<Shown<S>> {
         let own = database.clone();
         let kind = match database.holds() {
             Holds::Values(order) => Kind::Values(MultiMap::of(own, order)?),
@@ -63,6 +71,36 @@ impl Shown {
     /// Whether there may be several values for a key.
     pub(crate) fn has_several(&self) -> bool {
         matches!(self.kind, Kind::Values(_) | Kind::Index(_))
+    }
+
+    /// How many records a part of it has. Reads a page for all records of that page, and of a database that
+    /// counts its records a page a level.
+    pub(crate) fn count(&self, part: &Names) -> std::result::Result<u64, Failure> {
+        match (&self.kind, part) {
+            (Kind::Queue(queue), Names::Between(Bound::Unbounded, Bound::Unbounded)) => {
+                Ok(queue.len(&self.state)?)
+            }
+            (Kind::Records, Names::BeginningWith(Name::Key(prefix))) => {
+                Ok(self.state.count(&self.database, Prefix(prefix))?)
+            }
+            (Kind::Records | Kind::Globals(_), Names::Between(from, to)) => {
+                let keys = (self.bound(from.as_ref())?, self.bound(to.as_ref())?);
+                Ok(self.state.count(&self.database, keys)?)
+            }
+            _ => self.records(part)?.try_fold(0, |records, record| {
+                interrupt::check()?;
+                record?;
+                Ok(records + 1)
+            }),
+        }
+    }
+
+    /// The records of a part of it.
+    pub(crate) fn records(&self, part: &Names) -> std::result::Result<Ordered<'_>, Failure> {
+        match part {
+            Names::Between(from, to) => self.range(from.as_ref(), to.as_ref()),
+            Names::BeginningWith(name) => self.beginning_with(name),
+        }
     }
 
     /// The values of a key.
@@ -167,7 +205,8 @@ impl Shown {
         })
     }
 
-    fn bound(&self, name: Bound<&Name>) -> Result<Bound<Vec<u8>>> {
+    /// A bound as bytes.
+    pub(crate) fn bound(&self, name: Bound<&Name>) -> Result<Bound<Vec<u8>>> {
         Ok(match name {
             Bound::Included(name) => Bound::Included(self.key(name)?),
             Bound::Excluded(name) => Bound::Excluded(self.key(name)?),

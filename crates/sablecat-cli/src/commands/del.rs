@@ -1,25 +1,31 @@
-//! `del`: remove a record.
+//! `del`: remove a record, or those of a part of a database.
 
 use sablecat::globals::Globals;
-use sablecat::{Database, Expiring, Holds, MultiMap, Numbered, Queue};
-use serde_json::Value;
+use sablecat::{Database, Holds, MultiMap, Txn};
+use serde_json::{Map, Value};
 
 use crate::arguments::InDatabase;
 use crate::naming::Name;
-use crate::{Failure, Outcome, output};
+use crate::part::Part;
+use crate::shown::Shown;
+use crate::{Failure, Outcome, output, removal};
 
-/// Remove the record of a key
+/// Remove the record of a key, or all records of a range
 ///
-/// Where keys have several values, removes all of the key, or the one that is given. Of numbered records, a
-/// number is a gap then, or, where numbers close up, the next record's. Exit code 1 means that there was no
-/// such record. The removal is durable when the command ends.
+/// With --from, --to or --prefix instead of a key: all records in that range, in one transaction. Where keys
+/// have several values, removes all of the key, or the one that is given. Of numbered records, a number is a
+/// gap then, or, where numbers close up, the next record's. Exit code 1 means that there was no such record.
+/// The removal is durable when the command ends.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     place: InDatabase,
     /// The key; the number, of a record of a queue or of numbered records; a reference such as
     /// 'acct(42,"name")', of a node of globals
-    key: String,
+    #[arg(required_unless_present_any = ["from", "to", "prefix"], conflicts_with_all = ["from", "to", "prefix"])]
+    key: Option<String>,
+    #[command(flatten)]
+    part: Part,
     /// Where keys have several values: remove only this one, the first if the key has it several times
     value: Option<String>,
     /// Of globals: remove the node's descendants as well, not its value alone
@@ -29,23 +35,38 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let place = &arguments.place;
-    let (env, database) = place.open()?;
-    let name = Name::of(&database, &arguments.key, place.hex)?;
-    let removed = arguments.remove(&database, &name)?;
+    let (env, database) = place.open_to_change()?;
+    arguments.check(&database)?;
+    let mut document = Map::new();
+    let removed = match &arguments.key {
+        Some(key) => {
+            let name = Name::of(&database, key, place.hex)?;
+            let removed = env.try_write(|txn| arguments.remove(txn, &database, &name))?;
+            document = output::record(&name, None, place.hex);
+            document.insert("removed".to_owned(), Value::from(removed));
+            removed
+        }
+        None => {
+            let removed = env.try_write(|txn| {
+                let names = arguments.part.names(&Shown::within(&*txn, database.clone())?, place.hex)?;
+                removal::all_of(txn, &database, &names)
+            })?;
+            document.insert("removed".to_owned(), Value::from(removed));
+            removed > 0
+        }
+    };
     drop(database);
     env.close()?;
     if place.environment.json {
-        let mut document = output::record(&name, None, place.hex);
-        document.insert("removed".to_owned(), Value::from(removed));
         output::json(&document)?;
     }
     Ok(if removed { Outcome::Done } else { Outcome::No })
 }
 
 impl Arguments {
-    /// False if there is nothing to remove.
-    fn remove(&self, database: &Database, name: &Name) -> Result<bool, Failure> {
-        let (env, holds) = (database.env(), database.holds());
+    /// What is asked for of a database that has no such thing.
+    fn check(&self, database: &Database) -> Result<(), Failure> {
+        let holds = database.holds();
         let refused = |what: &str, is_for: &str| {
             format!("{what} of {}: the database holds {holds}; that is only for {is_for}", database.name())
         };
@@ -55,53 +76,24 @@ impl Arguments {
         if self.descendants && holds != Holds::Globals {
             return Err(refused("removing with --descendants", "globals").into());
         }
-        if let Some(index) = database.index_of() {
-            return Err(format!(
-                "removing from {}: it is an index of {}; remove the record there, and it changes with it",
-                database.name(),
-                index.primary
-            )
-            .into());
+        Ok(())
+    }
+
+    /// Removes what the key names. False if it is not there.
+    fn remove(&self, txn: &mut Txn<'_>, database: &Database, name: &Name) -> Result<bool, Failure> {
+        match (database.holds(), name, &self.value) {
+            (Holds::Values(order), Name::Key(key), Some(value)) => {
+                let values = MultiMap::of(database.clone(), order)?;
+                Ok(values.remove(txn, key, self.place.bytes(value)?)?)
+            }
+            (_, Name::Node(reference), _) if self.descendants => {
+                let globals = Globals::of(database.clone())?;
+                let node = globals.node(reference)?;
+                let there = node.data(&*txn)?;
+                node.kill(txn)?;
+                Ok(there.value || there.children)
+            }
+            _ => removal::one(txn, database, name),
         }
-        let own = database.clone();
-        let removed = match (holds, name) {
-            (Holds::Expiring, Name::Key(key)) => {
-                let expiring = Expiring::of(env, database)?;
-                env.write(|txn| expiring.remove(txn, key))
-            }
-            (Holds::Values(order), Name::Key(key)) => {
-                let values = MultiMap::of(own, order)?;
-                match &self.value {
-                    Some(value) => {
-                        let value = self.place.bytes(value)?;
-                        env.write(|txn| values.remove(txn, key, &value))
-                    }
-                    None => env.write(|txn| Ok(values.remove_all(txn, key)? > 0)),
-                }
-            }
-            (Holds::Queue { .. }, Name::Number(number)) => {
-                let queue = Queue::of(own)?;
-                env.write(|txn| queue.remove(txn, *number))
-            }
-            (_, Name::Number(number)) => {
-                let numbers = Numbered::of(own)?;
-                env.write(|txn| numbers.remove(txn, *number))
-            }
-            (_, Name::Node(reference)) => {
-                let globals = Globals::of(own)?;
-                env.write(|txn| {
-                    let node = globals.node(reference)?;
-                    let there = node.data(txn)?;
-                    if self.descendants {
-                        node.kill(txn)?
-                    } else {
-                        node.kill_value(txn)?
-                    }
-                    Ok(there.value || self.descendants && there.children)
-                })
-            }
-            (_, Name::Key(key)) => database.remove(key),
-        };
-        Ok(removed?)
     }
 }

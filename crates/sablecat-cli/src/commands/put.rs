@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use sablecat::globals::Globals;
-use sablecat::{Database, DatabaseOptions, Expiring, Holds, Lifetime, Method, MultiMap, Numbered};
+use sablecat::{Database, DatabaseOptions, Expiring, Holds, Lifetime, MultiMap, Numbered};
 use serde_json::Value;
 
 use crate::arguments::InDatabase;
+use crate::commands::db::Arrangement;
 use crate::naming::Name;
 use crate::{Failure, Outcome, lifetime, output};
 
@@ -20,7 +21,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     place: InDatabase,
     /// The access method of the database if it is created; an existing database stays as it is
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_enum, default_value_t = Arrangement::Btree)]
     method: Arrangement,
     /// Make the database temporary if it is created: its records are gone once no process has the environment
     /// open any more
@@ -30,26 +31,17 @@ pub(crate) struct Arguments {
     /// is one whose records expire; in such a database a record without --ttl never expires
     #[arg(long, value_name = "TIME", value_parser = lifetime::ttl)]
     ttl: Option<Duration>,
+    /// Of numbered records that make room: insert the record before the one that has this number
+    #[arg(long, conflicts_with = "ttl")]
+    insert: bool,
     /// The key; the number, of numbered records; a reference such as 'acct(42,"name")', of a node of globals
     key: String,
     /// The value; without it, the bytes of standard input, unchanged
     value: Option<String>,
 }
 
-/// How records are arranged.
-#[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
-enum Arrangement {
-    /// In the order of keys
-    #[default]
-    Btree,
-    /// By the hashes of keys
-    Hash,
-    /// In the order of keys, with records counted
-    Counted,
-}
-
 pub(crate) fn run(
-    Arguments { place, method, temporary, ttl, key, value }: &Arguments,
+    Arguments { place, method, temporary, ttl, insert, key, value }: &Arguments,
 ) -> Result<Outcome, Failure> {
     let value = place.bytes_or_input(value.as_deref())?;
     if !place.environment.path().exists() {
@@ -57,12 +49,7 @@ pub(crate) fn run(
         place.bytes(key)?;
     }
     let env = place.environment.open_or_create()?;
-    let method = match method {
-        Arrangement::Btree => Method::Btree,
-        Arrangement::Hash => Method::Hash,
-        Arrangement::Counted => Method::Counted,
-    };
-    let options = DatabaseOptions::new().method(method).temporary(*temporary);
+    let options = DatabaseOptions::new().method((*method).into()).temporary(*temporary);
     let existing = env.existing_database(&place.db)?;
     let name = match &existing {
         Some(database) => Name::of(database, key, place.hex)?,
@@ -76,7 +63,7 @@ pub(crate) fn run(
             Expiring::open(&env, &place.db)?.database().clone()
         }
     };
-    put(&database, &name, &value, *ttl)?;
+    put(&database, &name, &value, *ttl, *insert)?;
     drop(database);
     env.close()?;
     if place.environment.json {
@@ -87,12 +74,24 @@ pub(crate) fn run(
     Ok(Outcome::Done)
 }
 
-fn put(database: &Database, name: &Name, value: &[u8], ttl: Option<Duration>) -> Result<(), Failure> {
+fn put(
+    database: &Database,
+    name: &Name,
+    value: &[u8],
+    ttl: Option<Duration>,
+    insert: bool,
+) -> Result<(), Failure> {
     let (env, holds) = (database.env(), database.holds());
     let of = database.name();
     if ttl.is_some() && holds != Holds::Expiring {
         return Err(format!(
             "the database {of} holds {holds}; --ttl is only for databases whose records expire: a new one, or one that was created with --ttl"
+        )
+        .into());
+    }
+    if insert && !matches!(holds, Holds::Renumbered { .. }) {
+        return Err(format!(
+            "the database {of} holds {holds}; --insert is only for numbered records that make room"
         )
         .into());
     }
@@ -108,7 +107,10 @@ fn put(database: &Database, name: &Name, value: &[u8], ttl: Option<Duration>) ->
         }
         (Holds::Numbers { .. } | Holds::Renumbered { .. }, Name::Number(number)) => {
             let numbers = Numbered::of(database.clone())?;
-            env.write(|txn| numbers.put(txn, *number, value))?;
+            env.write(|txn| match insert {
+                true => numbers.insert(txn, *number, value),
+                false => numbers.put(txn, *number, value),
+            })?;
         }
         (Holds::Globals, Name::Node(reference)) => {
             let globals = Globals::of(database.clone())?;

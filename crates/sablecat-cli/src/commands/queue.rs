@@ -2,16 +2,17 @@
 
 use clap::Subcommand;
 use sablecat::{Env, Queue};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::arguments::{InDatabase, Reading};
 use crate::naming::Name;
 use crate::{Failure, Outcome, output};
 
-/// Append records to a queue, consume them, look at it
+/// Append records to a queue, and consume them
 ///
 /// A record goes into a pipe or a file as it is, filled up to the length of the queue's records, without a
-/// line end. Exit code 1 means that there is no record. `scan`, `get` and `del` take the numbers of records.
+/// line end. Exit code 1 means that there is no record. `scan`, `count`, `get` and `del` take the numbers of
+/// records.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -42,13 +43,6 @@ enum What {
         #[command(flatten)]
         reading: Reading,
     },
-    /// Print how many records there are
-    Len {
-        #[command(flatten)]
-        place: InDatabase,
-        #[command(flatten)]
-        reading: Reading,
-    },
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
@@ -69,13 +63,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             let outcome = tell(place, queue.peek(&env)?)?;
             close(env, queue)?;
             Ok(outcome)
-        }
-        What::Len { place, reading } => {
-            let (env, database) = place.open_to_read(reading)?;
-            let queue = Queue::of(database)?;
-            let records = queue.len(&env)?;
-            close(env, queue)?;
-            tell_number(place, "records", records)
         }
     }
 }
@@ -98,16 +85,7 @@ fn append(place: &InDatabase, record_bytes: Option<u32>, record: Option<&str>) -
     };
     let number = queue.append_one(&record)?;
     close(env, queue)?;
-    tell_number(place, "number", number)
-}
-
-/// Prints a number, which has this name in JSON.
-fn tell_number(place: &InDatabase, name: &str, number: u64) -> Result<Outcome, Failure> {
-    if place.environment.json {
-        output::json(&json!({ name: number }))?;
-    } else {
-        output::line(&number.to_string())?;
-    }
+    output::number(place.environment.json, "number", number)?;
     Ok(Outcome::Done)
 }
 

@@ -1,12 +1,11 @@
 //! `scan`: records in key order.
 
-use std::ops::Bound;
-
 use sablecat::{Database, Error, ErrorKind};
 
 use crate::arguments::{InDatabase, Reading};
 use crate::output::Records;
-use crate::shown::{Ordered, Shown};
+use crate::part::Part;
+use crate::shown::Shown;
 use crate::{Failure, Outcome, interrupt};
 
 /// Print records in key order
@@ -21,15 +20,8 @@ pub(crate) struct Arguments {
     place: InDatabase,
     #[command(flatten)]
     reading: Reading,
-    /// Only keys at or above this one (inclusive)
-    #[arg(long, value_name = "KEY")]
-    from: Option<String>,
-    /// Only keys below this one (exclusive)
-    #[arg(long, value_name = "KEY")]
-    to: Option<String>,
-    /// Only keys that begin with this; of globals, this node and its descendants
-    #[arg(long, conflicts_with_all = ["from", "to"])]
-    prefix: Option<String>,
+    #[command(flatten)]
+    part: Part,
     /// From the last record to the first
     #[arg(long)]
     reverse: bool,
@@ -58,7 +50,7 @@ impl Arguments {
     fn print(&self, database: Database) -> Result<(), Failure> {
         let mut records = Records::new(self.place.environment.json, self.place.hex);
         let shown = Shown::new(database)?;
-        let range = self.range(&shown)?;
+        let range = shown.records(&self.part.names(&shown, self.place.hex)?)?;
         let ordered: Box<dyn Iterator<Item = _>> = if self.reverse { Box::new(range.rev()) } else { range };
         for record in ordered.take(self.limit.unwrap_or(usize::MAX)) {
             interrupt::check()?;
@@ -66,24 +58,5 @@ impl Arguments {
             records.push(&name, (!self.keys_only).then_some(&value))?;
         }
         records.finish()
-    }
-
-    fn range<'s>(&self, shown: &'s Shown) -> Result<Ordered<'s>, Failure> {
-        let name = |argument: &Option<String>| {
-            argument.as_deref().map(|text| shown.name(text, self.place.hex)).transpose()
-        };
-        if let Some(prefix) = name(&self.prefix)? {
-            return shown.beginning_with(&prefix);
-        }
-        let (from, to) = (name(&self.from)?, name(&self.to)?);
-        if let (Some(from), Some(to)) = (&from, &to)
-            && shown.key(from)? > shown.key(to)?
-        {
-            return Err("--from is after --to".into());
-        }
-        shown.range(
-            from.as_ref().map_or(Bound::Unbounded, Bound::Included),
-            to.as_ref().map_or(Bound::Unbounded, Bound::Excluded),
-        )
     }
 }

@@ -5,7 +5,7 @@ use crate::support::{Scratch, answer};
 use serde_json::json;
 
 /// An environment with a database of each kind, without records.
-fn with_all_kinds(test: &str) -> Scratch {
+pub(crate) fn with_all_kinds(test: &str) -> Scratch {
     let scratch = Scratch::new(test);
     let text = br#"{"database":"sorted","holds":"values","sorted":true}
 {"database":"inserted","holds":"values","sorted":false}
@@ -20,14 +20,14 @@ fn with_all_kinds(test: &str) -> Scratch {
 }
 
 /// Calls that print nothing and succeed.
-fn all_done(scratch: &Scratch, calls: &[&str]) {
+pub(crate) fn all_done(scratch: &Scratch, calls: &[&str]) {
     for call in calls {
         assert_eq!(scratch.run(call), answer(0, "", ""), "{call}");
     }
 }
 
 /// A call that is refused, with what it says.
-fn refused(scratch: &Scratch, call: &str, says: &str) {
+pub(crate) fn refused(scratch: &Scratch, call: &str, says: &str) {
     let answered = scratch.run(call);
     assert!(answered.code == 2 && answered.err.contains(says), "{call}: {answered:?}");
 }
@@ -181,7 +181,7 @@ fn a_queue_is_appended_to_shown_and_consumed_and_not_put_to() {
     assert_eq!(scratch.run_with("queue append env --db jobs", b"dry", &[]), answer(0, "2\n", ""));
     assert_eq!(scratch.json("queue append env ff00 --hex --db jobs --json"), json!({"number": 3}));
     refused(&scratch, "queue append env press --db jobs", "a record of 5 bytes");
-    assert_eq!(scratch.run("queue len env --db jobs"), answer(0, "3\n", ""));
+    assert_eq!(scratch.run("count env --db jobs"), answer(0, "3\n", ""));
     assert_eq!(scratch.run("scan env --db jobs"), answer(0, "1\twash\n2\tdry.\n3\t\\xff\\x00..\n", ""));
     assert_eq!(scratch.run("scan env --db jobs --from 2 --to 3"), answer(0, "2\tdry.\n", ""));
     assert_eq!(scratch.run("get env 2 --db jobs"), answer(0, "dry.", ""));
@@ -198,7 +198,7 @@ fn a_queue_is_appended_to_shown_and_consumed_and_not_put_to() {
     for what in ["consume", "peek"] {
         assert_eq!(scratch.run(&format!("queue {what} env --db jobs")), answer(1, "", ""), "{what}");
     }
-    assert_eq!(scratch.json("queue len env --db jobs --json"), json!({"records": 0}));
+    assert_eq!(scratch.json("count env --db jobs --json"), json!({"records": 0}));
 
     // A queue is created only if its length is said.
     refused(&scratch, "queue append env a --db more", "there is no database more");

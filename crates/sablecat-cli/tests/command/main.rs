@@ -26,3 +26,4 @@ mod reading;
 mod sql;
 mod sql_papers;
 mod temporary;
+mod whole;
