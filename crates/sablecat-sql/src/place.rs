@@ -439,7 +439,12 @@ impl Place {
 
     /// Sets the row of a sequence, for AUTOINCREMENT: whatever others set it to meanwhile.
     pub(crate) fn insert_sequence(&mut self, of: &mut Connection, rowid: i64, data: &[u8]) -> Result<()> {
-        if self.row_ids.borrow().is_free(rowid) {
+        let is_free = self.row_ids.borrow().is_free(rowid);
+        if is_free || !sequences::is_others(of, (self.root, rowid))? {
+            if !is_free {
+                // The transaction's own, or others have removed it since: then this is a conflict.
+                of.txn()?.contains_key(&self.tree, key::of_rowid(rowid))?;
+            }
             return self.insert(of, rowid, data, 0);
         }
         self.lead(Led::Key);

@@ -95,6 +95,12 @@ fn committed(of: &mut Connection, (root, row): (u32, i64)) -> Result<Option<Vec<
     }
 }
 
+/// Whether others have a row as well: it is committed. If not, the transaction has made it itself, or others
+/// have removed it.
+pub(crate) fn is_others(of: &mut Connection, row: (u32, i64)) -> Result<bool> {
+    Ok(of.sequences.0.contains(&row) || committed(of, row)?.is_some())
+}
+
 /// The greatest number that a row says, as it was committed last.
 pub(crate) fn last_committed(of: &mut Connection, row: (u32, i64)) -> Result<Option<i64>> {
     committed(of, row)?.map(|record| read(&record).map(|(_, last)| last)).transpose()

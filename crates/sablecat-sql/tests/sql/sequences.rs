@@ -113,6 +113,57 @@ fn the_first_row_of_a_table_is_where_two_meet() {
     one.execute_batch("COMMIT").expect("it commits");
 }
 
+/// One that nobody else works beside.
+#[test]
+fn a_transaction_that_makes_a_sequence_raises_it() {
+    let made = [
+        "",
+        "DELETE FROM sqlite_sequence;",
+        "INSERT INTO sqlite_sequence VALUES ('t', 10);",
+        "INSERT INTO sqlite_sequence VALUES ('u', 10), ('t', 20);",
+        "INSERT INTO t (s) VALUES ('x'); DELETE FROM sqlite_sequence;",
+        "SAVEPOINT p; INSERT INTO t (s) VALUES ('x'); INSERT INTO u (s) VALUES ('x'); ROLLBACK TO p;",
+        "INSERT INTO t (s) VALUES ('x'); UPDATE sqlite_sequence SET seq = 30;",
+    ];
+    let inserts =
+        "INSERT INTO t (s) VALUES ('a'); INSERT INTO u (s) VALUES ('b'); INSERT INTO t (s) VALUES ('c');
+                   INSERT INTO u (s) VALUES ('d'), ('e'); INSERT INTO t (s) VALUES ('f')";
+    let before = [
+        "",
+        "INSERT INTO t (s) VALUES ('0'); INSERT INTO u (s) VALUES ('0');",
+        "INSERT INTO u (s) VALUES ('0');",
+    ];
+    let tables = "CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT, s TEXT);
+                  CREATE TABLE u (id INTEGER PRIMARY KEY AUTOINCREMENT, s TEXT);";
+    let rows = "SELECT name || seq FROM sqlite_sequence UNION ALL SELECT 't' || id || s FROM t
+                UNION ALL SELECT 'u' || id || s FROM u ORDER BY 1";
+    for made in made {
+        for before in before {
+            let come_to = [Directory::stock, Directory::ours].map(|open| {
+                let directory = Directory::new();
+                let db = open(&directory);
+                db.execute_batch(&format!("{tables} {before}")).expect("tables");
+                for _ in 0..2 {
+                    db.execute_batch(&format!("BEGIN; {made} {inserts}; COMMIT"))
+                        .unwrap_or_else(|error| panic!("{before} {made}: {error}"));
+                }
+                texts(&db, rows)
+            });
+            assert_eq!(come_to[0], come_to[1], "{before} {made}");
+        }
+    }
+}
+
+#[test]
+fn a_sequence_that_others_remove_is_where_two_meet() {
+    let directory = Directory::new();
+    let [one, other] = two(&directory);
+    one.execute_batch("BEGIN; SELECT * FROM t").expect("a transaction");
+    other.execute_batch("DELETE FROM sqlite_sequence").expect("no rows");
+    let inserted = one.execute_batch("INSERT INTO t (s) VALUES ('d'); COMMIT");
+    assert_eq!(code(&inserted), Some(BUSY_SNAPSHOT));
+}
+
 #[test]
 fn who_sets_a_sequence_sets_it() {
     let directory = Directory::new();
