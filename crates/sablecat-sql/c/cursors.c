@@ -25,6 +25,16 @@ static int sablecatOrder(KeyInfo *pKeyInfo, SablecatOrder *aOrder){
   return SQLITE_OK;
 }
 
+/* Whether it is the table of sequences, which AUTOINCREMENT and programs change. */
+static int sablecatIsSequences(Btree *p, Pgno iTable){
+  int i;
+  for(i=0; i<p->db->nDb; i++){
+    Db *pDb = &p->db->aDb[i];
+    if( pDb->pBt==p ) return pDb->pSchema->pSeqTab!=0 && pDb->pSchema->pSeqTab->tnum==iTable;
+  }
+  return 0;
+}
+
 SQLITE_PRIVATE int sqlite3BtreeCursor(
   Btree *p,
   Pgno iTable,
@@ -44,7 +54,8 @@ SQLITE_PRIVATE int sqlite3BtreeCursor(
   if( pKeyInfo ) rc = sablecatOrder(pKeyInfo, aOrder);
   if( rc==SQLITE_OK ){
     rc = sablecat_sql_cursor(sablecatDb(p), iTable, pKeyInfo ? aOrder : 0, nOrder,
-                             pKeyInfo ? pKeyInfo->enc : SQLITE_UTF8, &pCur->pSablecat);
+                             pKeyInfo ? pKeyInfo->enc : SQLITE_UTF8,
+                             wrFlag && pKeyInfo==0 && sablecatIsSequences(p, iTable), &pCur->pSablecat);
   }
   if( aOrder!=aFew ) sqlite3_free(aOrder);
   if( rc!=SQLITE_OK ) return rc;

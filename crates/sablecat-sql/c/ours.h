@@ -137,7 +137,7 @@ extern int sablecat_sql_check(void*, u32, i64*);
 extern int sablecat_sql_next_alone(void*);
 extern const char *sablecat_sql_message(int);
 extern int sablecat_sql_free(char*);
-extern int sablecat_sql_cursor(void*, u32, const SablecatOrder*, u32, int eEncoding, void**);
+extern int sablecat_sql_cursor(void*, u32, const SablecatOrder*, u32, int eEncoding, int isSequences, void**);
 extern int sablecat_sql_cursor_close(void*);
 extern int sablecat_sql_of_blob(void*);
 extern int sablecat_sql_edge(void*, int isLast, int isOfSequences, SablecatRow*);

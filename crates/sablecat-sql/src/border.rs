@@ -392,13 +392,15 @@ exported! {
         Ok(())
     }
 
-    /// A cursor in a table, or, if it is given how columns are ordered, in an index.
+    /// A cursor in a table, or, if it is given how columns are ordered, in an index. `is_sequences`: one that
+    /// changes the table of sequences.
     fn sablecat_sql_cursor(
         handle: *mut c_void,
         root: u32,
         order: *const COrder,
         columns: u32,
         encoding: c_int,
+        is_sequences: c_int,
         into: *mut *mut c_void,
     ) {
         let order = NonNull::new(order.cast_mut()).map(|order| {
@@ -413,13 +415,14 @@ exported! {
         let pointer = NonNull::new(handle.cast()).ok_or_else(|| Failure::internal("no handle"))?;
         // SAFETY: as the module says.
         let connection = unsafe { connection(handle) };
-        let place = match connection.spare(|place| place.is_as(root, order.clone(), encoding)) {
+        let mut place = match connection.spare(|place| place.is_as(root, order.clone(), encoding)) {
             Some(place) => place,
             None => {
                 let order = order.map(Iterator::collect);
                 Box::new(Place::new(pointer, connection, root, order, encoding)?)
             }
         };
+        place.changes_sequences = is_sequences != 0;
         // SAFETY: it can be written to.
         unsafe { into.write(Box::into_raw(place).cast()) };
         Ok(())

@@ -67,6 +67,8 @@ pub(crate) struct Place {
     /// Goes through the table of sequences, of what is read of which the transaction does not depend
     /// ([`sequences`]).
     is_of_sequences: bool,
+    /// Whether it changes the table of sequences, for AUTOINCREMENT or as a program does.
+    pub(crate) changes_sequences: bool,
     /// Is a handle's of a blob, which modules also read by when they write.
     is_of_blob: bool,
 }
@@ -114,6 +116,7 @@ impl Place {
             led: Led::Key,
             row_ids: of.row_ids(root),
             is_of_sequences: false,
+            changes_sequences: false,
             is_of_blob: false,
         })
     }
@@ -439,20 +442,24 @@ impl Place {
 
     /// Sets the row of a sequence, for AUTOINCREMENT: whatever others set it to meanwhile.
     pub(crate) fn insert_sequence(&mut self, of: &mut Connection, rowid: i64, data: &[u8]) -> Result<()> {
+        let at = (self.root, rowid);
         let is_free = self.row_ids.borrow().is_free(rowid);
-        if is_free || !sequences::is_others(of, (self.root, rowid))? {
-            if !is_free {
-                // The transaction's own, or others have removed it since: then this is a conflict.
-                of.txn()?.contains_key(&self.tree, key::of_rowid(rowid))?;
+        if !is_free && !of.sequences.is_own(at) {
+            let found = of.txn()?.unvalidated(|txn| txn.get(&self.tree, key::of_rowid(rowid)))?;
+            if let Some(found) = found {
+                self.lead(Led::Key);
+                self.key = key::of_rowid(rowid).to_vec();
+                self.before = false;
+                of.writing_to(self.root)?.insert(&self.tree, &self.key, data)?;
+                of.sequences.raised(at, found);
+                return Ok(());
             }
-            return self.insert(of, rowid, data, 0);
         }
-        self.lead(Led::Key);
-        self.key = key::of_rowid(rowid).to_vec();
-        self.before = false;
-        of.writing_to(self.root)?.insert(&self.tree, &self.key, data)?;
-        of.sequences.raised(self.root, rowid);
-        Ok(())
+        if !is_free {
+            // It stands at the row, maybe, and has not read it so that the transaction depends on it.
+            of.txn()?.contains_key(&self.tree, key::of_rowid(rowid))?;
+        }
+        self.insert(of, rowid, data, 0)
     }
 
     /// Sets the record of a row id, and stands there.
@@ -489,7 +496,9 @@ impl Place {
         }
         self.changed(of);
         self.row_ids.borrow_mut().set(of.savepoint_count(), rowid);
-        of.sequences.is_set(self.root, rowid);
+        if self.changes_sequences {
+            of.sequences.is_set((self.root, rowid));
+        }
         Ok(())
     }
 
@@ -540,7 +549,9 @@ impl Place {
         if !self.is_index() {
             let rowid = key::rowid(&self.key).ok_or_else(no_rowid)?;
             self.row_ids.borrow_mut().removed(of.savepoint_count(), rowid);
-            of.sequences.is_set(self.root, rowid);
+            if self.changes_sequences {
+                of.sequences.is_set((self.root, rowid));
+            }
         }
         self.changes(of);
         of.writing_to(self.root)?.remove(&self.tree, &self.key)?;

@@ -12,7 +12,9 @@
 //! numbers that are given are locked, as those of other tables are ([`RowIds`](crate::row_ids::RowIds)), so
 //! that the next transaction takes others.
 //!
-//! A program that sets the row itself, as to begin anew, depends on it as on any.
+//! A program that sets the row itself, as to begin anew, depends on it as on any, and so does AUTOINCREMENT
+//! in that transaction from then on. Where it had raised the row before, the commit looks whether that is
+//! still what it was raised from.
 
 use std::time::Duration;
 
@@ -39,24 +41,48 @@ pub(crate) struct Sequence {
     pub(crate) row: Option<(u32, i64)>,
 }
 
-/// Rows of sequences that the transaction in progress has raised, each with the table that it is in.
+/// A row of sequences that the transaction in progress has changed.
+#[derive(Debug)]
+struct SequenceRow {
+    /// The table that it is in, and its number.
+    at: (u32, i64),
+    /// What it was when AUTOINCREMENT raised it first, if the program had not set it before.
+    raised_from: Option<Vec<u8>>,
+    /// Whether the program itself has set, made or removed it.
+    is_own: bool,
+}
+
+/// Rows of sequences that the transaction in progress has changed: no more than it has such tables.
 #[derive(Debug, Default)]
-pub(crate) struct Sequences(Vec<(u32, i64)>);
+pub(crate) struct Sequences(Vec<SequenceRow>);
 
 impl Sequences {
-    pub(crate) fn raised(&mut self, root: u32, row: i64) {
-        if !self.0.contains(&(root, row)) {
-            self.0.push((root, row));
+    /// AUTOINCREMENT has raised a row, from what it was.
+    pub(crate) fn raised(&mut self, at: (u32, i64), from: Vec<u8>) {
+        if self.find(at).is_none() {
+            self.0.push(SequenceRow { at, raised_from: Some(from), is_own: false });
         }
     }
 
-    /// A program has set or removed a row itself.
-    pub(crate) fn is_set(&mut self, root: u32, row: i64) {
-        self.0.retain(|raised| *raised != (root, row));
+    /// The program has set, made or removed a row itself, and depends on what it says.
+    pub(crate) fn is_set(&mut self, at: (u32, i64)) {
+        match self.find(at) {
+            Some(row) => row.is_own = true,
+            None => self.0.push(SequenceRow { at, raised_from: None, is_own: true }),
+        }
+    }
+
+    /// Whether the program has set, made or removed a row itself.
+    pub(crate) fn is_own(&self, at: (u32, i64)) -> bool {
+        self.0.iter().any(|row| row.at == at && row.is_own)
     }
 
     pub(crate) fn clear(&mut self) {
         self.0.clear();
+    }
+
+    fn find(&mut self, at: (u32, i64)) -> Option<&mut SequenceRow> {
+        self.0.iter_mut().find(|row| row.at == at)
     }
 }
 
@@ -95,12 +121,6 @@ fn committed(of: &mut Connection, (root, row): (u32, i64)) -> Result<Option<Vec<
     }
 }
 
-/// Whether others have a row as well: it is committed. If not, the transaction has made it itself, or others
-/// have removed it.
-pub(crate) fn is_others(of: &mut Connection, row: (u32, i64)) -> Result<bool> {
-    Ok(of.sequences.0.contains(&row) || committed(of, row)?.is_some())
-}
-
 /// The greatest number that a row says, as it was committed last.
 pub(crate) fn last_committed(of: &mut Connection, row: (u32, i64)) -> Result<Option<i64>> {
     committed(of, row)?.map(|record| read(&record).map(|(_, last)| last)).transpose()
@@ -118,32 +138,38 @@ pub(crate) fn join(of: &mut Connection) -> Result<Vec<(u32, i64)>> {
         return Ok(Vec::new());
     }
     // In one order, so that no two wait for each other.
-    rows.sort_unstable();
-    for &row in &rows {
+    rows.sort_unstable_by_key(|row| row.at);
+    let raised: Vec<_> = rows.iter().filter(|row| row.raised_from.is_some()).map(|row| row.at).collect();
+    for &row in &raised {
         if !of.lock_path(path(row), PATIENCE)? {
-            unlock(of, &rows);
+            unlock(of, &raised);
             of.sequences.0 = rows;
             return Err(Failure::busy());
         }
     }
-    for &row in &rows {
-        let (tree, key) = (of.tree(row.0)?, key::of_rowid(row.1));
+    for SequenceRow { at, raised_from, is_own } in rows {
+        let Some(from) = raised_from else { continue };
+        let theirs = committed(of, at)?;
+        if is_own {
+            // Set afterwards, from what was then the transaction's own.
+            if theirs.as_ref() != Some(&from) {
+                return Err(of.fails(Failure::conflict()));
+            }
+            continue;
+        }
+        let (tree, key) = (of.tree(at.0)?, key::of_rowid(at.1));
         let Some(own) = of.txn()?.unvalidated(|txn| txn.get(&tree, key))? else { continue };
         let (name, last) = read(&own)?;
-        match committed(of, row)? {
-            Some(theirs) => {
-                let (named, theirs) = read(&theirs)?;
-                if named != name {
-                    return Err(of.fails(Failure::conflict()));
-                }
-                if theirs > last {
-                    of.txn()?.insert(&tree, key, written(name, theirs))?;
-                }
-            }
-            None => return Err(of.fails(Failure::conflict())),
+        let Some(theirs) = theirs else { return Err(of.fails(Failure::conflict())) };
+        let (named, theirs) = read(&theirs)?;
+        if named != name {
+            return Err(of.fails(Failure::conflict()));
+        }
+        if theirs > last {
+            of.txn()?.insert(&tree, key, written(name, theirs))?;
         }
     }
-    Ok(rows)
+    Ok(raised)
 }
 
 /// Others may commit such rows.

@@ -122,8 +122,18 @@ fn a_transaction_that_makes_a_sequence_raises_it() {
         "INSERT INTO sqlite_sequence VALUES ('t', 10);",
         "INSERT INTO sqlite_sequence VALUES ('u', 10), ('t', 20);",
         "INSERT INTO t (s) VALUES ('x'); DELETE FROM sqlite_sequence;",
+        "INSERT INTO t (s) VALUES ('x'); DELETE FROM sqlite_sequence WHERE name = 't';",
         "SAVEPOINT p; INSERT INTO t (s) VALUES ('x'); INSERT INTO u (s) VALUES ('x'); ROLLBACK TO p;",
         "INSERT INTO t (s) VALUES ('x'); UPDATE sqlite_sequence SET seq = 30;",
+        "DELETE FROM t; DELETE FROM u; UPDATE sqlite_sequence SET seq = 0;",
+        "INSERT INTO t (s) VALUES ('x'); DELETE FROM t; UPDATE sqlite_sequence SET seq = 0 WHERE name = 't';",
+        "SAVEPOINT p; UPDATE sqlite_sequence SET seq = 0; INSERT INTO t (s) VALUES ('x'); ROLLBACK TO p;",
+        "INSERT INTO t (s) VALUES ('x'); ALTER TABLE t RENAME TO v; INSERT INTO v (s) VALUES ('x');
+         ALTER TABLE v RENAME TO t;",
+        "ALTER TABLE t RENAME TO v; INSERT INTO v (s) VALUES ('x'); ALTER TABLE u RENAME TO t;
+         INSERT INTO t (s) VALUES ('x'); ALTER TABLE v RENAME TO u;",
+        "INSERT INTO u (s) VALUES ('x'); DROP TABLE u; CREATE TABLE u (id INTEGER PRIMARY KEY AUTOINCREMENT, s);",
+        "UPDATE sqlite_sequence SET name = CASE name WHEN 't' THEN 'u' ELSE 't' END;",
     ];
     let inserts =
         "INSERT INTO t (s) VALUES ('a'); INSERT INTO u (s) VALUES ('b'); INSERT INTO t (s) VALUES ('c');
@@ -151,6 +161,28 @@ fn a_transaction_that_makes_a_sequence_raises_it() {
             });
             assert_eq!(come_to[0], come_to[1], "{before} {made}");
         }
+    }
+}
+
+/// However the program sets it, before or after AUTOINCREMENT has raised it.
+#[test]
+fn a_sequence_that_is_set_beside_another_that_raises_it_is_a_conflict() {
+    let own = [
+        "UPDATE sqlite_sequence SET seq = 0",
+        "INSERT INTO t (s) VALUES ('d'); UPDATE sqlite_sequence SET seq = 10",
+        "UPDATE sqlite_sequence SET seq = 10; INSERT INTO t (s) VALUES ('d')",
+        "INSERT INTO t (s) VALUES ('d'); DELETE FROM sqlite_sequence WHERE name = 't'",
+        "INSERT INTO t (s) VALUES ('d'); ALTER TABLE t RENAME TO v; INSERT INTO v (s) VALUES ('e')",
+    ];
+    for own in own {
+        let directory = Directory::new();
+        let [one, other] = two(&directory);
+        one.execute_batch(&format!("BEGIN; {own}")).expect("changes");
+        other.execute_batch("INSERT INTO t (s) VALUES ('x')").expect("a row");
+        assert_eq!(code(&one.execute_batch("COMMIT")), Some(BUSY_SNAPSHOT), "{own}");
+        assert_eq!(last(&other), number(&other, "SELECT max(id) FROM t"), "{own}");
+        // With nobody beside it goes through.
+        one.execute_batch(&format!("BEGIN; {own}; COMMIT")).unwrap_or_else(|error| panic!("{own}: {error}"));
     }
 }
 
