@@ -14,8 +14,8 @@
 use std::collections::HashMap;
 
 use super::Log;
-use super::operation::{self, Bad, Operation};
-use super::record::{Kind, Record, RecordBuilder, u64_at};
+use super::operation::{self, Bad, LogOperation};
+use super::record::{LogRecord, RecordBuilder, RecordKind, u64_at};
 use super::segment::Segments;
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::{Lsn, TreeId};
@@ -23,7 +23,7 @@ use crate::types::{Lsn, TreeId};
 impl RecordBuilder {
     /// Begins a chunk of `chain`, dropping what was there. Operations, or parts of them, are to follow.
     pub(crate) fn begin_chunk(&mut self, chain: u64) {
-        self.begin(Kind::Chunk);
+        self.begin(RecordKind::Chunk);
         self.raw(&chain.to_le_bytes());
     }
 
@@ -41,7 +41,7 @@ impl RecordBuilder {
 
     /// The commit of `chain`, which has `chunks` chunks of `bytes` bytes together; ready to be sealed.
     pub(crate) fn commit_chunked(&mut self, chain: u64, chunks: u64, bytes: u64) {
-        self.begin(Kind::CommitChunked);
+        self.begin(RecordKind::CommitChunked);
         self.raw(&chain.to_le_bytes());
         self.raw(&chunks.to_le_bytes());
         self.raw(&bytes.to_le_bytes());
@@ -49,17 +49,17 @@ impl RecordBuilder {
     }
 }
 
-impl<'a> Record<'a> {
+impl<'a> LogRecord<'a> {
     /// The chain and the bytes of a chunk.
     pub(crate) fn as_chunk(&self) -> Result<(u64, &'a [u8])> {
         match self.body.split_at_checked(8) {
-            Some((chain, bytes)) if self.kind == Kind::Chunk => Ok((u64_at(chain, 0), bytes)),
+            Some((chain, bytes)) if self.kind == RecordKind::Chunk => Ok((u64_at(chain, 0), bytes)),
             _ => Err(operation::damaged(self.start, "a chunk of a large transaction without its chain")),
         }
     }
 
     fn as_commit_chunked(&self) -> Result<(u64, u64, u64)> {
-        if self.kind != Kind::CommitChunked || self.body.len() != 24 {
+        if self.kind != RecordKind::CommitChunked || self.body.len() != 24 {
             return Err(operation::damaged(
                 self.start,
                 "the commit of a large transaction without its chain",
@@ -77,7 +77,7 @@ pub(super) struct Chains {
 
 impl Chains {
     /// Notes a `Chunk` record.
-    pub(super) fn add(&mut self, record: &Record<'_>) -> Result<()> {
+    pub(super) fn add(&mut self, record: &LogRecord<'_>) -> Result<()> {
         let (chain, _) = record.as_chunk()?;
         self.open.entry(chain).or_default().push(record.start);
         Ok(())
@@ -89,7 +89,7 @@ impl Chains {
     ///
     /// # Errors
     /// `Corruption` when chunks are missing.
-    pub(super) fn take(&mut self, record: &Record<'_>) -> Result<Chain> {
+    pub(super) fn take(&mut self, record: &LogRecord<'_>) -> Result<Chain> {
         self.take_with(record, |_, _| Ok(Vec::new()))
     }
 
@@ -97,7 +97,7 @@ impl Chains {
     /// they are there.
     pub(super) fn take_with(
         &mut self,
-        record: &Record<'_>,
+        record: &LogRecord<'_>,
         look_for: impl FnOnce(u64, u64) -> Result<Vec<Lsn>>,
     ) -> Result<Chain> {
         let (chain, chunks, bytes) = record.as_commit_chunked()?;
@@ -177,7 +177,7 @@ pub(crate) struct ChainOperations<'a> {
 
 impl ChainOperations<'_> {
     /// The next operation on a tree that is wanted.
-    pub(super) fn next_of(&mut self, wanted: impl Fn(TreeId) -> bool) -> Result<Option<Operation<'_>>> {
+    pub(super) fn next_of(&mut self, wanted: impl Fn(TreeId) -> bool) -> Result<Option<LogOperation<'_>>> {
         loop {
             let before = &self.buffer[self.used..];
             let mut rest = before;
@@ -210,7 +210,7 @@ impl ChainOperations<'_> {
         // They end where the record that commits them begins, at the latest: beyond it others may be writing.
         let bytes = segments.read_record(place, self.lsn, ring)?;
         let mut text = Vec::new();
-        let (_, chunk) = match Record::parse(&bytes, place)? {
+        let (_, chunk) = match LogRecord::parse(&bytes, place)? {
             Some(record) => record.decipher(segments.keys(), &mut text)?.as_chunk()?,
             None => {
                 return Err(operation::damaged(
@@ -224,7 +224,7 @@ impl ChainOperations<'_> {
         Ok(true)
     }
 
-    fn finish(&self) -> Result<Option<Operation<'_>>> {
+    fn finish(&self) -> Result<Option<LogOperation<'_>>> {
         if self.used != self.buffer.len() {
             return Err(operation::damaged(self.lsn, "its last operation is cut off"));
         }

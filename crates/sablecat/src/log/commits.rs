@@ -1,7 +1,7 @@
 //! Commits: the log as what was committed, one after the other, whatever of it stands where.
 //!
 //! The one reader of commits. Recovery replays them, going back counts and replays them, and a stream hands
-//! them on (tail.rs). It goes over the records of a [`Scan`], notes where chunks are, keeps the time that
+//! them on (tail.rs). It goes over the records of a [`LogScan`], notes where chunks are, keeps the time that
 //! time records tell, and passes by what changes nothing.
 //!
 //! What a commit changes is read when it is asked for, and again if it is asked for again: of a commit that
@@ -10,30 +10,30 @@
 use sablecat_os::calendar::Moment;
 
 use super::chunk::{Chain, ChainOperations, Chains, ChunkSource};
-use super::operation::{self, Operation};
-use super::record::{HEADER_BYTES, Kind};
-use super::scan::{End, Scan};
+use super::operation::{self, LogOperation};
+use super::record::{HEADER_BYTES, RecordKind};
+use super::scan::{LogEnd, LogScan};
 use crate::error::Result;
 use crate::types::{Lsn, TreeId};
 
 /// The commits of a scan.
 #[derive(Debug)]
 pub(crate) struct Commits<'l> {
-    scan: Scan<'l>,
+    scan: LogScan<'l>,
     /// Commits that begin below it are passed by: but for chunks, nobody wants them.
     after: Lsn,
     chains: Chains,
     passed: Lsn,
     last: Lsn,
     time: Option<Moment>,
-    found: Option<Found>,
+    found: Option<FoundCommit>,
     /// Whether it may have begun between the chunks of a commit, and looks for the others before it.
     looks_back: bool,
 }
 
 /// The commit that was found last.
 #[derive(Debug)]
-struct Found {
+struct FoundCommit {
     start: Lsn,
     end: Lsn,
     /// Bytes of the record's body.
@@ -44,33 +44,33 @@ struct Found {
 
 /// One commit.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Commit<'a> {
+pub(crate) struct LoggedCommit<'a> {
     /// Where its record begins.
     pub(crate) start: Lsn,
     /// Its LSN: where its record ends.
     pub(crate) lsn: Lsn,
     /// When it was made, as far as the log says: at this time or a little later (stamp.rs).
     pub(crate) time: Option<Moment>,
-    source: Source<'a>,
+    source: CommitSource<'a>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Source<'a> {
+enum CommitSource<'a> {
     Record(&'a [u8]),
     Chunks(&'a Chain, ChunkSource<'a>),
 }
 
 /// The operations of a commit, in order: those of the catalog come first.
 #[derive(Debug)]
-pub(crate) enum Operations<'a> {
-    Together(operation::Operations<'a>),
+pub(crate) enum CommitOperations<'a> {
+    Together(operation::LogOperations<'a>),
     Chunked(ChainOperations<'a>),
 }
 
 impl<'l> Commits<'l> {
     /// The commits of a scan, which has not begun, that begin at or above `after`. The scan begins no later
     /// than the first chunk of any of them.
-    pub(crate) fn new(scan: Scan<'l>, after: Lsn) -> Commits<'l> {
+    pub(crate) fn new(scan: LogScan<'l>, after: Lsn) -> Commits<'l> {
         let from = scan.at();
         Commits {
             scan,
@@ -85,17 +85,17 @@ impl<'l> Commits<'l> {
     }
 
     /// The commits of a scan of a log that others append to, wherever it begins.
-    pub(super) fn following(scan: Scan<'l>) -> Commits<'l> {
+    pub(super) fn following(scan: LogScan<'l>) -> Commits<'l> {
         let from = scan.at();
         Commits { looks_back: true, ..Commits::new(scan, from) }
     }
 
-    /// [`Scan::extend`].
+    /// [`LogScan::extend`].
     pub(super) fn extend(&mut self, to: Lsn) {
         self.scan.extend(to);
     }
 
-    /// Where it is: see [`Scan`].
+    /// Where it is: see [`LogScan`].
     pub(super) fn at(&self) -> Lsn {
         self.scan.at()
     }
@@ -118,8 +118,8 @@ impl<'l> Commits<'l> {
     /// The next commit, or nothing at the end.
     ///
     /// # Errors
-    /// As [`Scan::next`]; `Corruption` when chunks are missing.
-    pub(crate) fn next(&mut self) -> Result<Option<Commit<'_>>> {
+    /// As [`LogScan::next`]; `Corruption` when chunks are missing.
+    pub(crate) fn next(&mut self) -> Result<Option<LoggedCommit<'_>>> {
         Ok(if self.advance()? { self.commit() } else { None })
     }
 
@@ -137,34 +137,37 @@ impl<'l> Commits<'l> {
             }
             self.time = record.time().or(self.time);
             let chain = match record.kind {
-                Kind::Chunk => {
+                RecordKind::Chunk => {
                     self.chains.add(&record)?;
                     continue;
                 }
-                Kind::Commit | Kind::CommitChunked if record.start < self.after => continue,
-                Kind::Commit => None,
-                Kind::CommitChunked if self.looks_back => {
+                RecordKind::Commit | RecordKind::CommitChunked if record.start < self.after => continue,
+                RecordKind::Commit => None,
+                RecordKind::CommitChunked if self.looks_back => {
                     Some(self.chains.take_with(&record, |chain, count| {
                         segments.chunks_before(chain, count, record.start)
                     })?)
                 }
-                Kind::CommitChunked => Some(self.chains.take(&record)?),
-                Kind::Filler | Kind::Checkpoint | Kind::Time => continue,
+                RecordKind::CommitChunked => Some(self.chains.take(&record)?),
+                RecordKind::Filler | RecordKind::Checkpoint | RecordKind::Time => continue,
             };
-            self.found = Some(Found { start: record.start, end: record.end, body: record.body.len(), chain });
+            self.found =
+                Some(FoundCommit { start: record.start, end: record.end, body: record.body.len(), chain });
             return Ok(true);
         }
         Ok(false)
     }
 
     /// The commit that it has gone on to.
-    pub(crate) fn commit(&self) -> Option<Commit<'_>> {
+    pub(crate) fn commit(&self) -> Option<LoggedCommit<'_>> {
         let found = self.found.as_ref()?;
         let source = match &found.chain {
-            None => Source::Record(self.scan.held(Lsn(found.start.0 + HEADER_BYTES as u64), found.body)),
-            Some(chain) => Source::Chunks(chain, self.scan.chunks()),
+            None => {
+                CommitSource::Record(self.scan.held(Lsn(found.start.0 + HEADER_BYTES as u64), found.body))
+            }
+            Some(chain) => CommitSource::Chunks(chain, self.scan.chunks()),
         };
-        Some(Commit { start: found.start, lsn: found.end, time: self.time, source })
+        Some(LoggedCommit { start: found.start, lsn: found.end, time: self.time, source })
     }
 
     /// The time in the last time record so far.
@@ -183,7 +186,7 @@ impl<'l> Commits<'l> {
         self.last
     }
 
-    /// [`Scan::make_last`].
+    /// [`LogScan::make_last`].
     ///
     /// # Errors
     /// As there.
@@ -191,44 +194,46 @@ impl<'l> Commits<'l> {
         self.scan.make_last(end)
     }
 
-    /// [`Scan::end`].
-    pub(crate) fn end(&self) -> Option<End> {
+    /// [`LogScan::end`].
+    pub(crate) fn end(&self) -> Option<LogEnd> {
         self.scan.end()
     }
 }
 
-impl<'a> Commit<'a> {
+impl<'a> LoggedCommit<'a> {
     /// What it changes, from the first operation on.
-    pub(crate) fn operations(&self) -> Operations<'a> {
+    pub(crate) fn operations(&self) -> CommitOperations<'a> {
         match self.source {
-            Source::Record(body) => Operations::Together(operation::Operations::new(body, self.start)),
-            Source::Chunks(chain, source) => Operations::Chunked(chain.operations(source)),
+            CommitSource::Record(body) => {
+                CommitOperations::Together(operation::LogOperations::new(body, self.start))
+            }
+            CommitSource::Chunks(chain, source) => CommitOperations::Chunked(chain.operations(source)),
         }
     }
 }
 
-impl Operations<'_> {
+impl CommitOperations<'_> {
     /// The next operation.
     ///
     /// # Errors
     /// `Corruption` when the bytes are none; those of reading chunks.
-    pub(crate) fn next(&mut self) -> Result<Option<Operation<'_>>> {
+    pub(crate) fn next(&mut self) -> Result<Option<LogOperation<'_>>> {
         self.next_of(|_| true)
     }
 
     /// The next operation on a tree that is wanted.
     ///
     /// # Errors
-    /// As [`Operations::next`].
-    pub(crate) fn next_of(&mut self, wanted: impl Fn(TreeId) -> bool) -> Result<Option<Operation<'_>>> {
+    /// As [`CommitOperations::next`].
+    pub(crate) fn next_of(&mut self, wanted: impl Fn(TreeId) -> bool) -> Result<Option<LogOperation<'_>>> {
         match self {
-            Operations::Together(operations) => loop {
+            CommitOperations::Together(operations) => loop {
                 match operations.next()? {
                     Some(operation) if !wanted(operation.tree()) => {}
                     next => return Ok(next),
                 }
             },
-            Operations::Chunked(operations) => operations.next_of(wanted),
+            CommitOperations::Chunked(operations) => operations.next_of(wanted),
         }
     }
 }

@@ -10,10 +10,10 @@ use std::sync::TryLockError;
 use sablecat_os::atomic::{Ordering, spin_hint};
 use sablecat_os::disk::{File, cut_off};
 
-use super::lane::{Lane, OPEN_MAX, Way};
+use super::lane::{Lane, OPEN_MAX, WritePath};
 use super::segment::{Name, Segments};
-use super::succession::Which;
-use super::turn::{Caller, Held, Until, Watch};
+use super::succession::ReplacedSegments;
+use super::turn::{Caller, HeldTurn, TurnWatch, Until};
 use super::{Files, Log};
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::Lsn;
@@ -53,7 +53,8 @@ impl Log {
     #[inline]
     pub(crate) fn hand_over(&self, lsn: Lsn, caller: Caller<'_>) -> Result<()> {
         let Some(files) = &self.files else { return Ok(()) };
-        let write = |held: &mut Held<'_>| self.write_cached(files, (held, caller)).map_err(after_the_commit);
+        let write =
+            |held: &mut HeldTurn<'_>| self.write_cached(files, (held, caller)).map_err(after_the_commit);
         self.until(caller, SPINS_HAND_OVER, || self.written() >= lsn, || false, write)
     }
 
@@ -167,11 +168,11 @@ impl Log {
         spins: u32,
         done: impl Fn() -> bool,
         covered: impl Fn() -> bool,
-        work: impl Fn(&mut Held<'_>) -> Result<()>,
+        work: impl Fn(&mut HeldTurn<'_>) -> Result<()>,
     ) -> Result<()> {
         let words = self.words();
         let mut slept = None;
-        let mut watch = Watch::default();
+        let mut watch = TurnWatch::default();
         let outcome = loop {
             if done() {
                 break Ok(());
@@ -213,8 +214,8 @@ impl Log {
     }
 
     /// Writes and flushes everything appended.
-    fn flush(&self, files: &Files, (held, caller): (&mut Held<'_>, Caller<'_>)) -> Result<()> {
-        if held.owes() && !self.replace_files(files, held, Which::Unwritten)? {
+    fn flush(&self, files: &Files, (held, caller): (&mut HeldTurn<'_>, Caller<'_>)) -> Result<()> {
+        if held.owes() && !self.replace_files(files, held, ReplacedSegments::Unwritten)? {
             return Ok(());
         }
         let words = self.words();
@@ -222,7 +223,7 @@ impl Log {
         // SeqCst: a waiter that sees the target while the turn is held is covered by this flush.
         words.target.0.store(to.0, Ordering::SeqCst);
         let (durable, cached) = (self.durable(), words.cached.0.get());
-        let way = if files.direct && cached <= durable.0 { Way::Direct } else { Way::Cached };
+        let way = if files.direct && cached <= durable.0 { WritePath::Direct } else { WritePath::Cached };
         self.write_out(files, (held, caller), to, way, true)
     }
 
@@ -231,20 +232,20 @@ impl Log {
     pub(super) fn write_cached(
         &self,
         files: &Files,
-        (held, caller): (&mut Held<'_>, Caller<'_>),
+        (held, caller): (&mut HeldTurn<'_>, Caller<'_>),
     ) -> Result<()> {
-        if held.owes() && !self.replace_files(files, held, Which::Unwritten)? {
+        if held.owes() && !self.replace_files(files, held, ReplacedSegments::Unwritten)? {
             return Ok(());
         }
-        self.write_out(files, (held, caller), self.tail(), Way::Stored, false)
+        self.write_out(files, (held, caller), self.tail(), WritePath::Stored, false)
     }
 
     fn write_out(
         &self,
         files: &Files,
-        holder: (&Held<'_>, Caller<'_>),
+        holder: (&HeldTurn<'_>, Caller<'_>),
         to: Lsn,
-        way: Way,
+        way: WritePath,
         sync: bool,
     ) -> Result<()> {
         // Once poisoned, the files say nothing any more; the participant that takes the turn after a failed
@@ -257,7 +258,7 @@ impl Log {
     /// since the ring still has the bytes, and the next holder of the turn writes them to the same place. Nor
     /// is it if another has the turn by now, which may have taken the file away.
     #[cold]
-    fn refused(&self, held: &Held<'_>, error: Error) -> Result<()> {
+    fn refused(&self, held: &HeldTurn<'_>, error: Error) -> Result<()> {
         match error {
             _ if held.is_succeeded() => Ok(()),
             error if error.may_pass() => Err(error),
@@ -270,9 +271,9 @@ impl Log {
         &self,
         files: &Files,
         lane: &mut Lane,
-        (held, caller): (&Held<'_>, Caller<'_>),
+        (held, caller): (&HeldTurn<'_>, Caller<'_>),
         to: Lsn,
-        way: Way,
+        way: WritePath,
         sync: bool,
     ) -> Result<()> {
         let words = self.words();
@@ -283,9 +284,9 @@ impl Log {
         let from = self.written();
         // What was written before this has to be flushed, whichever process wrote it and however.
         let unflushed = from != self.durable();
-        let is_durable = way == Way::Direct && files.sync_io && !unflushed;
+        let is_durable = way == WritePath::Direct && files.sync_io && !unflushed;
         if from < to {
-            if way != Way::Direct {
+            if way != WritePath::Direct {
                 // Before the write, so that a holder that dies in it leaves the truth behind.
                 words.cached.0.raise(to.0, successions);
             }
@@ -311,7 +312,7 @@ impl Log {
                 if let Err(error) = lane.open_all(&files.segments, range) {
                     return self.refused(held, error);
                 }
-                let stored = unflushed || way == Way::Stored;
+                let stored = unflushed || way == WritePath::Stored;
                 // Whatever the reason, something may be lost: also if another has the turn by now.
                 lane.sync(&files.segments, &words.counters.0, range, stored)
                     .map_err(|error| words.poison(&error))?;
@@ -352,7 +353,7 @@ impl Log {
                     &words.counters.0,
                     (written, tail),
                     durable != written,
-                    (Way::Cached, || true),
+                    (WritePath::Cached, || true),
                 )?
             };
             lane.open_all(&files.segments, (durable, tail))?;

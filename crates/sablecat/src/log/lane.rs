@@ -14,7 +14,7 @@ use sablecat_os::disk::{AlignedBuf, File, Window, cut_off};
 use super::BLOCK;
 use super::ring::Ring;
 use super::segment::{HEADER_BYTES, Name, Segments};
-use super::words::{Counters, count};
+use super::words::{LogCounters, count};
 use crate::error::{Error, Result};
 use crate::types::Lsn;
 
@@ -24,7 +24,7 @@ pub(super) const OPEN_MAX: usize = 64;
 
 /// By which way bytes go out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Way {
+pub(super) enum WritePath {
     /// Around the page cache. Only while no byte of the log is dirty in it.
     Direct,
     /// Through the page cache, in whole blocks.
@@ -145,13 +145,13 @@ impl Lane {
         &mut self,
         segments: &Segments,
         ring: Ring,
-        counters: &Counters,
+        counters: &LogCounters,
         (from, to): (Lsn, Lsn),
         unflushed: bool,
-        (way, is_mine): (Way, impl Fn() -> bool),
+        (way, is_mine): (WritePath, impl Fn() -> bool),
     ) -> Result<bool> {
         let (begin, mut from) = (from, from);
-        if way == Way::Stored && self.resident == Some(block_of(from)) {
+        if way == WritePath::Stored && self.resident == Some(block_of(from)) {
             let stop = to.min(Lsn(block_of(from).0 + BLOCK));
             if let Some(window) = self.segment(segments, segments.number_of(from))?.window(segments) {
                 if !is_mine() {
@@ -188,7 +188,7 @@ impl Lane {
                 return Ok(false);
             }
             from = stop;
-            if way != Way::Direct && !to.0.is_multiple_of(BLOCK) {
+            if way != WritePath::Direct && !to.0.is_multiple_of(BLOCK) {
                 self.resident = Some(block_of(to));
             }
         }
@@ -203,9 +203,9 @@ impl Lane {
         &mut self,
         segments: &Segments,
         ring: Ring,
-        counters: &Counters,
+        counters: &LogCounters,
         (from, to): (Lsn, Lsn),
-        (way, is_mine): (Way, impl Fn() -> bool),
+        (way, is_mine): (WritePath, impl Fn() -> bool),
     ) -> Result<bool> {
         let number = segments.number_of(from);
         let whole = block_of(to);
@@ -253,7 +253,7 @@ impl Lane {
     pub(super) fn sync(
         &mut self,
         segments: &Segments,
-        counters: &Counters,
+        counters: &LogCounters,
         (from, to): (Lsn, Lsn),
         stored: bool,
     ) -> Result<()> {
@@ -277,8 +277,8 @@ fn writing((from, to): (Lsn, Lsn), path: &Path, error: io::Error) -> Error {
 }
 
 impl OpenSegment {
-    fn file(&mut self, segments: &Segments, way: Way, sync_io: bool) -> Result<Arc<dyn File>> {
-        if way != Way::Direct {
+    fn file(&mut self, segments: &Segments, way: WritePath, sync_io: bool) -> Result<Arc<dyn File>> {
+        if way != WritePath::Direct {
             return Ok(Arc::clone(&self.cached));
         }
         if self.direct.is_none() {

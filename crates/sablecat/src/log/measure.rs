@@ -37,7 +37,7 @@ fn log(directory: &std::path::Path, direct: bool) -> TestLog {
 /// A record of 72 bytes: what a small put needs.
 fn small() -> RecordBuilder {
     let mut record = RecordBuilder::new();
-    record.begin(Kind::Commit);
+    record.begin(RecordKind::Commit);
     record.put(TreeId(9), b"0123456789abcdef", b"0123456789abcdef01234567");
     record.finish_body();
     assert_eq!(record.len(), 72);

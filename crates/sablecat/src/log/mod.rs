@@ -114,18 +114,18 @@ mod measure;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use commits::{Commit, Commits, Operations};
-pub(crate) use operation::{Operation, operation_bytes_max, range_bytes_max};
+pub(crate) use commits::{CommitOperations, Commits, LoggedCommit};
+pub(crate) use operation::{LogOperation, operation_bytes_max, range_bytes_max};
 #[cfg(feature = "fuzzing")]
 pub(crate) use record::seal_record;
-pub(crate) use record::{Kind, RECORD_BYTES_MAX, RecordBuilder};
+pub(crate) use record::{RECORD_BYTES_MAX, RecordBuilder, RecordKind};
 pub(crate) use ring::Ring;
-#[cfg(test)]
-pub(crate) use scan::End;
 pub(crate) use scan::EndReason;
+#[cfg(test)]
+pub(crate) use scan::LogEnd;
 pub(crate) use segment::{SEGMENT_BYTES_MIN, Segments};
-pub(crate) use supply::Kept;
-pub(crate) use tail::{Reach, Tail};
+pub(crate) use supply::Retention;
+pub(crate) use tail::{LogTail, Reach};
 pub(crate) use turn::Caller;
 pub(crate) use words::LogWords;
 

@@ -24,7 +24,7 @@ const EXCLUDED: u8 = 2;
 
 /// One change to one tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Operation<'a> {
+pub(crate) enum LogOperation<'a> {
     /// `key` has `value` from here on.
     Put { tree: TreeId, key: &'a [u8], value: &'a [u8] },
     /// `key` is gone from here on.
@@ -33,13 +33,13 @@ pub(crate) enum Operation<'a> {
     DeleteRange { tree: TreeId, lower: Bound<&'a [u8]>, upper: Bound<&'a [u8]> },
 }
 
-impl Operation<'_> {
+impl LogOperation<'_> {
     /// The tree that it changes.
     pub(crate) fn tree(&self) -> TreeId {
         match self {
-            Operation::Put { tree, .. }
-            | Operation::Delete { tree, .. }
-            | Operation::DeleteRange { tree, .. } => *tree,
+            LogOperation::Put { tree, .. }
+            | LogOperation::Delete { tree, .. }
+            | LogOperation::DeleteRange { tree, .. } => *tree,
         }
     }
 }
@@ -167,7 +167,7 @@ fn decode_bound<'a>(bytes: &mut &'a [u8]) -> std::result::Result<Bound<&'a [u8]>
 }
 
 /// Takes an operation off the front of `bytes`, which are not changed on failure.
-pub(super) fn decode<'a>(bytes: &mut &'a [u8]) -> std::result::Result<Operation<'a>, Bad> {
+pub(super) fn decode<'a>(bytes: &mut &'a [u8]) -> std::result::Result<LogOperation<'a>, Bad> {
     let mut rest = *bytes;
     let (&code, after) = rest.split_first().ok_or(Bad::Short)?;
     rest = after;
@@ -179,11 +179,13 @@ pub(super) fn decode<'a>(bytes: &mut &'a [u8]) -> std::result::Result<Operation<
             .map_err(|_| Bad::Malformed("a tree number of more than 32 bits"))?,
     );
     let operation = match code {
-        DELETE_RANGE => {
-            Operation::DeleteRange { tree, lower: decode_bound(&mut rest)?, upper: decode_bound(&mut rest)? }
-        }
-        DELETE => Operation::Delete { tree, key: decode_bytes(&mut rest)? },
-        _ => Operation::Put { tree, key: decode_bytes(&mut rest)?, value: decode_bytes(&mut rest)? },
+        DELETE_RANGE => LogOperation::DeleteRange {
+            tree,
+            lower: decode_bound(&mut rest)?,
+            upper: decode_bound(&mut rest)?,
+        },
+        DELETE => LogOperation::Delete { tree, key: decode_bytes(&mut rest)? },
+        _ => LogOperation::Put { tree, key: decode_bytes(&mut rest)?, value: decode_bytes(&mut rest)? },
     };
     *bytes = rest;
     Ok(operation)
@@ -197,14 +199,14 @@ pub(super) fn damaged(lsn: Lsn, why: &str) -> Error {
 
 /// The operations of a commit, in order.
 #[derive(Clone, Debug)]
-pub(crate) struct Operations<'a> {
+pub(crate) struct LogOperations<'a> {
     rest: &'a [u8],
     lsn: Lsn,
 }
 
-impl<'a> Operations<'a> {
-    pub(super) fn new(body: &'a [u8], lsn: Lsn) -> Operations<'a> {
-        Operations { rest: body, lsn }
+impl<'a> LogOperations<'a> {
+    pub(super) fn new(body: &'a [u8], lsn: Lsn) -> LogOperations<'a> {
+        LogOperations { rest: body, lsn }
     }
 
     /// The next operation.
@@ -212,7 +214,7 @@ impl<'a> Operations<'a> {
     /// # Errors
     /// `Corruption` when the bytes are none.
     #[inline]
-    pub(crate) fn next(&mut self) -> Result<Option<Operation<'a>>> {
+    pub(crate) fn next(&mut self) -> Result<Option<LogOperation<'a>>> {
         if self.rest.is_empty() {
             return Ok(None);
         }
@@ -249,11 +251,11 @@ mod tests {
     }
 
     impl Said {
-        fn as_operation(&self, tree: TreeId) -> Operation<'_> {
+        fn as_operation(&self, tree: TreeId) -> LogOperation<'_> {
             match self {
-                Said::Put(key, value) => Operation::Put { tree, key, value },
-                Said::Delete(key) => Operation::Delete { tree, key },
-                Said::DeleteRange(lower, upper) => Operation::DeleteRange {
+                Said::Put(key, value) => LogOperation::Put { tree, key, value },
+                Said::Delete(key) => LogOperation::Delete { tree, key },
+                Said::DeleteRange(lower, upper) => LogOperation::DeleteRange {
                     tree,
                     lower: lower.as_ref().map(Vec::as_slice),
                     upper: upper.as_ref().map(Vec::as_slice),
@@ -277,22 +279,22 @@ mod tests {
             for (tree, said) in &list {
                 let before = bytes.len();
                 let most = match said.as_operation(TreeId(*tree)) {
-                    Operation::Put { tree, key, value } => {
+                    LogOperation::Put { tree, key, value } => {
                         encode_put(&mut bytes, tree, key, value);
                         operation_bytes_max(key.len(), value.len())
                     }
-                    Operation::Delete { tree, key } => {
+                    LogOperation::Delete { tree, key } => {
                         encode_delete(&mut bytes, tree, key);
                         operation_bytes_max(key.len(), 0)
                     }
-                    Operation::DeleteRange { tree, lower, upper } => {
+                    LogOperation::DeleteRange { tree, lower, upper } => {
                         encode_delete_range(&mut bytes, tree, (lower, upper));
                         range_bytes_max((lower, upper))
                     }
                 };
                 prop_assert!(bytes.len() - before <= most);
             }
-            let mut operations = Operations::new(&bytes, Lsn(0));
+            let mut operations = LogOperations::new(&bytes, Lsn(0));
             for (tree, said) in &list {
                 prop_assert_eq!(operations.next().unwrap(), Some(said.as_operation(TreeId(*tree))));
             }

@@ -18,7 +18,7 @@ const READ_BYTES: usize = 1 << 20;
 
 /// Reads the log's bytes, across segments, a lot at a time.
 #[derive(Debug)]
-pub(super) struct Reader<'l> {
+pub(super) struct LogReader<'l> {
     pub(super) segments: &'l Segments,
     /// The log whose ring may have what is read, for a reader of what others append.
     pub(super) ring: Option<&'l Log>,
@@ -29,9 +29,9 @@ pub(super) struct Reader<'l> {
     start: Lsn,
 }
 
-impl<'l> Reader<'l> {
-    pub(super) fn new(segments: &'l Segments, ring: Option<&'l Log>) -> Reader<'l> {
-        Reader { segments, ring, file: None, buffer: Vec::new(), filled: 0, start: Lsn(0) }
+impl<'l> LogReader<'l> {
+    pub(super) fn new(segments: &'l Segments, ring: Option<&'l Log>) -> LogReader<'l> {
+        LogReader { segments, ring, file: None, buffer: Vec::new(), filled: 0, start: Lsn(0) }
     }
 
     /// The length of the good record at `at`, if there is one that ends by `limit`.

@@ -41,7 +41,7 @@ const ENCIPHERED: u8 = 1;
 /// What a record is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub(crate) enum Kind {
+pub(crate) enum RecordKind {
     /// The operations of one transaction.
     Commit = 1,
     /// A publish that changes no content: takes its place in the order, nothing to replay.
@@ -56,11 +56,18 @@ pub(crate) enum Kind {
     Time = 6,
 }
 
-impl Kind {
-    fn from_byte(byte: u8) -> Option<Kind> {
-        [Kind::Commit, Kind::Filler, Kind::Chunk, Kind::CommitChunked, Kind::Checkpoint, Kind::Time]
-            .into_iter()
-            .find(|&kind| kind as u8 == byte)
+impl RecordKind {
+    fn from_byte(byte: u8) -> Option<RecordKind> {
+        [
+            RecordKind::Commit,
+            RecordKind::Filler,
+            RecordKind::Chunk,
+            RecordKind::CommitChunked,
+            RecordKind::Checkpoint,
+            RecordKind::Time,
+        ]
+        .into_iter()
+        .find(|&kind| kind as u8 == byte)
     }
 }
 
@@ -95,7 +102,7 @@ impl RecordBuilder {
 
     /// Begins a record, dropping what was there.
     #[inline]
-    pub(crate) fn begin(&mut self, kind: Kind) {
+    pub(crate) fn begin(&mut self, kind: RecordKind) {
         self.bytes.clear();
         self.bytes.extend_from_slice(&[0; HEADER_BYTES]);
         self.bytes[20] = kind as u8;
@@ -213,8 +220,8 @@ pub(crate) fn seal_record(record: &mut [u8]) {
 
 /// A record read back: checksum right, place right.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Record<'a> {
-    pub(crate) kind: Kind,
+pub(crate) struct LogRecord<'a> {
+    pub(crate) kind: RecordKind,
     /// Where it begins.
     pub(crate) start: Lsn,
     /// Where it ends; a commit's LSN.
@@ -248,22 +255,22 @@ pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(eight)
 }
 
-impl<'a> Record<'a> {
+impl<'a> LogRecord<'a> {
     /// The record at the start of `bytes`, if there is a whole and good one that belongs at `lsn`.
     ///
     /// # Errors
     /// `Invalid` for a good record of a kind, version or codec that this library does not know.
-    pub(crate) fn parse(bytes: &'a [u8], lsn: Lsn) -> Result<Option<Record<'a>>> {
+    pub(crate) fn parse(bytes: &'a [u8], lsn: Lsn) -> Result<Option<LogRecord<'a>>> {
         let record =
             claimed_len(bytes, lsn).and_then(|len| bytes.get(..len)).filter(|record| is_good(record));
         match record {
-            Some(record) => Record::decode(record, lsn),
+            Some(record) => LogRecord::decode(record, lsn),
             None => Ok(None),
         }
     }
 
     /// The record that `record` is, its checksum known to be right.
-    pub(super) fn decode(record: &'a [u8], lsn: Lsn) -> Result<Option<Record<'a>>> {
+    pub(super) fn decode(record: &'a [u8], lsn: Lsn) -> Result<Option<LogRecord<'a>>> {
         let word = u64_at(record, 16);
         let (distance, [kind, version, padding, codec]) = (word as u32, ((word >> 32) as u32).to_le_bytes());
         let unknown = |what: &str, value: u8| {
@@ -278,17 +285,17 @@ impl<'a> Record<'a> {
         if !matches!(codec, 0 | ENCIPHERED) {
             return Err(unknown("codec", codec));
         }
-        let kind = Kind::from_byte(kind).ok_or_else(|| unknown("kind", kind))?;
+        let kind = RecordKind::from_byte(kind).ok_or_else(|| unknown("kind", kind))?;
         let body =
             record.len().checked_sub(usize::from(padding)).and_then(|end| record.get(HEADER_BYTES..end));
         let (Some(body), Some(end)) = (body, lsn.0.checked_add(record.len() as u64)) else { return Ok(None) };
         let durable =
             if distance == DISTANCE_UNKNOWN { 0 } else { lsn.0.saturating_sub(u64::from(distance) * 8) };
         let enciphered = (codec == ENCIPHERED).then_some(version);
-        Ok(Some(Record { kind, start: lsn, end: Lsn(end), durable: Lsn(durable), body, enciphered }))
+        Ok(Some(LogRecord { kind, start: lsn, end: Lsn(end), durable: Lsn(durable), body, enciphered }))
     }
 
-    /// Whether its body is to be [deciphered](Record::decipher) before anything is read in it.
+    /// Whether its body is to be [deciphered](LogRecord::decipher) before anything is read in it.
     pub(super) fn is_enciphered(&self) -> bool {
         self.enciphered.is_some()
     }
@@ -298,21 +305,21 @@ impl<'a> Record<'a> {
     /// # Errors
     /// Corruption if it is not what was enciphered; `EncryptionKey` if the key for it is not there.
     #[inline]
-    pub(super) fn decipher<'t>(self, keys: Option<&Keyring>, text: &'t mut Vec<u8>) -> Result<Record<'t>>
+    pub(super) fn decipher<'t>(self, keys: Option<&Keyring>, text: &'t mut Vec<u8>) -> Result<LogRecord<'t>>
     where
         'a: 't,
     {
         if self.enciphered.is_none() && keys.is_none() { Ok(self) } else { self.decipher_with(keys, text) }
     }
 
-    fn decipher_with<'t>(self, keys: Option<&Keyring>, text: &'t mut Vec<u8>) -> Result<Record<'t>>
+    fn decipher_with<'t>(self, keys: Option<&Keyring>, text: &'t mut Vec<u8>) -> Result<LogRecord<'t>>
     where
         'a: 't,
     {
         let place = || format!("the log record at LSN {}", self.start);
         let Some(version) = self.enciphered else {
             // Nothing else was ever logged in the clear.
-            let may_be_clear = self.kind == Kind::Time || self.body.is_empty();
+            let may_be_clear = self.kind == RecordKind::Time || self.body.is_empty();
             return if may_be_clear {
                 Ok(self)
             } else {
@@ -324,7 +331,7 @@ impl<'a> Record<'a> {
         })?;
         keys.open_record([self.kind as u8, version], self.body, text)
             .map_err(|refused| refused.into_error(place()))?;
-        Ok(Record { body: text, enciphered: None, ..self })
+        Ok(LogRecord { body: text, enciphered: None, ..self })
     }
 }
 
@@ -335,7 +342,7 @@ mod tests {
 
     fn sample() -> RecordBuilder {
         let mut builder = RecordBuilder::new();
-        builder.begin(Kind::Commit);
+        builder.begin(RecordKind::Commit);
         builder.put(TreeId(7), b"key", b"value");
         builder.delete(TreeId(300), b"gone");
         builder.finish_body();
@@ -347,19 +354,19 @@ mod tests {
         let mut builder = sample();
         let bytes = builder.seal(Lsn(8000), Lsn(7000)).to_vec();
         assert_eq!(bytes.len(), builder.len());
-        let record = Record::parse(&bytes, Lsn(8000)).unwrap().unwrap();
+        let record = LogRecord::parse(&bytes, Lsn(8000)).unwrap().unwrap();
         assert_eq!(
             (record.kind, record.end, record.durable),
-            (Kind::Commit, Lsn(8000 + bytes.len() as u64), Lsn(7000))
+            (RecordKind::Commit, Lsn(8000 + bytes.len() as u64), Lsn(7000))
         );
-        assert_eq!(Record::parse(&bytes, Lsn(8008)).unwrap(), None, "not at another place");
+        assert_eq!(LogRecord::parse(&bytes, Lsn(8008)).unwrap(), None, "not at another place");
     }
 
     /// Builds that do not know ranges refuse such a commit for its version, and read all others.
     #[test]
     fn a_commit_that_removes_ranges_says_so() {
         let mut builder = RecordBuilder::new();
-        builder.begin(Kind::Commit);
+        builder.begin(RecordKind::Commit);
         builder.delete_range(TreeId(7), (Bound::Included(b"from"), Bound::Unbounded));
         builder.delete_range(TreeId(300), (Bound::Unbounded, Bound::Excluded(b"to")));
         builder.put(TreeId(300), b"k", b"v");
@@ -367,7 +374,7 @@ mod tests {
         let bytes = builder.seal(Lsn(0), Lsn(0)).to_vec();
         assert_eq!((bytes[20], bytes[21]), (1, 2));
         let body = b"\x03\x07\x01\x04from\x00\x03\xac\x02\x00\x02\x02to\x01\xac\x02\x01k\x01v";
-        assert_eq!(Record::parse(&bytes, Lsn(0)).unwrap().unwrap().body, body);
+        assert_eq!(LogRecord::parse(&bytes, Lsn(0)).unwrap().unwrap().body, body);
         builder.commit_chunked(1, 2, 3);
         assert_eq!(builder.seal(Lsn(0), Lsn(0))[21], 1, "the next one begins anew");
         builder.says_ranges();
@@ -378,11 +385,11 @@ mod tests {
     #[test]
     fn a_filler_is_a_header() {
         let mut builder = RecordBuilder::new();
-        builder.begin(Kind::Filler);
+        builder.begin(RecordKind::Filler);
         builder.finish_body();
         assert_eq!(builder.len(), 24);
         let bytes = builder.seal(Lsn(0), Lsn(0)).to_vec();
-        assert_eq!(Record::parse(&bytes, Lsn(0)).unwrap().unwrap().body, b"");
+        assert_eq!(LogRecord::parse(&bytes, Lsn(0)).unwrap().unwrap().body, b"");
     }
 
     #[test]
@@ -390,11 +397,11 @@ mod tests {
         let mut builder = sample();
         for durable in [0, 1, 8, 7993, 8000] {
             let bytes = builder.seal(Lsn(8000), Lsn(durable)).to_vec();
-            assert!(Record::parse(&bytes, Lsn(8000)).unwrap().unwrap().durable.0 <= durable);
+            assert!(LogRecord::parse(&bytes, Lsn(8000)).unwrap().unwrap().durable.0 <= durable);
         }
         let far = Lsn(1 << 40);
         let bytes = builder.seal(far, Lsn(8)).to_vec();
-        assert_eq!(Record::parse(&bytes, far).unwrap().unwrap().durable, Lsn(0));
+        assert_eq!(LogRecord::parse(&bytes, far).unwrap().unwrap().durable, Lsn(0));
     }
 
     #[test]
@@ -403,7 +410,7 @@ mod tests {
             let mut builder = sample();
             builder.bytes[at] = value;
             let bytes = builder.seal(Lsn(0), Lsn(0)).to_vec();
-            assert_eq!(Record::parse(&bytes, Lsn(0)).unwrap_err().kind(), ErrorKind::Invalid);
+            assert_eq!(LogRecord::parse(&bytes, Lsn(0)).unwrap_err().kind(), ErrorKind::Invalid);
         }
     }
 
@@ -414,7 +421,7 @@ mod tests {
         let mut text = Vec::new();
         for value in ["", "v", "value", "a value that is longer"] {
             let mut builder = RecordBuilder::new();
-            builder.begin(Kind::Commit);
+            builder.begin(RecordKind::Commit);
             builder.put(TreeId(7), b"key", value.as_bytes());
             let body = builder.body().to_vec();
             builder.finish_body();
@@ -425,19 +432,19 @@ mod tests {
             assert_eq!(builder.seal(Lsn(8000), Lsn(0)), bytes, "once");
             assert!(bytes.len() <= HEADER_BYTES + body.len() + RecordBuilder::OVERHEAD_MAX);
             assert!(!bytes.windows(3).any(|window| window == b"key"));
-            let record = Record::parse(&bytes, Lsn(8000)).unwrap().unwrap();
+            let record = LogRecord::parse(&bytes, Lsn(8000)).unwrap().unwrap();
             assert_eq!(record.end.0, 8000 + bytes.len() as u64);
             assert_eq!(record.decipher(Some(&keys), &mut text).unwrap().body, body);
             let other = Keyring::of_nobody(crypt::Cipher::default());
             for keys in [None, Some(&other)] {
                 assert!(record.decipher(keys, &mut text).unwrap_err().is_corruption());
             }
-            let record = Record::parse(&clear, Lsn(8000)).unwrap().unwrap();
+            let record = LogRecord::parse(&clear, Lsn(8000)).unwrap().unwrap();
             assert_eq!(record.decipher(None, &mut text).unwrap().body, body);
             assert!(record.decipher(Some(&keys), &mut text).unwrap_err().is_corruption());
         }
         let mut builder = RecordBuilder::new();
-        builder.begin(Kind::Filler);
+        builder.begin(RecordKind::Filler);
         builder.finish_body();
         builder.encipher(&keys);
         assert_eq!(builder.len(), HEADER_BYTES);
@@ -450,7 +457,7 @@ mod tests {
             let mut bytes = builder.seal(Lsn(4096), Lsn(4000)).to_vec();
             let bit = bit % (bytes.len() * 8);
             bytes[bit / 8] ^= 1 << (bit % 8);
-            prop_assert_eq!(Record::parse(&bytes, Lsn(4096)).unwrap(), None);
+            prop_assert_eq!(LogRecord::parse(&bytes, Lsn(4096)).unwrap(), None);
         }
 
         #[test]
@@ -466,8 +473,8 @@ mod tests {
                 let crc = seal_crc(sum::crc32c(&bytes[24..len]), &bytes);
                 bytes[4..8].copy_from_slice(&crc.to_le_bytes());
             }
-            if let Ok(Some(record)) = Record::parse(&bytes, Lsn(lsn)) {
-                let mut operations = operation::Operations::new(record.body, record.start);
+            if let Ok(Some(record)) = LogRecord::parse(&bytes, Lsn(lsn)) {
+                let mut operations = operation::LogOperations::new(record.body, record.start);
                 while let Ok(Some(_)) = operations.next() {}
             }
         }

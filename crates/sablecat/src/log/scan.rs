@@ -14,7 +14,7 @@
 //!
 //! What is read comes from the page cache, and may be nowhere else: after a failed flush the system takes for
 //! clean what it could not write. So before anything durable builds upon the end that was found, what no
-//! record says was flushed is looked at once more, written again and flushed ([`Scan::make_last`]). A
+//! record says was flushed is looked at once more, written again and flushed ([`LogScan::make_last`]). A
 //! last life without a record may be in a file whose very name is not durable: nothing builds upon that, and
 //! the log ends where the life before it did.
 //!
@@ -30,15 +30,15 @@ use sablecat_os::disk::File;
 
 use super::Log;
 use super::chunk::{ChunkSource, parts_gone};
-use super::reader::{Reader, damaged};
-use super::record::{self, Kind, Record};
+use super::reader::{LogReader, damaged};
+use super::record::{self, LogRecord, RecordKind};
 use super::segment::{HEADER_BYTES, Name, Segments};
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::Lsn;
 
 /// Where a scan ended, and how.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct End {
+pub(crate) struct LogEnd {
     /// The end of the last good record: what `Log::start_fresh` goes on after.
     pub(crate) lsn: Lsn,
     pub(crate) reason: EndReason,
@@ -95,8 +95,8 @@ impl Broken {
 
 /// The records from a position on.
 #[derive(Debug)]
-pub(crate) struct Scan<'l> {
-    reader: Reader<'l>,
+pub(crate) struct LogScan<'l> {
+    reader: LogReader<'l>,
     lives: std::vec::IntoIter<Life>,
     life: Life,
     at: Lsn,
@@ -104,7 +104,7 @@ pub(crate) struct Scan<'l> {
     flushed: Lsn,
     /// Where the last record ended, or the scan began.
     last: Lsn,
-    end: Option<End>,
+    end: Option<LogEnd>,
     /// Whether others append to the last life, which goes on beyond its limit.
     is_live: bool,
     /// Of the record that was met last its body in the clear, if it was enciphered; and where that begins.
@@ -118,7 +118,7 @@ impl Log {
     ///
     /// # Errors
     /// `Corruption` when a segment is missing or its header is damaged; `Io`; `Invalid` in memory alone.
-    pub(crate) fn scan(&self, from: Lsn) -> Result<Scan<'_>> {
+    pub(crate) fn scan(&self, from: Lsn) -> Result<LogScan<'_>> {
         self.segments()?.scan(from)
     }
 
@@ -146,7 +146,7 @@ impl Log {
                 .map_err(|e| Error::io("asking the length of", &path, e))?;
             let limit =
                 Lsn(begins.0 + bytes.saturating_sub(segments.offset_of(begins)).min(segments.bytes()));
-            if follows && Reader::new(segments, None).good_len(begins, limit)?.is_some() {
+            if follows && LogReader::new(segments, None).good_len(begins, limit)?.is_some() {
                 return Ok(true);
             }
         }
@@ -156,10 +156,10 @@ impl Log {
 
 impl Segments {
     /// As [`Log::scan`].
-    pub(super) fn scan(&self, from: Lsn) -> Result<Scan<'_>> {
+    pub(super) fn scan(&self, from: Lsn) -> Result<LogScan<'_>> {
         let lives =
             lives(self, &self.numbers()?, from, None).map_err(|broken| broken.into_error(self, from))?;
-        Ok(self.scan_lives(Reader::new(self, None), lives, from))
+        Ok(self.scan_lives(LogReader::new(self, None), lives, from))
     }
 
     /// The records from `from` on in all segments there are, archived ones included; up to `end` if that is
@@ -167,18 +167,18 @@ impl Segments {
     ///
     /// # Errors
     /// As [`Log::scan`].
-    pub(crate) fn scan_kept(&self, from: Lsn, end: Option<Lsn>) -> Result<Scan<'_>> {
+    pub(crate) fn scan_kept(&self, from: Lsn, end: Option<Lsn>) -> Result<LogScan<'_>> {
         let lives =
             lives(self, &self.numbers_kept()?, from, end).map_err(|broken| broken.into_error(self, from))?;
-        Ok(self.scan_lives(Reader::new(self, None), lives, from))
+        Ok(self.scan_lives(LogReader::new(self, None), lives, from))
     }
 
-    fn scan_lives<'l>(&self, reader: Reader<'l>, lives: Vec<Life>, from: Lsn) -> Scan<'l> {
+    fn scan_lives<'l>(&self, reader: LogReader<'l>, lives: Vec<Life>, from: Lsn) -> LogScan<'l> {
         let mut lives = lives.into_iter();
         let life = lives.next().unwrap_or(Life { from, limit: from, followed: false });
         let (text, text_of) = (Vec::new(), None);
         let (at, is_live) = (life.from, false);
-        Scan { reader, lives, life, at, flushed: from, last: from, end: None, is_live, text, text_of }
+        LogScan { reader, lives, life, at, flushed: from, last: from, end: None, is_live, text, text_of }
     }
 
     /// The lives that a scan from `from` goes through up to `end`, in all segments there are, archived ones
@@ -187,15 +187,15 @@ impl Segments {
         lives(self, &self.numbers_kept()?, from, Some(end))
     }
 
-    /// The records of these lives, the last of which others append to: up to where [`Scan::extend`] says.
-    pub(super) fn scan_live<'l>(&self, log: &'l Log, lives: Vec<Life>, from: Lsn) -> Result<Scan<'l>> {
-        let reader = Reader::new(log.segments()?, Some(log));
-        Ok(Scan { is_live: true, ..self.scan_lives(reader, lives, from) })
+    /// The records of these lives, the last of which others append to: up to where [`LogScan::extend`] says.
+    pub(super) fn scan_live<'l>(&self, log: &'l Log, lives: Vec<Life>, from: Lsn) -> Result<LogScan<'l>> {
+        let reader = LogReader::new(log.segments()?, Some(log));
+        Ok(LogScan { is_live: true, ..self.scan_lives(reader, lives, from) })
     }
 
     /// The first place at or above `from` where a good record begins that ends by `limit`.
     pub(super) fn first_record(&self, from: Lsn, limit: Lsn) -> Result<Option<Lsn>> {
-        Ok(Reader::new(self, None).next_good(from, limit)?.map(|(at, _)| at))
+        Ok(LogReader::new(self, None).next_good(from, limit)?.map(|(at, _)| at))
     }
 
     /// Whether a good record begins at `at` and ends in the same segment, which is there.
@@ -206,7 +206,7 @@ impl Segments {
             self.open_to_read(number)?.len().map_err(|e| Error::io("asking the length of", &path, e))?;
         let within = bytes.saturating_sub(HEADER_BYTES).min(self.bytes());
         let limit = Lsn(self.first_lsn(number).0.saturating_add(within));
-        Ok(Reader::new(self, None).good_len(at, limit)?.is_some())
+        Ok(LogReader::new(self, None).good_len(at, limit)?.is_some())
     }
 
     /// Where the last `count` chunks of a chain begin that was committed at `before`, as far as they are
@@ -234,7 +234,7 @@ impl Segments {
     /// The same, and which segment was looked at last.
     fn look_for_chunks(&self, chain: u64, count: u64, before: Lsn, number: &mut u64) -> Result<Vec<Lsn>> {
         let kept = self.numbers_kept()?;
-        let (mut reader, mut text) = (Reader::new(self, None), Vec::new());
+        let (mut reader, mut text) = (LogReader::new(self, None), Vec::new());
         let (mut places, mut life): (Vec<Lsn>, _) = (Vec::new(), None);
         while (places.len() as u64) < count {
             if !kept.contains(number) {
@@ -251,8 +251,8 @@ impl Segments {
             let mut here = Vec::new();
             let mut next = reader.next_good(self.first_lsn(*number), before)?;
             while let Some((at, len)) = next.filter(|&(at, _)| at < end) {
-                let record = Record::decode(reader.bytes(at, len, before)?, at)?;
-                if let Some(record) = record.filter(|record| record.kind == Kind::Chunk) {
+                let record = LogRecord::decode(reader.bytes(at, len, before)?, at)?;
+                if let Some(record) = record.filter(|record| record.kind == RecordKind::Chunk) {
                     let record = record.decipher(self.keys(), &mut text)?;
                     if record.as_chunk().is_ok_and(|(of, _)| of == chain) {
                         here.push(at);
@@ -275,7 +275,7 @@ impl Segments {
     /// # Errors
     /// `Corruption` when no record does.
     pub(super) fn read_record(&self, lsn: Lsn, limit: Lsn, ring: Option<&Log>) -> Result<Vec<u8>> {
-        let mut reader = Reader::new(self, ring);
+        let mut reader = LogReader::new(self, ring);
         match reader.good_len_surely(lsn, limit)? {
             Some(len) => Ok(reader.bytes(lsn, len, limit)?.to_vec()),
             None => Err(damaged(self, lsn, "no record begins there any more")),
@@ -283,13 +283,13 @@ impl Segments {
     }
 }
 
-impl<'l> Scan<'l> {
-    /// The next record, or nothing at the end: [`Scan::end`] then says where and how.
+impl<'l> LogScan<'l> {
+    /// The next record, or nothing at the end: [`LogScan::end`] then says where and how.
     ///
     /// # Errors
     /// `Corruption`, naming segment file, offset and LSN, when bytes that had been flushed are damaged;
     /// `Invalid` for a record of a newer version; `Io`.
-    pub(crate) fn next(&mut self) -> Result<Option<Record<'_>>> {
+    pub(crate) fn next(&mut self) -> Result<Option<LogRecord<'_>>> {
         if self.end.is_some() {
             return Ok(None);
         }
@@ -297,7 +297,7 @@ impl<'l> Scan<'l> {
             if self.at < self.life.limit {
                 let (at, segments) = (self.at, self.reader.segments);
                 if let Some(len) = self.reader.good_len_surely(at, self.life.limit)? {
-                    let record = Record::decode(self.reader.bytes(at, len, self.life.limit)?, at)?;
+                    let record = LogRecord::decode(self.reader.bytes(at, len, self.life.limit)?, at)?;
                     self.at = Lsn(at.0 + len as u64);
                     self.last = self.at;
                     let durable = record.as_ref().map_or(Lsn(0), |record| record.durable.min(at));
@@ -330,7 +330,7 @@ impl<'l> Scan<'l> {
             );
             return Err(damaged(self.reader.segments, self.at, &why));
         }
-        self.end = Some(End { lsn: self.last, reason: self.judge()? });
+        self.end = Some(LogEnd { lsn: self.last, reason: self.judge()? });
         Ok(None)
     }
 
@@ -363,7 +363,7 @@ impl<'l> Scan<'l> {
         }
     }
 
-    /// Bytes of the record that [`Scan::next`] returned last.
+    /// Bytes of the record that [`LogScan::next`] returned last.
     pub(super) fn held(&self, at: Lsn, len: usize) -> &[u8] {
         if self.text_of == Some(at) {
             return self.text.get(..len).unwrap_or_default();
@@ -396,8 +396,8 @@ impl<'l> Scan<'l> {
         again.flush()
     }
 
-    /// Where the log ends, once [`Scan::next`] has returned nothing.
-    pub(crate) fn end(&self) -> Option<End> {
+    /// Where the log ends, once [`LogScan::next`] has returned nothing.
+    pub(crate) fn end(&self) -> Option<LogEnd> {
         self.end
     }
 
@@ -409,7 +409,7 @@ impl<'l> Scan<'l> {
         let mut from = Lsn(bad.0 + 8);
         while let Some((at, len)) = self.reader.next_good(from, limit)? {
             reason = EndReason::Torn;
-            if let Some(later) = Record::decode(self.reader.bytes(at, len, limit)?, at)?
+            if let Some(later) = LogRecord::decode(self.reader.bytes(at, len, limit)?, at)?
                 && later.durable > bad
             {
                 let why = format!(
@@ -436,14 +436,14 @@ fn gone(segments: &Segments, lsn: Lsn) -> Error {
 
 /// A life, as its segments' headers have it.
 #[derive(Debug)]
-struct Stretch {
+struct LifeSegments {
     life: Lsn,
     continues: Lsn,
     /// Its segments, ascending.
     numbers: Vec<u64>,
 }
 
-impl Stretch {
+impl LifeSegments {
     /// Checks that the segments from `first` on reach `end`, or are without a gap if that is not known; says
     /// how far they reach.
     fn reach(&self, segments: &Segments, first: u64, end: Option<Lsn>) -> std::result::Result<Lsn, Broken> {
@@ -481,12 +481,12 @@ fn lives(
         }
         return Err(Broken::Missing(wanted));
     };
-    let mut stretches: Vec<Stretch> = Vec::new();
+    let mut stretches: Vec<LifeSegments> = Vec::new();
     for &number in numbers.iter().filter(|&&number| number >= first) {
         let header = segments.read_header(number)?;
         match stretches.last_mut() {
             Some(last) if last.life.0 == header.life => last.numbers.push(number),
-            _ => stretches.push(Stretch {
+            _ => stretches.push(LifeSegments {
                 life: Lsn(header.life),
                 continues: Lsn(header.continues),
                 numbers: vec![number],
@@ -497,7 +497,7 @@ fn lives(
     let (mut limit, mut below) = (end, stretches.len());
     loop {
         // The life that holds the place: the last to begin at or below it.
-        let holds = |stretch: &Stretch| limit.is_none_or(|limit| stretch.life <= limit);
+        let holds = |stretch: &LifeSegments| limit.is_none_or(|limit| stretch.life <= limit);
         let Some(n) = stretches[..below].iter().rposition(holds) else {
             return Err(Broken::Missing(limit.map_or(wanted, |limit| segments.number_of(limit))));
         };

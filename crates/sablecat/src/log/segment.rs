@@ -98,7 +98,7 @@ impl Name {
 
 /// A segment's header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Header {
+pub(super) struct SegmentHeader {
     pub(super) uuid: [u8; 16],
     pub(super) number: u64,
     pub(super) bytes: u64,
@@ -106,7 +106,7 @@ pub(super) struct Header {
     pub(super) continues: u64,
 }
 
-impl Header {
+impl SegmentHeader {
     pub(super) fn encode(&self) -> AlignedBuf {
         let mut block = AlignedBuf::new(HEADER_BYTES as usize);
         block[0..8].copy_from_slice(MAGIC);
@@ -122,7 +122,7 @@ impl Header {
     }
 
     /// The header in `block`, or what is wrong with it.
-    pub(super) fn decode(block: &[u8]) -> std::result::Result<Header, String> {
+    pub(super) fn decode(block: &[u8]) -> std::result::Result<SegmentHeader, String> {
         let Ok(block) = <&[u8; HEADER_BYTES as usize]>::try_from(block) else {
             return Err(format!("the file ends inside its header, after {} bytes", block.len()));
         };
@@ -151,7 +151,13 @@ impl Header {
         }
         let mut uuid = [0; 16];
         uuid.copy_from_slice(&block[16..32]);
-        Ok(Header { uuid, number: u64_at(32), bytes: u64_at(40), life: u64_at(48), continues: u64_at(56) })
+        Ok(SegmentHeader {
+            uuid,
+            number: u64_at(32),
+            bytes: u64_at(40),
+            life: u64_at(48),
+            continues: u64_at(56),
+        })
     }
 }
 
@@ -264,8 +270,8 @@ impl Segments {
     }
 
     /// The header for segment `number` of a life.
-    pub(super) fn header(&self, number: u64, life: u64, continues: u64) -> Header {
-        Header { uuid: self.uuid, number, bytes: self.bytes, life, continues }
+    pub(super) fn header(&self, number: u64, life: u64, continues: u64) -> SegmentHeader {
+        SegmentHeader { uuid: self.uuid, number, bytes: self.bytes, life, continues }
     }
 
     /// All files of the log.
@@ -421,7 +427,7 @@ impl Segments {
     }
 
     /// The header of segment `number`, checked against its name, the environment and the segment size.
-    pub(super) fn read_header(&self, number: u64) -> Result<Header> {
+    pub(super) fn read_header(&self, number: u64) -> Result<SegmentHeader> {
         let file = self.open_to_read(number)?;
         let path = self.path_of(number);
         let mut block = vec![0; HEADER_BYTES as usize];
@@ -430,7 +436,7 @@ impl Segments {
             .map_err(|e| Error::io("reading the header of log segment", &path, e))?;
         let damaged =
             |why: &str| Error::corruption(format!("log segment {} cannot be used: {why}", path.display()));
-        let header = Header::decode(&block[..got.min(block.len())]).map_err(|why| damaged(&why))?;
+        let header = SegmentHeader::decode(&block[..got.min(block.len())]).map_err(|why| damaged(&why))?;
         if header.uuid != self.uuid {
             return Err(damaged("it belongs to another environment"));
         }

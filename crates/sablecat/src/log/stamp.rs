@@ -16,7 +16,7 @@ use sablecat_os::calendar::Moment;
 use sablecat_os::clock;
 
 use super::Log;
-use super::record::{HEADER_BYTES, Kind, Record, RecordBuilder, u64_at};
+use super::record::{HEADER_BYTES, LogRecord, RecordBuilder, RecordKind, u64_at};
 use crate::types::Lsn;
 
 /// How close two time records may come: the resolution of going back to a time.
@@ -58,7 +58,7 @@ impl Log {
         }
         self.words().stamped.store(now, Ordering::Relaxed);
         let mut record = RecordBuilder::new();
-        record.begin(Kind::Time);
+        record.begin(RecordKind::Time);
         record.raw(&now.to_le_bytes());
         record.finish_body();
         self.copy_record(tail, record.seal(tail, self.durable()));
@@ -66,9 +66,9 @@ impl Log {
     }
 }
 
-impl Record<'_> {
+impl LogRecord<'_> {
     /// What a time record says; none if it is of another kind.
     pub(crate) fn time(&self) -> Option<Moment> {
-        (self.kind == Kind::Time && self.body.len() == 8).then(|| Moment { ms: u64_at(self.body, 0) })
+        (self.kind == RecordKind::Time && self.body.len() == 8).then(|| Moment { ms: u64_at(self.body, 0) })
     }
 }

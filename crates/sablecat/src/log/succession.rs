@@ -73,7 +73,7 @@ use super::flush::{SPINS_DURABLE, with_lane};
 use super::lane::{block_of, numbers};
 use super::segment::{HEADER_BYTES, Name};
 use super::supply::{FILL_BYTES, fill};
-use super::turn::{Caller, Held, Holding, Watch};
+use super::turn::{Caller, HeldTurn, TurnHolding, TurnWatch};
 use super::{BLOCK, Files, Log};
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::Lsn;
@@ -86,7 +86,7 @@ const DOUBLED_MAX: u64 = 6;
 
 /// The segments that get other files.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Which {
+pub(super) enum ReplacedSegments {
     /// Those that the succeeded holder of the flush turn may write to.
     Unwritten,
     /// The one that the succeeded holder of the supply turn may fill.
@@ -94,7 +94,7 @@ pub(super) enum Which {
 }
 
 /// What the ring has from the block of `written` to the tail.
-struct Copied {
+struct RingCopy {
     from: Lsn,
     written: Lsn,
     to: Lsn,
@@ -114,10 +114,10 @@ impl Log {
     #[cold]
     pub(super) fn succeed_if_stuck(
         &self,
-        watch: &mut Watch,
-        seen: Holding,
+        watch: &mut TurnWatch,
+        seen: TurnHolding,
         caller: Caller<'_>,
-    ) -> Option<Held<'_>> {
+    ) -> Option<HeldTurn<'_>> {
         let (words, files) = (self.words(), self.files.as_ref()?);
         let is_stuck = words.flush.is_stuck(watch, seen, caller, self.patience(files));
         if is_stuck && self.has_room_for_copies(files) { words.flush.succeed(seen, caller) } else { None }
@@ -152,22 +152,29 @@ impl Log {
             is_ready,
             || false,
             |held| {
-                if is_ready() || held.owes() && !self.replace_files(files, held, Which::Unwritten)? {
+                if is_ready()
+                    || held.owes() && !self.replace_files(files, held, ReplacedSegments::Unwritten)?
+                {
                     return Ok(());
                 }
-                self.replace_files(files, held, Which::Unfilled(number)).map(drop)
+                self.replace_files(files, held, ReplacedSegments::Unfilled(number)).map(drop)
             },
         )
     }
 
-    /// Does what is [owed](Held::owes) about a succeeded holder. False if the caller has been succeeded
+    /// Does what is [owed](HeldTurn::owes) about a succeeded holder. False if the caller has been succeeded
     /// itself, and all is the next one's.
     ///
     /// # Errors
     /// `DiskFull` or `Io`: it is owed still, nothing is lost, and the next holder of the turn tries again.
     /// `Poisoned` if a flush failed.
     #[cold]
-    pub(super) fn replace_files(&self, files: &Files, held: &mut Held<'_>, which: Which) -> Result<bool> {
+    pub(super) fn replace_files(
+        &self,
+        files: &Files,
+        held: &mut HeldTurn<'_>,
+        which: ReplacedSegments,
+    ) -> Result<bool> {
         self.words().check()?;
         let replaced = self.replace(files, held, which);
         if !matches!(replaced, Ok(true)) {
@@ -181,7 +188,7 @@ impl Log {
         }
     }
 
-    fn replace(&self, files: &Files, held: &mut Held<'_>, which: Which) -> Result<bool> {
+    fn replace(&self, files: &Files, held: &mut HeldTurn<'_>, which: ReplacedSegments) -> Result<bool> {
         let (words, segments) = (self.words(), &files.segments);
         for name in segments.list()? {
             if matches!(name, Name::Copy(number) if number <= held.number()) {
@@ -201,10 +208,10 @@ impl Log {
         // `write_with`.
         let successions = words.successions.0.fetch_add(1, Ordering::SeqCst) + 1;
         match which {
-            Which::Unwritten => words.written.0.raise(copied.to.0, successions),
+            ReplacedSegments::Unwritten => words.written.0.raise(copied.to.0, successions),
             // Release: pairs with the Acquire in `has_room`. A holder that has been succeeded here finds it
             // raised as far, or it is true of the file of its successor.
-            Which::Unfilled(number) => {
+            ReplacedSegments::Unfilled(number) => {
                 _ = words.prepared.0.fetch_max(segments.first_lsn(number + 1).0, Ordering::Release)
             }
         }
@@ -216,14 +223,14 @@ impl Log {
     fn replace_files_of(
         &self,
         files: &Files,
-        copied: &Copied,
-        (held, which): (&mut Held<'_>, Which),
+        copied: &RingCopy,
+        (held, which): (&mut HeldTurn<'_>, ReplacedSegments),
     ) -> Result<bool> {
         let numbers = match which {
             // If nothing was appended since, nobody is about to write.
-            Which::Unwritten if copied.written == copied.to => return Ok(true),
-            Which::Unwritten => numbers(&files.segments, copied.from, copied.to),
-            Which::Unfilled(number) => number..number + 1,
+            ReplacedSegments::Unwritten if copied.written == copied.to => return Ok(true),
+            ReplacedSegments::Unwritten => numbers(&files.segments, copied.from, copied.to),
+            ReplacedSegments::Unfilled(number) => number..number + 1,
         };
         self.flush_copied(files, copied)?;
         for number in numbers {
@@ -237,7 +244,7 @@ impl Log {
 
     /// Copies what the ring has. The tail is read under the turn, so it is no earlier than any that an
     /// earlier holder has read and may act upon.
-    fn copy_ring(&self) -> Copied {
+    fn copy_ring(&self) -> RingCopy {
         loop {
             let (written, to) = (self.written(), self.tail());
             let from = block_of(written);
@@ -248,14 +255,14 @@ impl Log {
             // had seen `written` raised.
             fence(Ordering::Acquire);
             if self.written() == written {
-                return Copied { from, written, to, bytes };
+                return RingCopy { from, written, to, bytes };
             }
         }
     }
 
     /// Flushes what is copied of the files and may not be durable: the system may have failed to write it,
     /// and forget it, and a copy would not show that.
-    fn flush_copied(&self, files: &Files, copied: &Copied) -> Result<()> {
+    fn flush_copied(&self, files: &Files, copied: &RingCopy) -> Result<()> {
         let (words, segments) = (self.words(), &files.segments);
         let first = segments.first_lsn(segments.number_of(copied.from));
         let unflushed = (self.durable().max(first), copied.written);
@@ -272,8 +279,8 @@ impl Log {
         &self,
         files: &Files,
         number: u64,
-        copied: &Copied,
-        (held, which): (&mut Held<'_>, Which),
+        copied: &RingCopy,
+        (held, which): (&mut HeldTurn<'_>, ReplacedSegments),
     ) -> Result<bool> {
         let segments = &files.segments;
         let (name, copy) = (Name::Log(number), Name::Copy(held.number()));
@@ -312,8 +319,8 @@ impl Log {
         files: &Files,
         (old, file): (&dyn File, &dyn File),
         number: u64,
-        copied: &Copied,
-        (held, which): (&Held<'_>, Which),
+        copied: &RingCopy,
+        (held, which): (&HeldTurn<'_>, ReplacedSegments),
     ) -> std::io::Result<()> {
         let segments = &files.segments;
         let (first, end) = (segments.first_lsn(number), segments.first_lsn(number + 1));
@@ -340,8 +347,8 @@ impl Log {
             )?;
         }
         let ready = match which {
-            Which::Unwritten => Lsn(self.words().prepared.0.load(Ordering::Acquire)).min(end),
-            Which::Unfilled(_) => end,
+            ReplacedSegments::Unwritten => Lsn(self.words().prepared.0.load(Ordering::Acquire)).min(end),
+            ReplacedSegments::Unfilled(_) => end,
         };
         fill(file, HEADER_BYTES + (to.0 - first.0), ready.0.saturating_sub(to.0), held)?;
         file.sync()

@@ -41,7 +41,7 @@ use super::archive::Archive;
 use super::flush::with_lane;
 use super::lane::Lane;
 use super::segment::{HEADER_BYTES, LIFE_END, Name, Segments};
-use super::turn::{Caller, Held};
+use super::turn::{Caller, HeldTurn};
 use super::words::count;
 use super::{BLOCK, Files, Log};
 use crate::error::{Error, ErrorKind, Result, is_full};
@@ -62,7 +62,7 @@ enum Spares {
 
 /// What is kept of the archive, beyond what is needed.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Kept {
+pub(crate) struct Retention {
     /// So many bytes; none: any number.
     pub(crate) bytes_max: Option<u64>,
     /// What was archived at this time or later; none: everything.
@@ -114,7 +114,7 @@ impl Log {
         &self,
         files: &Files,
         caller: Caller<'_>,
-        work: impl FnOnce(&mut Held<'_>) -> Result<()>,
+        work: impl FnOnce(&mut HeldTurn<'_>) -> Result<()>,
     ) -> Result<()> {
         self.unless_succeeded(self.words().supply.take_over(caller, self.patience(files)), caller, work)
     }
@@ -124,9 +124,9 @@ impl Log {
     /// participant asked for it.
     fn unless_succeeded(
         &self,
-        mut held: Held<'_>,
+        mut held: HeldTurn<'_>,
         caller: Caller<'_>,
-        work: impl FnOnce(&mut Held<'_>) -> Result<()>,
+        work: impl FnOnce(&mut HeldTurn<'_>) -> Result<()>,
     ) -> Result<()> {
         self.check_supplier(caller)?;
         match work(&mut held) {
@@ -171,7 +171,7 @@ impl Log {
     fn prepare_one(
         &self,
         files: &Files,
-        held: &mut Held<'_>,
+        held: &mut HeldTurn<'_>,
         spares: Spares,
         caller: Caller<'_>,
     ) -> Result<()> {
@@ -224,7 +224,7 @@ impl Log {
         files: &Files,
         number: u64,
         piece: u64,
-        (held, spares): (&Held<'_>, Spares),
+        (held, spares): (&HeldTurn<'_>, Spares),
     ) -> Result<u64> {
         let (words, segments) = (self.words(), &files.segments);
         if segments.first_lsn(number + 1) > Lsn::END {
@@ -270,7 +270,7 @@ impl Log {
         number: u64,
         header: &AlignedBuf,
         piece: u64,
-        (held, spares): (&Held<'_>, Spares),
+        (held, spares): (&HeldTurn<'_>, Spares),
     ) -> Result<Option<u64>> {
         let segments = &files.segments;
         let mine = Name::New(held.number());
@@ -316,7 +316,7 @@ impl Log {
     /// Gives a spare file of the right size, without holes, the name that it has while it is made ready, if
     /// there is one: of two participants that want it one gets it. Others found on the way are removed, and
     /// what earlier holders of the turn left unfinished; if they live, they have been succeeded.
-    fn take_spare(&self, files: &Files, held: &Held<'_>) -> Result<bool> {
+    fn take_spare(&self, files: &Files, held: &HeldTurn<'_>) -> Result<bool> {
         let segments = &files.segments;
         for name in segments.list()? {
             match name {
@@ -351,7 +351,7 @@ impl Log {
         name: Name,
         header: &AlignedBuf,
         piece: u64,
-        held: &Held<'_>,
+        held: &HeldTurn<'_>,
     ) -> Result<u64> {
         let segments = &files.segments;
         let path = segments.path(name);
@@ -389,7 +389,7 @@ impl Log {
         self.supplying(files, caller, |held| self.recycle(files, lsn, held))
     }
 
-    fn recycle(&self, files: &Files, lsn: Lsn, held: &Held<'_>) -> Result<()> {
+    fn recycle(&self, files: &Files, lsn: Lsn, held: &HeldTurn<'_>) -> Result<()> {
         let segments = &files.segments;
         let names = segments.list()?;
         // Strictly below: a scan from exactly the end of a segment wants to see that it was there.
@@ -473,7 +473,7 @@ impl Log {
         archive: &Archive,
         numbers: &[u64],
         end: Option<Lsn>,
-        held: &Held<'_>,
+        held: &HeldTurn<'_>,
     ) -> Result<()> {
         if numbers.is_empty() {
             return Ok(());
@@ -550,7 +550,7 @@ impl Log {
     ///
     /// # Errors
     /// `Io`; what was not removed this time will be the next. `Poisoned` as for [`Log::recycle_before`].
-    pub(crate) fn prune_archive(&self, kept: Kept, needed: Lsn, caller: Caller<'_>) -> Result<()> {
+    pub(crate) fn prune_archive(&self, kept: Retention, needed: Lsn, caller: Caller<'_>) -> Result<()> {
         let Some(files) = &self.files else { return Ok(()) };
         let segments = &files.segments;
         let Some(archive) = segments.archive().filter(|_| kept.bytes_max.is_some() || kept.since.is_some())
@@ -671,7 +671,7 @@ fn rewrite_header(segments: &Segments, name: Name, header: &AlignedBuf) -> Resul
 }
 
 /// Writes `bytes` zeros at `offset`, or, on a full disk, as many as there is room for. Says how many.
-fn fill_some(file: &dyn File, offset: u64, mut bytes: u64, held: &Held<'_>) -> io::Result<u64> {
+fn fill_some(file: &dyn File, offset: u64, mut bytes: u64, held: &HeldTurn<'_>) -> io::Result<u64> {
     loop {
         match fill(file, offset, bytes, held) {
             Err(e) if is_full(&e) && bytes > BLOCK => bytes = (bytes / 2).next_multiple_of(BLOCK),
@@ -683,7 +683,7 @@ fn fill_some(file: &dyn File, offset: u64, mut bytes: u64, held: &Held<'_>) -> i
 /// Writes `bytes` zeros at `offset`. A holder that insists looks at the turn before each write, and has
 /// opened the file before that: so after it was succeeded it writes once at most, to a file that had the name
 /// before.
-pub(super) fn fill(file: &dyn File, offset: u64, bytes: u64, held: &Held<'_>) -> io::Result<()> {
+pub(super) fn fill(file: &dyn File, offset: u64, bytes: u64, held: &HeldTurn<'_>) -> io::Result<()> {
     let zeros = AlignedBuf::new(FILL_BYTES.min(usize::try_from(bytes).unwrap_or(FILL_BYTES)));
     let mut done = 0;
     while done < bytes {

@@ -21,14 +21,14 @@
 //!
 //! *Large commits.* Chunks that were passed are remembered until their commit comes. A reader that began
 //! between chunks and their commit looks for them backwards. Chunks of which no commit will come are
-//! [forgotten](Tail::forget_chunks), when the caller knows which these are.
+//! [forgotten](LogTail::forget_chunks), when the caller knows which these are.
 
 use std::time::Duration;
 
 use sablecat_os::atomic::Ordering;
 
 use super::Log;
-use super::commits::{Commit, Commits};
+use super::commits::{Commits, LoggedCommit};
 use super::scan::{Broken, Life};
 use super::segment::Segments;
 use crate::error::{Error, ErrorKind, Result};
@@ -45,7 +45,7 @@ pub(crate) enum Reach {
 
 /// The commits after a place in the log, as they come.
 #[derive(Debug)]
-pub(crate) struct Tail<'l> {
+pub(crate) struct LogTail<'l> {
     log: &'l Log,
     reach: Reach,
     /// Where it began.
@@ -87,7 +87,7 @@ impl Log {
     /// # Errors
     /// `LogGone` if the log is not kept from there on, or does not lead here from there; `Invalid` if it does
     /// not reach there, and in memory alone; `Io`; `Corruption`.
-    pub(crate) fn tail_from(&self, from: Lsn, reach: Reach) -> Result<Tail<'_>> {
+    pub(crate) fn tail_from(&self, from: Lsn, reach: Reach) -> Result<LogTail<'_>> {
         let segments = self.segments()?;
         let tail = self.tail();
         if from > tail {
@@ -100,7 +100,7 @@ impl Log {
         if at >= self.life() && at < tail && !segments.is_kept(at)? {
             return Err(self.gone(at));
         }
-        Ok(Tail { log: self, reach, from: at, commits: Commits::following(scan) })
+        Ok(LogTail { log: self, reach, from: at, commits: Commits::following(scan) })
     }
 
     /// The lives from `from` on, up to the present one.
@@ -228,7 +228,7 @@ impl Segments {
     }
 }
 
-impl Tail<'_> {
+impl LogTail<'_> {
     /// Goes on to the next commit that has been reached. False if there is none yet.
     ///
     /// # Errors
@@ -240,7 +240,7 @@ impl Tail<'_> {
     }
 
     /// The commit that it has gone on to.
-    pub(crate) fn commit(&self) -> Option<Commit<'_>> {
+    pub(crate) fn commit(&self) -> Option<LoggedCommit<'_>> {
         self.commits.commit()
     }
 

@@ -14,15 +14,15 @@
 //! turn is taken.
 //!
 //! A turn can also be taken from a holder that lives and does not move, because its process is stopped, say.
-//! It may find, whenever it goes on, that it has been [succeeded](Held::is_succeeded).
+//! It may find, whenever it goes on, that it has been [succeeded](HeldTurn::is_succeeded).
 //!
 //! - Where the work does no harm when it is done by two at once, the turn is just [taken
-//!   over](Turn::take_over). The holder [says that it moves](Held::move_on). While it does what must not be
-//!   done by two it [insists](Held::insist) on the turn, which the word says as well: so nobody can take it
+//!   over](Turn::take_over). The holder [says that it moves](HeldTurn::move_on). While it does what must not be
+//!   done by two it [insists](HeldTurn::insist) on the turn, which the word says as well: so nobody can take it
 //!   over in that way between its saying so and its doing it.
-//! - Where the work does harm unless something is done about it first, the successor [owes](Held::owes) that.
+//! - Where the work does harm unless something is done about it first, the successor [owes](HeldTurn::owes) that.
 //!   So the word says this from the moment it is [the successor's](Turn::succeed), and goes on saying it,
-//!   whichever participant has the turn next, by whatever way, until somebody [has done it](Held::settle). In
+//!   whichever participant has the turn next, by whatever way, until somebody [has done it](HeldTurn::settle). In
 //!   this way a holder that insists is succeeded as well, once it seems to be stopped.
 
 use std::fmt;
@@ -60,9 +60,9 @@ pub(crate) trait Living {
     fn is_dead(&self, slot: u16, holds_still: &dyn Fn() -> bool) -> bool;
 
     /// What can be seen of one that lives and does not move.
-    fn look_at(&self, slot: u16) -> Look {
+    fn look_at(&self, slot: u16) -> ProcessState {
         let _ = slot;
-        Look::Runs
+        ProcessState::Runs
     }
 
     /// An error if the caller itself was taken for dead.
@@ -73,7 +73,7 @@ pub(crate) trait Living {
 
 /// What is seen of somebody alive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Look {
+pub(crate) enum ProcessState {
     /// It runs, or waits for the system: its process is the one that looks.
     Runs,
     /// Nothing: it may be slow, or its process frozen in a way that cannot be seen.
@@ -87,11 +87,11 @@ impl Living for crate::region::Region {
         self.is_dead_and_fenced(slot, holds_still)
     }
 
-    fn look_at(&self, slot: u16) -> Look {
+    fn look_at(&self, slot: u16) -> ProcessState {
         match self.is_stopped(slot) {
-            None => Look::Runs,
-            Some(false) => Look::Unknown,
-            Some(true) => Look::Stopped,
+            None => ProcessState::Runs,
+            Some(false) => ProcessState::Unknown,
+            Some(true) => ProcessState::Stopped,
         }
     }
 
@@ -153,9 +153,9 @@ struct Bells {
 
 /// A holding of a turn as seen at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Holding(u64);
+pub(crate) struct TurnHolding(u64);
 
-impl Holding {
+impl TurnHolding {
     fn bell(self) -> usize {
         ((self.0 >> SEQUENCE_SHIFT) & 1) as usize
     }
@@ -163,8 +163,8 @@ impl Holding {
         (self.0 & OWNER_MASK) as u16
     }
     /// The holding of `owner` that comes next. What this one owes, that one does.
-    fn next(self, owner: u16) -> Holding {
-        Holding((self.0 & (SEQUENCE_MASK | OWES)).wrapping_add(1 << SEQUENCE_SHIFT) | u64::from(owner))
+    fn next(self, owner: u16) -> TurnHolding {
+        TurnHolding((self.0 & (SEQUENCE_MASK | OWES)).wrapping_add(1 << SEQUENCE_SHIFT) | u64::from(owner))
     }
     fn insists(self) -> bool {
         self.0 & INSISTS != 0
@@ -176,8 +176,8 @@ impl Holding {
 
 /// For how long somebody has seen the same holding, without its holder's moving.
 #[derive(Debug, Default)]
-pub(crate) struct Watch {
-    seen: Option<(Holding, u32)>,
+pub(crate) struct TurnWatch {
+    seen: Option<(TurnHolding, u32)>,
     since: Duration,
     /// When the holder was looked at last.
     looked: Duration,
@@ -185,12 +185,12 @@ pub(crate) struct Watch {
 
 /// The turn, held until dropped.
 #[derive(Debug)]
-pub(crate) struct Held<'a> {
+pub(crate) struct HeldTurn<'a> {
     turn: &'a Turn,
-    holding: Holding,
+    holding: TurnHolding,
 }
 
-impl Held<'_> {
+impl HeldTurn<'_> {
     /// A number that no other holding of this turn has, and that is higher than those of all before it.
     pub(crate) fn number(&self) -> u64 {
         self.holding.0 >> SEQUENCE_SHIFT
@@ -207,7 +207,7 @@ impl Held<'_> {
         self.turn.word.load(Ordering::SeqCst) != self.holding.0
     }
 
-    /// Whether another has the turn although this one [insists](Held::insist): it was taken for dead.
+    /// Whether another has the turn although this one [insists](HeldTurn::insist): it was taken for dead.
     pub(crate) fn is_lost(&self) -> bool {
         self.holding.insists() && self.is_succeeded()
     }
@@ -245,13 +245,13 @@ impl Held<'_> {
         let done =
             self.turn.word.compare_exchange(self.holding.0, word, Ordering::SeqCst, Ordering::SeqCst).is_ok();
         if done {
-            self.holding = Holding(word);
+            self.holding = TurnHolding(word);
         }
         done
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for HeldTurn<'_> {
     #[inline]
     fn drop(&mut self) {
         self.turn.release(self.holding);
@@ -277,12 +277,12 @@ pub(crate) struct Slept {
 impl Turn {
     /// Takes the turn if it is free; otherwise returns the present holding.
     #[inline]
-    pub(crate) fn try_take(&self, caller: Caller<'_>) -> std::result::Result<Held<'_>, Holding> {
+    pub(crate) fn try_take(&self, caller: Caller<'_>) -> std::result::Result<HeldTurn<'_>, TurnHolding> {
         // Relaxed: the exchange decides.
         let mut seen = self.word.load(Ordering::Relaxed);
         loop {
             if seen & OWNER_MASK != 0 {
-                return Err(Holding(seen));
+                return Err(TurnHolding(seen));
             }
             match self.take_free(seen, caller) {
                 Ok(held) => return Ok(held),
@@ -293,18 +293,18 @@ impl Turn {
     }
 
     #[inline]
-    fn take_free(&self, seen: u64, caller: Caller<'_>) -> std::result::Result<Held<'_>, u64> {
-        let mine = Holding(seen).next(caller.owner);
+    fn take_free(&self, seen: u64, caller: Caller<'_>) -> std::result::Result<HeldTurn<'_>, u64> {
+        let mine = TurnHolding(seen).next(caller.owner);
         // Acquire side: the new holder sees all that the last one did. SeqCst: in one order with the
         // sleepers' counts.
         match self.word.compare_exchange(seen, mine.0, Ordering::SeqCst, Ordering::Acquire) {
-            Ok(_) => Ok(Held { turn: self, holding: mine }),
+            Ok(_) => Ok(HeldTurn { turn: self, holding: mine }),
             Err(now) => Err(now),
         }
     }
 
     /// Takes the turn, waiting for it.
-    pub(crate) fn take(&self, caller: Caller<'_>) -> Held<'_> {
+    pub(crate) fn take(&self, caller: Caller<'_>) -> HeldTurn<'_> {
         loop {
             match self.try_take(caller) {
                 Ok(held) => return held,
@@ -320,8 +320,8 @@ impl Turn {
     /// Takes the turn, waiting for it; also from a holder that lives and has not moved for the first of these
     /// times. Its work under the turn must do no harm beside the caller's, but where it insists: then it is
     /// [succeeded](Turn::succeed) if it [is stuck](Turn::is_stuck).
-    pub(crate) fn take_over(&self, caller: Caller<'_>, patience: (Duration, Duration)) -> Held<'_> {
-        let mut watch = Watch::default();
+    pub(crate) fn take_over(&self, caller: Caller<'_>, patience: (Duration, Duration)) -> HeldTurn<'_> {
+        let mut watch = TurnWatch::default();
         loop {
             let seen = match self.try_take(caller) {
                 Ok(held) => return held,
@@ -343,10 +343,10 @@ impl Turn {
     }
 
     /// How long a holding has been seen without a move.
-    fn unmoved(&self, watch: &mut Watch, seen: Holding) -> Duration {
+    fn unmoved(&self, watch: &mut TurnWatch, seen: TurnHolding) -> Duration {
         let (now, seen) = (clock::monotonic(), Some((seen, self.moved.load(Ordering::SeqCst))));
         if watch.seen != seen {
-            *watch = Watch { seen, since: now, looked: now };
+            *watch = TurnWatch { seen, since: now, looked: now };
         }
         now.saturating_sub(watch.since)
     }
@@ -357,8 +357,8 @@ impl Turn {
     /// it is seen to be stopped.
     pub(crate) fn is_stuck(
         &self,
-        watch: &mut Watch,
-        seen: Holding,
+        watch: &mut TurnWatch,
+        seen: TurnHolding,
         caller: Caller<'_>,
         (stopped, unknown): (Duration, Duration),
     ) -> bool {
@@ -370,21 +370,21 @@ impl Turn {
         }
         watch.looked = now;
         match caller.living.look_at(seen.owner()) {
-            Look::Stopped => true,
-            Look::Unknown => !seen.owes() && unmoved >= unknown,
-            Look::Runs => false,
+            ProcessState::Stopped => true,
+            ProcessState::Unknown => !seen.owes() && unmoved >= unknown,
+            ProcessState::Runs => false,
         }
     }
 
-    /// Takes the turn from a holder that lives, unless that holding has ended. The caller [owes](Held::owes)
+    /// Takes the turn from a holder that lives, unless that holding has ended. The caller [owes](HeldTurn::owes)
     /// what must be done about the holder, which may go on at any moment.
-    pub(crate) fn succeed(&self, seen: Holding, caller: Caller<'_>) -> Option<Held<'_>> {
-        self.seize(seen, Holding(seen.next(caller.owner).0 | OWES))
+    pub(crate) fn succeed(&self, seen: TurnHolding, caller: Caller<'_>) -> Option<HeldTurn<'_>> {
+        self.seize(seen, TurnHolding(seen.next(caller.owner).0 | OWES))
     }
 
     /// Takes the turn from a holder that is dead, or may be succeeded.
     #[cold]
-    fn seize(&self, seen: Holding, mine: Holding) -> Option<Held<'_>> {
+    fn seize(&self, seen: TurnHolding, mine: TurnHolding) -> Option<HeldTurn<'_>> {
         let taken = self.word.compare_exchange(seen.0, mine.0, Ordering::SeqCst, Ordering::Relaxed).is_ok();
         if !taken {
             return None;
@@ -392,24 +392,24 @@ impl Turn {
         // Its holding has ended, so its waiters are woken as its release would have done; the one for the
         // turn is this caller.
         self.ring(seen.bell(), u32::MAX);
-        Some(Held { turn: self, holding: mine })
+        Some(HeldTurn { turn: self, holding: mine })
     }
 
     /// The slot of the holder; 0: nobody.
     pub(super) fn owner(&self) -> u16 {
-        Holding(self.word.load(Ordering::SeqCst)).owner()
+        TurnHolding(self.word.load(Ordering::SeqCst)).owner()
     }
 
     /// Ends the holding of a participant that is dead.
     pub(super) fn release_for(&self, owner: u16) {
-        let seen = Holding(self.word.load(Ordering::SeqCst));
+        let seen = TurnHolding(self.word.load(Ordering::SeqCst));
         if seen.owner() == owner {
             self.release(seen);
         }
     }
 
     #[inline]
-    fn release(&self, holding: Holding) {
+    fn release(&self, holding: TurnHolding) {
         // SeqCst: Release for what was done under the turn, and in one order with the sleepers' counts:
         // either the sleeper's second look sees the turn free, or this sees the sleeper.
         let free = holding.0 & (SEQUENCE_MASK | OWES);
@@ -438,11 +438,11 @@ impl Turn {
     #[cold]
     pub(crate) fn wait(
         &self,
-        seen: Holding,
+        seen: TurnHolding,
         until: Until,
         caller: Caller<'_>,
         done: impl Fn() -> bool,
-    ) -> (Option<Held<'_>>, Slept) {
+    ) -> (Option<HeldTurn<'_>>, Slept) {
         debug_assert_ne!(seen.owner(), 0);
         let bell = match until {
             Until::End => seen.bell(),

@@ -82,7 +82,7 @@ const POISONED: u32 = 2;
 /// What the holder of the commit role has at hand.
 #[repr(C)]
 #[derive(Debug, Default)]
-pub(super) struct Tail {
+pub(super) struct TailWords {
     pub(super) end: AtomicU64,
     pub(super) over: AtomicU64,
 }
@@ -91,7 +91,7 @@ pub(super) struct Tail {
 #[repr(C, align(128))]
 #[derive(Debug, Default)]
 pub(crate) struct LogWords {
-    pub(super) tail: Line<Tail>,
+    pub(super) tail: Line<TailWords>,
     pub(super) written: Followed<Reached>,
     pub(super) durable: Followed<AtomicU64>,
     /// The tail that the flush in progress will make durable. Says nothing while no flush is in progress.
@@ -109,7 +109,7 @@ pub(crate) struct LogWords {
     pub(super) chains: Line<AtomicU64>,
     /// The time in the last time record.
     pub(super) stamped: AtomicU64,
-    pub(super) counters: Line<Counters>,
+    pub(super) counters: Line<LogCounters>,
     poisoned: Line<AtomicU32>,
     cause_len: AtomicU32,
     cause: [AtomicU64; CAUSE_WORDS],
@@ -122,7 +122,7 @@ const _: () = assert!(size_of::<LogWords>() <= 4096);
 /// of the supply turn.
 #[repr(C)]
 #[derive(Debug, Default)]
-pub(crate) struct Counters {
+pub(crate) struct LogCounters {
     /// Flushes of the device asked for.
     pub(crate) flushes: AtomicU64,
     /// Write calls, and the bytes in them.

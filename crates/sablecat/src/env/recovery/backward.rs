@@ -29,7 +29,7 @@ use crate::env::files::history::{self, Epoch};
 use crate::env::files::left::take_alone;
 use crate::env::files::{VOLUME, existing_volume};
 use crate::error::{Error, ErrorKind, Result};
-use crate::log::{Commits, Operations};
+use crate::log::{CommitOperations, Commits};
 use crate::pages::Moving;
 use crate::pages::volume::{self, Journal, Superblock, Volume};
 use crate::region::Region;
@@ -235,7 +235,7 @@ fn plan(
     }
 }
 
-fn count(mut operations: Operations<'_>) -> Result<u64> {
+fn count(mut operations: CommitOperations<'_>) -> Result<u64> {
     let mut count = 0;
     while operations.next()?.is_some() {
         count += 1;

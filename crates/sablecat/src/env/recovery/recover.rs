@@ -10,7 +10,7 @@ use crate::access::{Bounds, PageWrite};
 use crate::env::config::Config;
 use crate::env::placed;
 use crate::error::{Error, Result};
-use crate::log::{Commits, EndReason, Operation};
+use crate::log::{Commits, EndReason, LogOperation};
 use crate::pages::Participant;
 use crate::pages::volume::Superblock;
 use crate::trace::{self, Happened};
@@ -173,7 +173,7 @@ impl<'a> Replay<'a> {
         unsafe { Direct::new(&self.kernel.pages, self.me) }
     }
 
-    fn apply(&mut self, operation: Operation<'_>) -> Result<()> {
+    fn apply(&mut self, operation: LogOperation<'_>) -> Result<()> {
         self.report.operations += 1;
         match Meaning::of(operation)? {
             Meaning::Record { tree, key, value } => self.change(tree, key, value),

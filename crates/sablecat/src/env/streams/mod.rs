@@ -33,7 +33,7 @@ use crate::access::Method;
 use crate::env::databases::Databases;
 use crate::env::mutex::lock;
 use crate::error::{Error, Result};
-use crate::log::{Commit, Operation, Operations, Reach, Tail};
+use crate::log::{CommitOperations, LogOperation, LogTail, LoggedCommit, Reach};
 use crate::txn::catalog::{self, CATALOG};
 use crate::txn::{Holds, IndexInfo};
 use crate::types::Lsn;
@@ -214,7 +214,7 @@ impl Streams {
 pub(crate) struct Stream<'c> {
     core: &'c Streams,
     reach: Reach,
-    tail: Tail<'c>,
+    tail: LogTail<'c>,
     names: Names,
     hold: Hold<'c>,
     /// Chunks below the second place will have no commit, once everything below the first has been passed.
@@ -234,7 +234,7 @@ pub(crate) struct Stream<'c> {
 /// The changes of one commit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Changed<'s> {
-    commit: Commit<'s>,
+    commit: LoggedCommit<'s>,
     stream: &'s Stream<'s>,
 }
 
@@ -242,7 +242,7 @@ pub(crate) struct Changed<'s> {
 #[derive(Debug)]
 pub(crate) struct ChangedRecords<'s> {
     deeds: std::slice::Iter<'s, Deed>,
-    operations: Operations<'s>,
+    operations: CommitOperations<'s>,
     stream: &'s Stream<'s>,
 }
 
@@ -442,9 +442,9 @@ impl ChangedRecords<'_> {
         let operation = self.operations.next_of(is_seen).map_err(|error| self.stream.tail.explain(error))?;
         let of = |tree| names.get(tree).unwrap_or_default();
         Ok(operation.map(|operation| match operation {
-            Operation::Put { tree, key, value } => Change::Insert { database: of(tree), key, value },
-            Operation::Delete { tree, key } => Change::Remove { database: of(tree), key },
-            Operation::DeleteRange { tree, lower, upper } => {
+            LogOperation::Put { tree, key, value } => Change::Insert { database: of(tree), key, value },
+            LogOperation::Delete { tree, key } => Change::Remove { database: of(tree), key },
+            LogOperation::DeleteRange { tree, lower, upper } => {
                 Change::RemoveRange { database: of(tree), lower, upper }
             }
         }))

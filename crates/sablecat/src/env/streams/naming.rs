@@ -18,7 +18,7 @@ use std::collections::{HashMap, HashSet};
 use super::Change;
 use crate::access::Method;
 use crate::error::{Error, ErrorKind, Result};
-use crate::log::Commit;
+use crate::log::LoggedCommit;
 use crate::txn::catalog::{self, CatalogEntry, Key};
 use crate::txn::{Holds, IndexInfo, Meaning};
 use crate::types::TreeId;
@@ -69,7 +69,7 @@ struct Said {
 }
 
 impl Said {
-    fn of(commit: &Commit<'_>) -> Result<Said> {
+    fn of(commit: &LoggedCommit<'_>) -> Result<Said> {
         let mut said = Said::default();
         let mut operations = commit.operations();
         // The catalog is the first tree.
@@ -129,7 +129,7 @@ impl Names {
     }
 
     /// Follows a commit: what it does about databases, in an order in which it can be done.
-    pub(in crate::env) fn follow(&mut self, commit: &Commit<'_>) -> Result<Vec<Deed>> {
+    pub(in crate::env) fn follow(&mut self, commit: &LoggedCommit<'_>) -> Result<Vec<Deed>> {
         let said = Said::of(commit)?;
         if said.named.is_empty() && said.noted.is_empty() {
             return Ok(Vec::new());
@@ -210,7 +210,7 @@ impl Backwards {
     ///
     /// # Errors
     /// `LogGone` if it was logged by a build that did not say what names trees had, and took one away.
-    pub(super) fn pass(&mut self, commit: &Commit<'_>) -> Result<()> {
+    pub(super) fn pass(&mut self, commit: &LoggedCommit<'_>) -> Result<()> {
         let said = Said::of(commit)?;
         for &tree in said.named.iter().map(|(_, tree, _)| tree).chain(&said.noted) {
             let Entry::Vacant(before) = self.before.entry(tree) else { continue };

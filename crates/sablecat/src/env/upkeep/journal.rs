@@ -10,7 +10,7 @@ use sablecat_os::calendar::Moment;
 
 use super::Upkeep;
 use crate::error::Result;
-use crate::log::Kept;
+use crate::log::Retention;
 use crate::pages::Participant;
 use crate::pages::volume::{Epoch, Journal, Superblock};
 use crate::txn::caller;
@@ -51,7 +51,7 @@ impl Upkeep {
             .map_or(needed, |oldest| oldest.log_position.min(needed))
             .min(wanted);
         let limit = |limit: u64| (limit != 0).then_some(limit);
-        let kept = Kept {
+        let kept = Retention {
             bytes_max: limit(journal.bytes_max),
             since: limit(journal.age_max_ms).map(|age| Moment { ms: log.time().saturating_sub(age) }),
         };

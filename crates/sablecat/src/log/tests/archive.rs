@@ -31,12 +31,12 @@ fn names(disk: &SimDisk, directory: &str) -> Vec<String> {
 }
 
 /// The ends of the commits of a scan.
-fn commits(scan: Scan<'_>) -> Vec<Lsn> {
+fn commits(scan: LogScan<'_>) -> Vec<Lsn> {
     read(scan)
         .unwrap()
         .0
         .into_iter()
-        .filter(|(kind, ..)| *kind == Kind::Commit)
+        .filter(|(kind, ..)| *kind == RecordKind::Commit)
         .map(|(_, _, end, _)| end)
         .collect()
 }
@@ -52,7 +52,7 @@ fn the_oldest_go_first_and_never_one_that_is_needed() {
     let all = names(&disk, "journal").len();
     assert!(all >= 9, "{all}");
     let prune = |bytes_max, since, needed| {
-        log.log.prune_archive(Kept { bytes_max, since }, needed, me(1)).unwrap();
+        log.log.prune_archive(Retention { bytes_max, since }, needed, me(1)).unwrap();
         names(&disk, "journal").len()
     };
     assert_eq!(prune(None, None, tail), all, "no limit");
@@ -143,13 +143,13 @@ fn commits_have_a_time_record_before_them() {
     let mut scan = log.log.scan(Lsn(0)).unwrap();
     let time = scan.next().unwrap().unwrap().time().expect("the first record says when it was");
     assert!(time.ms >= before);
-    assert_eq!(scan.next().unwrap().unwrap().kind, Kind::Commit);
+    assert_eq!(scan.next().unwrap().unwrap().kind, RecordKind::Commit);
     // A clock that was set back: time stands still, and there is no record.
     log.log.time_is_at_least(u64::MAX);
     assert_eq!(log.log.time(), u64::MAX);
     let start = log.log.tail();
     fill(&log, 1);
-    assert_eq!(log.log.scan(start).unwrap().next().unwrap().unwrap().kind, Kind::Commit);
+    assert_eq!(log.log.scan(start).unwrap().next().unwrap().unwrap().kind, RecordKind::Commit);
 }
 
 /// A process that closes dies between cutting a segment to what it holds, which is nothing, and archiving it.

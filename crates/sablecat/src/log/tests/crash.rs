@@ -35,7 +35,7 @@ fn run(log: &TestLog, stream: &[(usize, Then)]) -> Vec<(Lsn, Vec<u8>)> {
     let mut model = Vec::new();
     for (n, (len, then)) in stream.iter().enumerate() {
         let mut record = RecordBuilder::new();
-        record.begin(Kind::Commit);
+        record.begin(RecordKind::Commit);
         let body: Vec<u8> = (0..*len).map(|i| (i * 31 + n) as u8).collect();
         record.raw(&body);
         record.finish_body();
@@ -71,7 +71,7 @@ fn configs() -> [LogConfig; 3] {
 }
 
 /// All records that there are, archived ones too, and the end.
-fn read_kept(log: &Log) -> Result<(Vec<Found>, End)> {
+fn read_kept(log: &Log) -> Result<(Vec<Found>, LogEnd)> {
     read(log.segments()?.scan_kept(Lsn(0), None)?)
 }
 
@@ -81,14 +81,14 @@ pub(super) fn check_prefix(log: &Log, from: Lsn, model: &[(Lsn, Vec<u8>)], durab
 }
 
 fn check_records(
-    read: Result<(Vec<Found>, End)>,
+    read: Result<(Vec<Found>, LogEnd)>,
     from: Lsn,
     model: &[(Lsn, Vec<u8>)],
     durable: Lsn,
 ) -> (usize, Lsn) {
     let (records, end) = read.unwrap_or_else(|error| panic!("durable {durable}: {error}"));
     // When it was is told by the clock, not by the model.
-    let records: Vec<_> = records.into_iter().filter(|(kind, ..)| *kind != Kind::Time).collect();
+    let records: Vec<_> = records.into_iter().filter(|(kind, ..)| *kind != RecordKind::Time).collect();
     let ends = model.iter().filter(|(lsn, _)| *lsn > from).take(records.len());
     let got: Vec<_> = records.iter().map(|(_, _, end, body)| (*end, body.clone())).collect();
     assert!(ends.cloned().eq(got), "not a prefix");
@@ -164,7 +164,7 @@ proptest! {
         let mut model = run(&log, &stream);
         let durable = log.log.durable().0;
         let mut record = RecordBuilder::new();
-        record.begin(Kind::Commit);
+        record.begin(RecordKind::Commit);
         record.raw(b"one at least that nobody was promised");
         record.finish_body();
         let end = log.append(&mut record, me(1)).unwrap();
@@ -217,14 +217,14 @@ fn busy(
     let (records, end) = read_all(&log.log, sure.0)?;
     assert!(end.lsn >= sure.1);
     model.retain(|(lsn, _)| *lsn <= end.lsn);
-    let commits = records.iter().filter(|(kind, ..)| *kind != Kind::Time).count();
+    let commits = records.iter().filter(|(kind, ..)| *kind != RecordKind::Time).count();
     assert_eq!(commits, model.iter().filter(|(lsn, _)| *lsn > sure.0).count());
     go_on(&log.log, sure.0)?;
     // What was recovered is durable from here.
     sure.1 = end.lsn;
     for n in 0..60usize {
         let mut record = RecordBuilder::new();
-        record.begin(Kind::Commit);
+        record.begin(RecordKind::Commit);
         record.raw(&vec![n as u8; n * 13 % 700]);
         record.finish_body();
         let lsn = log.append(&mut record, me(1))?;
@@ -333,7 +333,7 @@ fn who_goes_on_after_an_error_is_not_lied_to() {
             let mut sure = Lsn(0);
             for n in 0..60usize {
                 let mut record = RecordBuilder::new();
-                record.begin(Kind::Commit);
+                record.begin(RecordKind::Commit);
                 let body = vec![n as u8; n * 31 % 1500];
                 record.raw(&body);
                 record.finish_body();

@@ -41,7 +41,7 @@ fn logged(archive: Option<PathBuf>) -> Logged {
     let chain = log.log.new_chain();
     let mut record = RecordBuilder::new();
     let mut operations = RecordBuilder::new();
-    operations.begin(Kind::Commit);
+    operations.begin(RecordKind::Commit);
     operations.put(TreeId(9), b"large", &vec![1; CHUNKS as usize * PART]);
     let body = operations.body().to_vec();
     let mut log_chunk = |part: &[u8]| {

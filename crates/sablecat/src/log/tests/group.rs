@@ -145,7 +145,7 @@ mod explored {
 
     fn append_spinning(log: &TestLog) -> Lsn {
         let mut record = RecordBuilder::new();
-        record.begin(Kind::Commit);
+        record.begin(RecordKind::Commit);
         record.put(TreeId(1), b"key", b"value");
         record.finish_body();
         loop {
@@ -304,7 +304,7 @@ fn any_number_may_make_the_same_segments() {
                 assert!(numbers.iter().copied().eq(0..=*numbers.last().unwrap()), "{numbers:?}");
                 let (records, end) =
                     read(log.log.segments().unwrap().scan_kept(Lsn(0), None).unwrap()).unwrap();
-                let commits = records.iter().filter(|(kind, ..)| *kind == Kind::Commit).count();
+                let commits = records.iter().filter(|(kind, ..)| *kind == RecordKind::Commit).count();
                 assert_eq!((commits, end.lsn), (240, tail));
             }
         }

@@ -3,7 +3,7 @@
 use sablecat_os::disk::How;
 use sablecat_os::sim::SimDisk;
 
-use super::super::scan::{End, EndReason};
+use super::super::scan::{EndReason, LogEnd};
 use super::*;
 
 fn open(disk: &Arc<SimDisk>, segment: u64) -> TestLog {
@@ -20,8 +20,8 @@ fn the_end_of_the_longest_segment_there_can_be_is_found() {
     let end = log.put(b"key", b"value", me(1)).unwrap();
     log.log.make_durable(end, me(1)).unwrap();
     let (records, found) = read_all(&open(&disk, 1 << 40).log, Lsn(0)).unwrap();
-    assert!(records.iter().any(|record| record.0 == Kind::Commit));
-    assert_eq!(found, End { lsn: end, reason: EndReason::Clean });
+    assert!(records.iter().any(|record| record.0 == RecordKind::Commit));
+    assert_eq!(found, LogEnd { lsn: end, reason: EndReason::Clean });
 }
 
 /// Where a hole is damage, what is behind it tells.

@@ -40,7 +40,7 @@ fn a_scan_goes_through_all_lives() {
     let log = reopen(&disk);
     for (n, start) in starts.iter().enumerate() {
         let (records, found) = read_all(&log.log, *start).unwrap();
-        assert_eq!((records.len(), found), (6 - 2 * n, End { lsn: end, reason: EndReason::Clean }));
+        assert_eq!((records.len(), found), (6 - 2 * n, LogEnd { lsn: end, reason: EndReason::Clean }));
     }
 }
 
@@ -205,14 +205,14 @@ fn a_log_may_end_exactly_with_a_segment() {
     let disk = Arc::new(SimDisk::new(1));
     let log = TestLog::create(disk.clone(), SEGMENT, RING);
     let mut record = RecordBuilder::new();
-    record.begin(Kind::Commit);
+    record.begin(RecordKind::Commit);
     record.raw(&[1; SEGMENT as usize - 24]);
     record.finish_body();
     let end = log.append(&mut record, me(1)).unwrap();
     assert_eq!(end, Lsn(SEGMENT));
     log.log.make_durable(end, me(1)).unwrap();
     log.log.recycle_before(end, me(1)).unwrap();
-    assert_eq!(read_all(&log.log, end).unwrap(), (vec![], End { lsn: end, reason: EndReason::Clean }));
+    assert_eq!(read_all(&log.log, end).unwrap(), (vec![], LogEnd { lsn: end, reason: EndReason::Clean }));
     let log = reopen(&disk);
     let (_, found) = read_all(&log.log, end).unwrap();
     let start = log.log.start_fresh(found.lsn, Lsn(0), me(1)).unwrap();
@@ -225,7 +225,10 @@ fn a_log_may_end_exactly_with_a_segment() {
 fn a_new_environment_has_an_empty_log() {
     let disk = Arc::new(SimDisk::new(1));
     let log = reopen(&disk);
-    assert_eq!(read_all(&log.log, Lsn(0)).unwrap(), (vec![], End { lsn: Lsn(0), reason: EndReason::Clean }));
+    assert_eq!(
+        read_all(&log.log, Lsn(0)).unwrap(),
+        (vec![], LogEnd { lsn: Lsn(0), reason: EndReason::Clean })
+    );
     assert!(log.log.scan(Lsn(SEGMENT)).unwrap_err().is_corruption(), "a checkpoint there, and no log at all");
 }
 

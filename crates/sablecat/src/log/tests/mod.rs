@@ -19,7 +19,7 @@ use std::sync::Arc;
 use sablecat_os::disk::Disk;
 use sablecat_os::mapping::Mapping;
 
-use super::scan::Scan;
+use super::scan::LogScan;
 use super::*;
 use crate::types::TreeId;
 
@@ -119,7 +119,7 @@ impl TestLog {
     /// Commits "key = value".
     pub(super) fn put(&self, key: &[u8], value: &[u8], caller: Caller<'_>) -> Result<Lsn> {
         let mut record = RecordBuilder::new();
-        record.begin(Kind::Commit);
+        record.begin(RecordKind::Commit);
         record.put(TreeId(9), key, value);
         record.finish_body();
         self.append(&mut record, caller)
@@ -127,15 +127,15 @@ impl TestLog {
 }
 
 /// A record read back: kind, start, end, body.
-pub(super) type Found = (Kind, Lsn, Lsn, Vec<u8>);
+pub(super) type Found = (RecordKind, Lsn, Lsn, Vec<u8>);
 
 /// All records from `from` on, and the end.
-pub(super) fn read_all(log: &Log, from: Lsn) -> Result<(Vec<Found>, End)> {
+pub(super) fn read_all(log: &Log, from: Lsn) -> Result<(Vec<Found>, LogEnd)> {
     read(log.scan(from)?)
 }
 
 /// All records of a scan, and the end.
-pub(super) fn read(mut scan: Scan<'_>) -> Result<(Vec<Found>, End)> {
+pub(super) fn read(mut scan: LogScan<'_>) -> Result<(Vec<Found>, LogEnd)> {
     let mut records = Vec::new();
     while let Some(record) = scan.next()? {
         records.push((record.kind, record.start, record.end, record.body.to_vec()));

@@ -48,12 +48,12 @@ proptest! {
             match step {
                 Step::Append(len) => {
                     let mut record = RecordBuilder::new();
-                    record.begin(Kind::Commit);
+                    record.begin(RecordKind::Commit);
                     let body: Vec<u8> = (0..*len).map(|i| (i * 7 + n) as u8).collect();
                     record.raw(&body);
                     record.finish_body();
                     let end = log.append(&mut record, me(1)).unwrap();
-                    model.push((Kind::Commit, at, end, body));
+                    model.push((RecordKind::Commit, at, end, body));
                     at = end;
                 }
                 Step::Durable => {
@@ -71,7 +71,7 @@ proptest! {
         log.log.hand_over(at, me(1)).unwrap();
         let (records, end) = read_all(&log.log, start).unwrap();
         prop_assert_eq!(records, model.clone());
-        prop_assert_eq!(end, End { lsn: at, reason: EndReason::Clean });
+        prop_assert_eq!(end, LogEnd { lsn: at, reason: EndReason::Clean });
         if let Some((_, middle, ..)) = model.get(model.len() / 2) {
             prop_assert_eq!(read_all(&log.log, *middle).unwrap().0, model[model.len() / 2..].to_vec());
         }
@@ -212,7 +212,7 @@ fn a_large_write_set_comes_back_from_its_chunks() {
     let disk = Arc::new(SimDisk::new(1));
     let log = TestLog::create(disk, SEGMENT, RING);
     let mut body = RecordBuilder::new();
-    body.begin(Kind::Commit);
+    body.begin(RecordKind::Commit);
     for n in 0..200u32 {
         body.put(TreeId(n), &n.to_be_bytes(), &vec![n as u8; n as usize * 3]);
     }
@@ -246,10 +246,13 @@ fn a_large_write_set_comes_back_from_its_chunks() {
                     let value = vec![at as u8; at as usize * 3];
                     assert_eq!(
                         operation,
-                        Operation::Put { tree: TreeId(at), key: &at.to_be_bytes(), value: &value }
+                        LogOperation::Put { tree: TreeId(at), key: &at.to_be_bytes(), value: &value }
                     );
                 } else {
-                    assert_eq!(operation, Operation::Put { tree: TreeId(9), key: b"other", value: b"value" });
+                    assert_eq!(
+                        operation,
+                        LogOperation::Put { tree: TreeId(9), key: b"other", value: b"value" }
+                    );
                 }
                 at += 1;
             }

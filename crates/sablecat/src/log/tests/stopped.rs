@@ -10,7 +10,7 @@ use std::thread;
 
 use sablecat_os::sim::SimDisk;
 
-use super::super::turn::{Living, Look};
+use super::super::turn::{Living, ProcessState};
 use super::crash::check_prefix;
 use super::stepped::{Stepped, Stop};
 use super::*;
@@ -34,8 +34,8 @@ impl Living for Seen {
     fn is_dead(&self, slot: u16, _: &dyn Fn() -> bool) -> bool {
         self.dead.lock().unwrap().contains(&slot)
     }
-    fn look_at(&self, slot: u16) -> Look {
-        if self.stopped.lock().unwrap().contains(&slot) { Look::Stopped } else { Look::Runs }
+    fn look_at(&self, slot: u16) -> ProcessState {
+        if self.stopped.lock().unwrap().contains(&slot) { ProcessState::Stopped } else { ProcessState::Runs }
     }
 }
 
@@ -132,7 +132,7 @@ impl Scene {
 
     fn put(&self, log: &TestLog, len: usize, caller: Caller<'_>) -> Result<Lsn> {
         let mut record = RecordBuilder::new();
-        record.begin(Kind::Commit);
+        record.begin(RecordKind::Commit);
         let body: Vec<u8> = (0..len).map(|i| (i * 31 + len + usize::from(caller.owner())) as u8).collect();
         record.raw(&body);
         record.finish_body();
@@ -429,7 +429,7 @@ fn go_on_from(log: &TestLog, model: &[(Lsn, Vec<u8>)]) {
     let lsn = log.put(b"key", b"another life", me(1)).unwrap();
     log.log.make_durable(lsn, me(1)).unwrap();
     let (records, end) = read_all(&log.log, Lsn(0)).unwrap();
-    let commits = records.iter().filter(|(kind, ..)| *kind == Kind::Commit).count();
+    let commits = records.iter().filter(|(kind, ..)| *kind == RecordKind::Commit).count();
     assert_eq!((commits, end.lsn), (model.len() + 1, lsn));
 }
 
@@ -450,14 +450,14 @@ impl Living for Rash {
     fn is_dead(&self, _: u16, _: &dyn Fn() -> bool) -> bool {
         false
     }
-    fn look_at(&self, _: u16) -> Look {
+    fn look_at(&self, _: u16) -> ProcessState {
         let look = self.looks.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 61;
         let is_rash = look == 0
             && self
                 .left
                 .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
                 .is_ok();
-        if is_rash { Look::Stopped } else { Look::Runs }
+        if is_rash { ProcessState::Stopped } else { ProcessState::Runs }
     }
 }
 
@@ -503,7 +503,7 @@ fn rash_committers(seed: u64, (each, times): (usize, u64), run: fn(Committers)) 
 /// Appends without waiting for anything that an explorer does not know.
 fn append(log: &TestLog, body: &[u8], model: &Mutex<Vec<(Lsn, Vec<u8>)>>, caller: Caller<'_>) -> Lsn {
     let mut record = RecordBuilder::new();
-    record.begin(Kind::Commit);
+    record.begin(RecordKind::Commit);
     record.raw(body);
     record.finish_body();
     loop {
@@ -577,13 +577,13 @@ fn what_is_owed_is_owed_by_whoever_has_the_turn_next() {
 }
 
 /// What is seen of everybody.
-struct All(Look);
+struct All(ProcessState);
 
 impl Living for All {
     fn is_dead(&self, _: u16, _: &dyn Fn() -> bool) -> bool {
         false
     }
-    fn look_at(&self, _: u16) -> Look {
+    fn look_at(&self, _: u16) -> ProcessState {
         self.0
     }
 }
@@ -596,13 +596,19 @@ fn a_slow_device_has_no_successors_one_after_another() {
     let is_stuck = |seen, look, least| {
         turn.is_stuck(&mut Default::default(), seen, Caller::new(2, &All(look)), (least, Duration::ZERO))
     };
-    assert!(is_stuck(seen, Look::Stopped, Duration::ZERO) && is_stuck(seen, Look::Unknown, Duration::ZERO));
-    assert!(!is_stuck(seen, Look::Runs, Duration::ZERO));
-    assert!(!is_stuck(seen, Look::Stopped, Duration::from_secs(60)));
+    assert!(
+        is_stuck(seen, ProcessState::Stopped, Duration::ZERO)
+            && is_stuck(seen, ProcessState::Unknown, Duration::ZERO)
+    );
+    assert!(!is_stuck(seen, ProcessState::Runs, Duration::ZERO));
+    assert!(!is_stuck(seen, ProcessState::Stopped, Duration::from_secs(60)));
     // The successor waits for the device too, perhaps.
     let second = turn.succeed(seen, me(SECOND)).unwrap();
     let seen = turn.try_take(me(2)).unwrap_err();
-    assert!(!is_stuck(seen, Look::Unknown, Duration::ZERO) && is_stuck(seen, Look::Stopped, Duration::ZERO));
+    assert!(
+        !is_stuck(seen, ProcessState::Unknown, Duration::ZERO)
+            && is_stuck(seen, ProcessState::Stopped, Duration::ZERO)
+    );
     drop((slow, second));
 }
 

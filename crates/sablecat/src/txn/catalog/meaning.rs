@@ -7,7 +7,7 @@
 use super::{CATALOG, CatalogEntry, Key};
 use crate::access::Bounds;
 use crate::error::{Error, Result};
-use crate::log::Operation;
+use crate::log::LogOperation;
 use crate::types::TreeId;
 
 /// What one operation means.
@@ -33,25 +33,27 @@ pub(crate) enum Meaning<'a> {
 impl<'a> Meaning<'a> {
     /// # Errors
     /// `Corruption` if a record of the catalog is none.
-    pub(crate) fn of(operation: Operation<'a>) -> Result<Meaning<'a>> {
+    pub(crate) fn of(operation: LogOperation<'a>) -> Result<Meaning<'a>> {
         Ok(match operation {
-            Operation::Put { tree: CATALOG, key, value } => {
+            LogOperation::Put { tree: CATALOG, key, value } => {
                 Meaning::Stands { key, entry: CatalogEntry::decode(key, value)? }
             }
-            Operation::Delete { tree: CATALOG, key } => match Key::of(key) {
+            LogOperation::Delete { tree: CATALOG, key } => match Key::of(key) {
                 Key::Name(name) => Meaning::Unnamed { name },
                 Key::Note(tree) => Meaning::Unnoted { tree },
                 Key::Former(tree, name) => Meaning::Formerly { tree, name },
                 Key::Unknown => Meaning::Nothing,
             },
-            Operation::DeleteRange { tree: CATALOG, .. } => {
+            LogOperation::DeleteRange { tree: CATALOG, .. } => {
                 return Err(Error::corruption(
                     "the log removes a range of the catalog, which no version of the library does",
                 ));
             }
-            Operation::DeleteRange { tree, lower, upper } => Meaning::Range { tree, bounds: (lower, upper) },
-            Operation::Put { tree, key, value } => Meaning::Record { tree, key, value: Some(value) },
-            Operation::Delete { tree, key } => Meaning::Record { tree, key, value: None },
+            LogOperation::DeleteRange { tree, lower, upper } => {
+                Meaning::Range { tree, bounds: (lower, upper) }
+            }
+            LogOperation::Put { tree, key, value } => Meaning::Record { tree, key, value: Some(value) },
+            LogOperation::Delete { tree, key } => Meaning::Record { tree, key, value: None },
         })
     }
 }

@@ -8,7 +8,7 @@ use super::presence::{Presence, State};
 use crate::access::{HashTable, Hashing};
 use crate::access::{Home, KeyRule, Method, Order, Tree};
 use crate::error::{Error, Result};
-use crate::log::Kind;
+use crate::log::RecordKind;
 use crate::txn::options::Durability;
 use crate::types::{PageId, TreeId, VolumeId};
 
@@ -91,8 +91,8 @@ impl TreeRef {
     /// The kind of the log record of a commit that changes this tree alone: one of a temporary tree only
     /// gives the commit its place.
     #[inline]
-    pub(in crate::txn) fn record_kind(&self) -> Kind {
-        if self.temporary { Kind::Filler } else { Kind::Commit }
+    pub(in crate::txn) fn record_kind(&self) -> RecordKind {
+        if self.temporary { RecordKind::Filler } else { RecordKind::Commit }
     }
 
     /// How durable a commit that changes this tree alone is to be made: of a temporary tree there is nothing

@@ -160,7 +160,7 @@ pub(in crate::txn) fn help(pages: &Pages, log: &Log, me: &Participant, other: Ho
 /// A record that says nothing: it gives a publish its LSN.
 pub(in crate::txn) fn filler() -> RecordBuilder {
     let mut record = RecordBuilder::new();
-    record.begin(log::Kind::Filler);
+    record.begin(log::RecordKind::Filler);
     record.finish_body();
     record
 }

@@ -68,7 +68,7 @@ impl Mender {
         for some in runs.chunks(CHANGED_AT_ONCE) {
             self.patiently(|| {
                 self.commit_shape(me, &[], Durability::Memory, |changes, record| {
-                    record.begin(log::Kind::Filler);
+                    record.begin(log::RecordKind::Filler);
                     some.iter().try_for_each(|&(first, count)| changes.free_run(first, count))?;
                     Ok(true)
                 })

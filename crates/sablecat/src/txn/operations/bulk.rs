@@ -410,7 +410,7 @@ impl<'a> LoadLog<'a> {
     /// Takes what has gathered, to be logged as part of the chain.
     fn take(&mut self) -> (u64, Vec<u8>) {
         let body = self.record.body().to_vec();
-        self.record.begin(log::Kind::Commit);
+        self.record.begin(log::RecordKind::Commit);
         let (log, me) = (&self.kernel.log, self.me);
         let (chain, _) = self.chain.get_or_insert_with(|| {
             let hold = ChainHold::begin(me, log.tail());

@@ -19,7 +19,7 @@ use std::borrow::Cow;
 use super::Kernel;
 use crate::access::{PageWrite, RecordsOnPage, Tree, Tried, Value};
 use crate::error::{ErrorKind, Result};
-use crate::log::{Kind, RecordBuilder};
+use crate::log::{RecordBuilder, RecordKind};
 use crate::pages::Participant;
 use crate::txn::catalog::TreeRef;
 use crate::txn::commit::changes::Changes;
@@ -292,7 +292,7 @@ impl Kernel {
             me.hints.forget(tree.id);
             return self.check_moved(tree.id, page, leaf, at).map(|()| Attempt::Moved);
         }
-        log.begin(Kind::Commit);
+        log.begin(RecordKind::Commit);
         let Some(prepared) = change(&mut changes, &view, page, log)? else { return Ok(Attempt::NotSo) };
         if tree.temporary {
             log.begin(tree.record_kind());

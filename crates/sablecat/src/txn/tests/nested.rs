@@ -191,7 +191,7 @@ fn a_subtree_is_unmade_while_records_come_and_go_beside_it() {
     assert!(store.remove(b"mm").unwrap());
     assert!(kernel.apply_one(&mut changes, &store.tree.tree(), (&key, None), None).unwrap());
     let mut record = Record::of(&seat);
-    record.begin(crate::log::Kind::Commit);
+    record.begin(crate::log::RecordKind::Commit);
     record.delete(store.tree.id, &key);
     record.finish_body();
     publish::publish(&kernel.pages, &kernel.log, changes, &mut record, |_| Ok(())).unwrap();

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use super::*;
 use crate::error::ErrorKind;
-use crate::log::{Kind, RecordBuilder};
+use crate::log::{RecordBuilder, RecordKind};
 use crate::pages::Participant;
 use crate::region::Work;
 use crate::txn::commit::changes::Changes;
@@ -243,7 +243,7 @@ fn the_state_that_is_compared_with_is_kept_while_the_commit_role_is_waited_for()
                 // So much that it has to be said again that it is wanted.
                 let (pages, log, seat) = (&store.kernel.pages, &store.kernel.log, store.seat());
                 let mut record = RecordBuilder::new();
-                record.begin(Kind::Filler);
+                record.begin(RecordKind::Filler);
                 record.raw(&vec![0; log.record_bytes_max() / 2]);
                 record.finish_body();
                 let end = log.tail().0 + (9 << 20);

@@ -3,7 +3,7 @@
 use super::Trees;
 use crate::access::Bounds;
 use crate::error::Result;
-use crate::log::{Kind, RecordBuilder, operation_bytes_max, range_bytes_max};
+use crate::log::{RecordBuilder, RecordKind, operation_bytes_max, range_bytes_max};
 use crate::pages::Participant;
 use crate::txn::commit::changes::Changes;
 use crate::txn::commit::publish;
@@ -20,11 +20,11 @@ impl Trees {
         me: &'a Participant,
     ) -> Result<Option<ChainHold<'a>>> {
         if !writes.is_logged() {
-            record.begin(Kind::Filler);
+            record.begin(RecordKind::Filler);
             record.finish_body();
             return Ok(None);
         }
-        record.begin(Kind::Commit);
+        record.begin(RecordKind::Commit);
         let most = self.log.record_bytes_max() - RecordBuilder::OVERHEAD_MAX;
         // What the write set takes in memory is at least what its records take in the log.
         if writes.memory() <= most && !writes.has_ranges() || fits(writes, most) {
@@ -102,7 +102,7 @@ impl<'a, 'r> Chunks<'a, 'r> {
 
     fn add(&mut self, tree: TreeId, key: &[u8], value: Option<&[u8]>) -> Result<()> {
         let mut head = std::mem::take(&mut self.head);
-        head.begin(Kind::Commit);
+        head.begin(RecordKind::Commit);
         match value {
             Some(value) => head.begin_put(tree, key, value.len()),
             None => head.delete(tree, key),
@@ -114,7 +114,7 @@ impl<'a, 'r> Chunks<'a, 'r> {
 
     fn add_range(&mut self, tree: TreeId, range: Bounds<'_>) -> Result<()> {
         let mut head = std::mem::take(&mut self.head);
-        head.begin(Kind::Commit);
+        head.begin(RecordKind::Commit);
         head.delete_range(tree, range);
         self.add_bytes(head.body())?;
         self.head = head;

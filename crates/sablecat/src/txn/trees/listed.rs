@@ -206,7 +206,7 @@ impl Trees {
         let (most, mut pace) = (self.changed_at_once(), Pace::default());
         while self.patiently(|| {
             self.commit_shape(me, &[list.id], Durability::Memory, |changes, record| {
-                record.begin(log::Kind::Filler);
+                record.begin(log::RecordKind::Filler);
                 let found = entries(changes, &list.tree(), listed, PageId::NONE, most)?;
                 let mut last = PageId::NONE;
                 for &(first, count) in &found {

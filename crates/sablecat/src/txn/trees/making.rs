@@ -35,7 +35,7 @@ impl Trees {
             entry.form_root(method, changes.write(entry.root)?);
             let (key, value) = (catalog::note_key(tree), entry.encode());
             self.apply_one(changes, &catalog::catalog_tree().tree(), (&key, Some(&value)), None)?;
-            record.begin(log::Kind::Commit);
+            record.begin(log::RecordKind::Commit);
             record.put(CATALOG, &key, &value);
             Ok(true)
         })?;
@@ -60,7 +60,7 @@ impl Trees {
     /// only the root is left.
     pub(in crate::txn) fn free_some(&self, me: &Participant, tree: &TreeRef) -> Result<bool> {
         self.commit_shape(me, &[tree.id], Durability::Memory, |changes, record| {
-            record.begin(log::Kind::Filler);
+            record.begin(log::RecordKind::Filler);
             changes.only_remove();
             let mut freeing = tree.tree().freeing();
             let most = self.changed_at_once();
@@ -85,7 +85,7 @@ impl Trees {
             changes.only_remove();
             tree.tree().free_root(changes)?;
             self.apply_one(changes, &catalog::catalog_tree().tree(), (&key, None), None)?;
-            record.begin(log::Kind::Commit);
+            record.begin(log::RecordKind::Commit);
             record.delete(CATALOG, &key);
             Ok(true)
         })
