@@ -24,14 +24,9 @@ use sablecat_os::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::turn::Turn;
 use crate::error::{Error, ErrorKind, Result};
-use crate::region::Sleepers;
+use crate::region::{CachePadded, Sleepers};
 use crate::trace::{self, Happened};
 use crate::types::Lsn;
-
-/// A value on cache lines of its own (two, since processors fetch lines in pairs).
-#[repr(C, align(128))]
-#[derive(Debug, Default)]
-pub(crate) struct Line<T>(pub(super) T);
 
 /// A position that others follow, and the sleepers that wait for it to be raised.
 #[repr(C, align(128))]
@@ -91,26 +86,26 @@ pub(super) struct TailWords {
 #[repr(C, align(128))]
 #[derive(Debug, Default)]
 pub(crate) struct LogWords {
-    pub(super) tail: Line<TailWords>,
+    pub(super) tail: CachePadded<TailWords>,
     pub(super) written: Followed<Reached>,
     pub(super) durable: Followed<AtomicU64>,
     /// The tail that the flush in progress will make durable. Says nothing while no flush is in progress.
-    pub(super) target: Line<AtomicU64>,
+    pub(super) target: CachePadded<AtomicU64>,
     /// Up to where bytes went through the page cache.
-    pub(super) cached: Line<Reached>,
+    pub(super) cached: CachePadded<Reached>,
     /// How often other files were put under the names of those that somebody succeeded in the flush turn may
     /// still write to.
-    pub(super) successions: Line<AtomicU64>,
-    pub(super) prepared: Line<AtomicU64>,
+    pub(super) successions: CachePadded<AtomicU64>,
+    pub(super) prepared: CachePadded<AtomicU64>,
     pub(super) flush: Turn,
     pub(super) supply: Turn,
-    pub(super) life: Line<AtomicU64>,
+    pub(super) life: CachePadded<AtomicU64>,
     pub(super) continues: AtomicU64,
-    pub(super) chains: Line<AtomicU64>,
+    pub(super) chains: CachePadded<AtomicU64>,
     /// The time in the last time record.
     pub(super) stamped: AtomicU64,
-    pub(super) counters: Line<LogCounters>,
-    poisoned: Line<AtomicU32>,
+    pub(super) counters: CachePadded<LogCounters>,
+    poisoned: CachePadded<AtomicU32>,
     cause_len: AtomicU32,
     cause: [AtomicU64; CAUSE_WORDS],
 }

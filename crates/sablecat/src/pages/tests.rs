@@ -19,7 +19,7 @@ use super::pool::writing::{Claim, Writes};
 use super::volume::Volume;
 use super::{Pages, Participant, header};
 use crate::error::ErrorKind;
-use crate::region::{BlockWord, EntryWord, FrameState, Geometry, Identity, Membership, Region, Work};
+use crate::region::{BlockWord, EntryWord, FrameState, Geometry, Membership, Region, RegionIdentity, Work};
 use crate::types::{FrameId, Lsn, PageId, VolumeId};
 
 /// Where the frames of a pool are.
@@ -611,9 +611,13 @@ fn nothing_of_a_shared_region_is_touched_before_its_memory_is_certain() {
     let membership = Membership::new(LockFile::open(&lock, Some(0o600)).unwrap(), 0);
     [&path, &lock].into_iter().for_each(|path| std::fs::remove_file(path).unwrap());
     let geometry = Geometry::new(512, 1 << 20, 65536, false).with_volumes(3).shared();
-    let region =
-        Region::create_shared((file.try_clone().unwrap(), &path), geometry, Identity::default(), membership)
-            .unwrap();
+    let region = Region::create_shared(
+        (file.try_clone().unwrap(), &path),
+        geometry,
+        RegionIdentity::default(),
+        membership,
+    )
+    .unwrap();
     let volume = Volume::create(
         &SimDisk::new(1),
         Path::new("sablecat.db"),

@@ -15,13 +15,13 @@ use std::ops::Range;
 pub(crate) const LEVELS_MAX: usize = 6;
 
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Level {
+pub(crate) struct BitmapLevel {
     pub(crate) start: usize,
     pub(crate) words: usize,
 }
 
 /// Divides memory into levels: as many words for level 0 as leave room for the summaries of them.
-pub(crate) fn divide(words: usize) -> ([Level; LEVELS_MAX], usize) {
+pub(crate) fn divide(words: usize) -> ([BitmapLevel; LEVELS_MAX], usize) {
     let mut bottom = words;
     loop {
         let (levels, depth) = stack(bottom);
@@ -35,11 +35,11 @@ pub(crate) fn divide(words: usize) -> ([Level; LEVELS_MAX], usize) {
 }
 
 /// The levels over `bottom` words.
-fn stack(bottom: usize) -> ([Level; LEVELS_MAX], usize) {
-    let mut levels = [Level::default(); LEVELS_MAX];
+fn stack(bottom: usize) -> ([BitmapLevel; LEVELS_MAX], usize) {
+    let mut levels = [BitmapLevel::default(); LEVELS_MAX];
     let (mut start, mut words, mut depth) = (0, bottom, 0);
     loop {
-        levels[depth] = Level { start, words };
+        levels[depth] = BitmapLevel { start, words };
         depth += 1;
         if words == 1 {
             return (levels, depth);
@@ -54,7 +54,7 @@ fn stack(bottom: usize) -> ([Level; LEVELS_MAX], usize) {
 pub(super) fn words_for(bits: u64, from: u64, to: u64) -> impl Iterator<Item = Range<usize>> {
     let (levels, depth) = divide((bits / 64) as usize);
     (0..depth).map(move |level| {
-        let Level { start, words } = levels[level];
+        let BitmapLevel { start, words } = levels[level];
         // So many numbers, as a power of two, stand behind a word.
         let shift = 6 * (level as u32 + 1);
         // On level 0 the next number is not looked at before it is among those asked for.

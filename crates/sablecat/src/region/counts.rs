@@ -13,11 +13,11 @@
 
 use sablecat_os::atomic::Ordering;
 
-use super::{Counted, Region, Slot};
+use super::{Region, Slot, SlotCounter};
 
 /// Sums over all participants that there ever were.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
+pub(crate) struct CounterSums {
     /// Commits published.
     pub(crate) commits: u64,
     /// Pages found in the cache.
@@ -36,19 +36,19 @@ pub(crate) struct Counts {
 
 impl Region {
     /// What was counted since the region was made, each as of some moment of the look.
-    pub(crate) fn counts(&self) -> Counts {
+    pub(crate) fn counts(&self) -> CounterSums {
         let all = |of: &dyn Fn(&Slot) -> u64| {
             self.slots_used().map(|slot| of(self.slot(slot))).fold(0, u64::wrapping_add)
         };
         let counted = |what| all(&|slot| slot.counted(what));
-        Counts {
+        CounterSums {
             commits: all(&Slot::committed),
             hits: all(&Slot::hits),
-            misses: counted(Counted::Misses),
-            conflicts: counted(Counted::Conflicts),
-            given_up: counted(Counted::GivenUp),
-            swept: counted(Counted::Swept),
-            captured: counted(Counted::Captured),
+            misses: counted(SlotCounter::Misses),
+            conflicts: counted(SlotCounter::Conflicts),
+            given_up: counted(SlotCounter::GivenUp),
+            swept: counted(SlotCounter::Swept),
+            captured: counted(SlotCounter::Captured),
         }
     }
 

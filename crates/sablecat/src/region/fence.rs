@@ -13,7 +13,7 @@ use sablecat_os::fork::OfParent;
 use sablecat_os::mapping::Mapping;
 use sablecat_os::truncation::{self, CUT_SHORT};
 
-use super::member::{self, Member, Standing};
+use super::member::{self, Member, MemberIncarnation};
 use super::{Membership, Region};
 use crate::error::{Error, Result};
 
@@ -165,8 +165,8 @@ impl Region {
     }
 
     /// This process, as what may outlive it names it.
-    pub(crate) fn standing(&self) -> Standing {
-        Standing {
+    pub(crate) fn standing(&self) -> MemberIncarnation {
+        MemberIncarnation {
             member: self.number(),
             incarnation: self.as_member().map_or(0, |(_, incarnation)| member::used_as(incarnation)),
         }
@@ -174,7 +174,7 @@ impl Region {
 
     /// Whether a process is a member still. If not nothing that it began is going on: it has left, or was
     /// reaped, or was a member of another region.
-    pub(crate) fn stands(&self, standing: Standing) -> bool {
+    pub(crate) fn stands(&self, standing: MemberIncarnation) -> bool {
         self.membership.is_none()
             || standing.member < self.geometry.members
                 && self.member(standing.member).stands_as(standing.incarnation)

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use sablecat_os::atomic::{AtomicU8, AtomicU64};
 use sablecat_os::mapping::LARGE_PAGE;
 
-use super::{FrameDesc, Header, Member, PageEntry, RoleWord, Slot, WaitQueue};
+use super::{FrameDesc, Member, PageEntry, RegionHeader, RoleWord, Slot, WaitQueue};
 use crate::types::BlockId;
 
 /// Bytes kept for the log's words.
@@ -167,7 +167,7 @@ impl Geometry {
             at += bytes;
             here
         };
-        part(size_of::<Header>(), 4096);
+        part(size_of::<RegionHeader>(), 4096);
         let log_words = part(LOG_WORDS_BYTES, 4096);
         let queues = part(WAIT_QUEUES * size_of::<WaitQueue>(), 4096);
         let structure = part(STRUCTURE_LATCHES * size_of::<RoleWord>(), 4096);

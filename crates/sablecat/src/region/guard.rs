@@ -17,22 +17,22 @@ use super::Region;
 /// The guard of one environment, which is told of its region once there is one. It does not keep that: with
 /// the region goes the lock that says that the process is a member.
 #[derive(Debug, Default)]
-pub(crate) struct Guard {
+pub(crate) struct DiskGuard {
     region: OnceLock<Weak<Region>>,
     /// Calls that are being made and change a file, stores aside.
     changing: AtomicU64,
 }
 
-impl Guard {
+impl DiskGuard {
     /// A guard before a disk, which takes the place of that.
-    pub(crate) fn before(disk: &mut Arc<dyn Disk>) -> Arc<Guard> {
-        let guard = Arc::new(Guard::default());
-        *disk = Arc::new(Between::over(Arc::clone(disk), Arc::<Guard>::clone(&guard)));
+    pub(crate) fn before(disk: &mut Arc<dyn Disk>) -> Arc<DiskGuard> {
+        let guard = Arc::new(DiskGuard::default());
+        *disk = Arc::new(Between::over(Arc::clone(disk), Arc::<DiskGuard>::clone(&guard)));
         guard
     }
 
     /// From now on nothing is changed once this region is cut short.
-    pub(crate) fn watch(self: &Arc<Guard>, region: &Arc<Region>) {
+    pub(crate) fn watch(self: &Arc<DiskGuard>, region: &Arc<Region>) {
         let _ = self.region.set(Arc::downgrade(region));
         let _ = region.guard.set(Arc::clone(self));
     }
@@ -50,9 +50,9 @@ impl Guard {
     }
 }
 
-impl Judge for Guard {
+impl Judge for DiskGuard {
     fn judge(&self, call: Call) -> Verdict {
-        if Guard::counts(call) {
+        if DiskGuard::counts(call) {
             self.changing.fetch_add(1, Ordering::SeqCst);
             fence(Ordering::SeqCst);
         } else if call != Call::Store || !truncation::ever_happened() {
@@ -66,7 +66,7 @@ impl Judge for Guard {
     }
 
     fn ended(&self, call: Call) {
-        if Guard::counts(call) {
+        if DiskGuard::counts(call) {
             self.changing.fetch_sub(1, Ordering::SeqCst);
         }
     }
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn a_region_goes_although_there_is_a_guard_that_has_been_told_of_it() {
         let mut disk: Arc<dyn Disk> = Arc::new(SimDisk::new(1));
-        let guard = Guard::before(&mut disk);
+        let guard = DiskGuard::before(&mut disk);
         let region = Arc::new(Region::private(Geometry::new(4096, 1 << 20, 1 << 16, true)).unwrap());
         guard.watch(&region);
         let file = disk.open("file".as_ref(), How { create: true, ..How::default() }).unwrap();

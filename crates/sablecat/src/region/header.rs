@@ -17,7 +17,7 @@ pub(crate) const READY: u64 = u64::from_le_bytes(*b"sblcat\x00\x04");
 /// Which environment a region belongs to, and which run of the machine: with another, its contents mean
 /// nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Identity {
+pub(crate) struct RegionIdentity {
     /// The environment's own number.
     pub(crate) uuid: [u8; 16],
     /// The machine's run ([`sablecat_os::machine::boot_id`]).
@@ -34,7 +34,7 @@ pub(crate) const RECENT_MAX: usize = 4096;
 /// (txn/commit/recent.rs).
 #[repr(C, align(128))]
 #[derive(Debug)]
-pub(crate) struct Recent {
+pub(crate) struct RecentPages {
     /// Commits that begin in the log before this LSN are listed. Written by the participant that wants that,
     /// in the commit role; only grows.
     pub(crate) wanted: AtomicU64,
@@ -48,8 +48,8 @@ pub(crate) struct Recent {
 
 /// A value on cache lines of its own (two, since processors fetch lines in pairs).
 #[repr(C, align(128))]
-#[derive(Debug)]
-pub(crate) struct Line<T>(pub(crate) T);
+#[derive(Debug, Default)]
+pub(crate) struct CachePadded<T>(pub(crate) T);
 
 /// The newest published commit and, on the same cache lines, whether what was learnt of where leaves are
 /// still holds (txn/commit/rebuilt.rs): a participant that reads the one has the other at hand.
@@ -110,12 +110,12 @@ struct Fixed {
 
 /// How far into a header the ready word and what is fixed reach.
 #[cfg(test)]
-pub(super) const FIXED_BYTES: usize = std::mem::offset_of!(Header, fixed) + size_of::<Fixed>();
+pub(super) const FIXED_BYTES: usize = std::mem::offset_of!(RegionHeader, fixed) + size_of::<Fixed>();
 
 /// The header's words, each hot one on its own lines.
 #[repr(C, align(4096))]
 #[derive(Debug)]
-pub(crate) struct Header {
+pub(crate) struct RegionHeader {
     /// [`READY`], stored last at creation: a region without it was never finished.
     pub(crate) ready: AtomicU64,
     fixed: Fixed,
@@ -125,13 +125,13 @@ pub(crate) struct Header {
     /// helpers; only grows.
     pub(crate) visible: Visible,
     /// The participant that is in the commit step.
-    pub(crate) commit: Line<RoleWord>,
+    pub(crate) commit: CachePadded<RoleWord>,
     /// The participant that is making a checkpoint.
-    pub(crate) checkpoint: Line<RoleWord>,
+    pub(crate) checkpoint: CachePadded<RoleWord>,
     /// How far a checkpoint has come: {tag of the role's holding 32 | words of the bits of changed pages that
     /// it has dealt with, all ones: all 32}. Written by the holder of the role, by compare-and-swap; it
     /// counts only for the holding that it names.
-    pub(crate) captured_below: Line<AtomicU64>,
+    pub(crate) captured_below: CachePadded<AtomicU64>,
     /// Grows while the holder of the checkpoint role gets on. Written by the holder, and also by one that was
     /// succeeded.
     pub(crate) checkpoint_moves: AtomicU64,
@@ -140,22 +140,22 @@ pub(crate) struct Header {
     /// Where superblocks are written, and by which participants.
     pub(crate) berths: BerthWords,
     /// The operation clock for physical reuse of evicted frames. Written by evictors; only grows.
-    pub(crate) epoch: Line<AtomicU64>,
+    pub(crate) epoch: CachePadded<AtomicU64>,
     /// Where the clock sweep stands, a frame number modulo the pool. A hint.
-    pub(crate) hand: Line<AtomicU64>,
+    pub(crate) hand: CachePadded<AtomicU64>,
     /// Slots below this have been used at some time, so scans stop here. Only grows.
-    pub(crate) slots_high: Line<AtomicU32>,
+    pub(crate) slots_high: CachePadded<AtomicU32>,
     /// 1 once the pool has had to evict: readers then mark the frames they use.
-    pub(crate) pressure: Line<AtomicU32>,
+    pub(crate) pressure: CachePadded<AtomicU32>,
     /// Allocation hint and high-water mark of the page ids.
-    pub(crate) page_hint: Line<AtomicU64>,
+    pub(crate) page_hint: CachePadded<AtomicU64>,
     pub(crate) page_high: AtomicU64,
     /// Allocation hint and high-water mark of the blocks of each volume.
-    pub(crate) blocks: [Line<BlockWords>; VOLUMES_MAX],
+    pub(crate) blocks: [CachePadded<BlockWords>; VOLUMES_MAX],
     /// The next tree number to give out.
-    pub(crate) tree_next: Line<AtomicU32>,
+    pub(crate) tree_next: CachePadded<AtomicU32>,
     /// The generation of the volume in force. Written by the checkpointer once it is durable; only grows.
-    pub(crate) generation: Line<AtomicU64>,
+    pub(crate) generation: CachePadded<AtomicU64>,
     /// The generation that was in force when the region was made.
     pub(crate) generation_first: AtomicU64,
     /// The LSN of the last checkpoint.
@@ -170,38 +170,38 @@ pub(crate) struct Header {
     /// commit point. 1 at first, so that 0 is a state that nobody has seen.
     pub(crate) names_since: AtomicU64,
     /// Frames below this have memory for certain, and so page ids their places in the tables. Only grow.
-    pub(crate) frames_ready: Line<AtomicU64>,
+    pub(crate) frames_ready: CachePadded<AtomicU64>,
     pub(crate) pages_ready: AtomicU64,
     /// The participant that keeps house: flushes in the background, makes checkpoints.
-    pub(crate) housekeep: Line<RoleWord>,
+    pub(crate) housekeep: CachePadded<RoleWord>,
     /// The participant that mends what dead processes left undone.
-    pub(crate) reap: Line<RoleWord>,
+    pub(crate) reap: CachePadded<RoleWord>,
     /// When the dead were last looked for: milliseconds of the monotonic clock.
-    pub(crate) looked: Line<AtomicU64>,
+    pub(crate) looked: CachePadded<AtomicU64>,
     /// The serial gate: a transaction that keeps losing holds it while others stay out of commit.
-    pub(crate) serial: Line<RoleWord>,
+    pub(crate) serial: CachePadded<RoleWord>,
     /// The participant that frees pages that nothing leads to.
-    pub(crate) unreachable: Line<RoleWord>,
+    pub(crate) unreachable: CachePadded<RoleWord>,
     /// How many bulk loads have begun. Written by them, each before it publishes anything.
     pub(crate) loads_begun: AtomicU64,
     /// The holding of the role above (`unreachable`) that looks for what is lost (pages/store/lost.rs), and
     /// one; 0: none.
-    pub(crate) suspecting: Line<AtomicU64>,
+    pub(crate) suspecting: CachePadded<AtomicU64>,
     /// How often page ids and blocks of each group were taken while a participant looked for what is lost.
     /// Written by the participant that takes them, before it does.
     pub(crate) taken: [AtomicU32; TAKEN_GROUPS],
     /// Which pages were published of late.
-    pub(crate) recent: Recent,
+    pub(crate) recent: RecentPages,
     /// The number of the newest key block: a process that enciphers and knows an older one looks at the file.
     /// Written by the process that has written that key block; only grows.
-    pub(crate) keys: Line<AtomicU64>,
+    pub(crate) keys: CachePadded<AtomicU64>,
     /// How far ahead of the hand cleaners have seen to dirty frames. Written by them; a hint.
-    pub(crate) cleaned: Line<AtomicU64>,
+    pub(crate) cleaned: CachePadded<AtomicU64>,
 }
 
-impl Header {
+impl RegionHeader {
     /// Fills in a fresh header, all but the ready word.
-    pub(super) fn create(&self, geometry: &Geometry, identity: Identity) {
+    pub(super) fn create(&self, geometry: &Geometry, identity: RegionIdentity) {
         self.fixed.create(geometry, identity);
         // Relaxed stores: nobody reads them before the ready word, whose Release store they precede.
         self.made.store(clock::wall_coarse().ms, Ordering::Relaxed);
@@ -221,7 +221,7 @@ impl Header {
     ///
     /// # Errors
     /// Invalid, saying what is different.
-    pub(super) fn judge(&self, identity: Identity) -> Result<Geometry> {
+    pub(super) fn judge(&self, identity: RegionIdentity) -> Result<Geometry> {
         // Acquire: pairs with `set_ready`.
         if self.ready.load(Ordering::Acquire) != READY {
             return Err(Error::invalid("it was never finished, or is of another version"));
@@ -296,15 +296,15 @@ impl Header {
 }
 
 impl Fixed {
-    fn create(&self, geometry: &Geometry, identity: Identity) {
-        // Relaxed: as in `Header::create`.
+    fn create(&self, geometry: &Geometry, identity: RegionIdentity) {
+        // Relaxed: as in `RegionHeader::create`.
         for (word, value) in self.words().zip(values(geometry, identity)) {
             word.store(value, Ordering::Relaxed);
         }
         self.checksum.store(self.sum(), Ordering::Relaxed);
     }
 
-    fn judge(&self, identity: Identity) -> Result<Geometry> {
+    fn judge(&self, identity: RegionIdentity) -> Result<Geometry> {
         let word = |word: &AtomicU64| word.load(Ordering::Relaxed);
         if word(&self.checksum) != self.sum() {
             return Err(Error::invalid("its header is damaged"));
@@ -359,7 +359,7 @@ impl Fixed {
 }
 
 /// What stands in [`Fixed::words`].
-fn values(geometry: &Geometry, identity: Identity) -> impl Iterator<Item = u64> {
+fn values(geometry: &Geometry, identity: RegionIdentity) -> impl Iterator<Item = u64> {
     let sizes = [
         build(),
         geometry.block_size as u64,
@@ -376,7 +376,7 @@ fn values(geometry: &Geometry, identity: Identity) -> impl Iterator<Item = u64> 
     sizes.into_iter().chain(identity.words())
 }
 
-impl Identity {
+impl RegionIdentity {
     fn words(self) -> impl Iterator<Item = u64> {
         let word = |bytes: &[u8]| u64::from_le_bytes(std::array::from_fn(|n| bytes[n]));
         [word(&self.uuid[..8]), word(&self.uuid[8..]), word(&self.boot[..8]), word(&self.boot[8..])]
@@ -393,7 +393,7 @@ const SOURCES: u64 = match u64::from_str_radix(env!("SABLECAT_SOURCES"), 16) {
 /// A number that differs for builds of different sources, and for those of the same in which the types in the
 /// region have different sizes.
 fn build() -> u64 {
-    let parts = [size_of::<Header>(), size_of::<Slot>(), size_of::<Member>(), size_of::<WaitQueue>()];
+    let parts = [size_of::<RegionHeader>(), size_of::<Slot>(), size_of::<Member>(), size_of::<WaitQueue>()];
     let sources = SOURCES.wrapping_mul(65599).wrapping_add(sablecat_os::SOURCES);
     parts.into_iter().fold(sources, |sum: u64, part| sum.wrapping_mul(65599).wrapping_add(part as u64))
 }

@@ -27,7 +27,7 @@ const COMMAND_WORDS: usize = 12;
 /// A process as what may outlive it names it: the number of its member, and the low half of the incarnation
 /// that it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Standing {
+pub(crate) struct MemberIncarnation {
     pub(crate) member: u16,
     pub(crate) incarnation: u32,
 }

@@ -43,20 +43,22 @@ mod tests;
 mod wait;
 
 pub(crate) use berth::{BerthWords, DRAFT_BYTES, GENERATION_MAX, Moored, Stage};
-pub(crate) use bitmap::{LEVELS_MAX, Level, divide};
+pub(crate) use bitmap::{BitmapLevel, LEVELS_MAX, divide};
 pub(crate) use bytes::SEARCH_LINES;
 pub(crate) use entry::{BlockWord, EntryWord, PageEntry};
 pub(crate) use frame::{FrameDesc, FrameState};
 pub(crate) use geometry::{
     Geometry, LOG_WORDS_BYTES, PAGE_QUEUES, PAGES_A_WORD, RING_BYTES, STRUCTURE_LATCHES, VOLUMES_MAX,
 };
-pub(crate) use guard::Guard;
-pub(crate) use header::{Header, Identity, RECENT_MAX, Rebuilds, Recent, TAKEN_GROUPS};
-pub(crate) use member::{Member, Standing};
+pub(crate) use guard::DiskGuard;
+pub(crate) use header::{
+    CachePadded, RECENT_MAX, Rebuilds, RecentPages, RegionHeader, RegionIdentity, TAKEN_GROUPS,
+};
+pub(crate) use member::{Member, MemberIncarnation};
 pub(crate) use membership::Membership;
-pub(crate) use role::{Held, Holding, Role, RoleWord, WRITTEN_QUEUE, Watch, Work};
-pub(crate) use slot::{ANY_FRAME, Counted, ListItem, NO_EPOCH, Phase, SLOT_LIST_INLINE, Slot, Tenant};
-pub(crate) use wait::{Look, Queue, Sleepers, WaitQueue};
+pub(crate) use role::{HeldRole, Role, RoleHolding, RoleWatch, RoleWord, WRITTEN_QUEUE, Work};
+pub(crate) use slot::{ANY_FRAME, ListItem, NO_EPOCH, Phase, SLOT_LIST_INLINE, Slot, SlotCounter, Tenant};
+pub(crate) use wait::{RegionQueue, Sleepers, WaitPhase, WaitQueue};
 
 use std::fmt;
 use std::fs::File;
@@ -105,7 +107,7 @@ pub(crate) struct Region {
     /// since it is asked before nearly everything.
     fence: Fence,
     /// What stands between a shared one and the files.
-    guard: OnceLock<Arc<Guard>>,
+    guard: OnceLock<Arc<DiskGuard>>,
     /// What to do when a wait takes long: a participant that died may be in the way.
     stalled: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// Until when, by the monotonic clock in milliseconds, this process asks for no memory for more frames. A
@@ -145,7 +147,7 @@ impl Region {
         let mapping = Mapping::anonymous(offsets.end).map_err(|e| no_memory(offsets.end, &e))?;
         mapping.advise_huge(offsets.frames, offsets.last_word - offsets.frames);
         let region = Region::at(mapping, geometry)?;
-        region.create(Identity::default(), u64::MAX);
+        region.create(RegionIdentity::default(), u64::MAX);
         Ok(region)
     }
 
@@ -158,7 +160,7 @@ impl Region {
     pub(crate) fn create_shared(
         (file, path): (File, &Path),
         geometry: Geometry,
-        identity: Identity,
+        identity: RegionIdentity,
         membership: Membership,
     ) -> Result<Region> {
         let offsets = geometry.offsets();
@@ -187,7 +189,7 @@ impl Region {
     ///
     /// # Errors
     /// Invalid, saying why it is not such a region; others are the system's, and say nothing about it.
-    pub(crate) fn attach(file: (File, &Path), identity: Identity) -> Result<Region> {
+    pub(crate) fn attach(file: (File, &Path), identity: RegionIdentity) -> Result<Region> {
         Region::attach_by(Mapping::file, file, identity)
     }
 
@@ -196,7 +198,11 @@ impl Region {
     ///
     /// # Errors
     /// As [`Region::attach`].
-    pub(crate) fn look_at(file: (File, &Path), identity: Identity, outside: Membership) -> Result<Region> {
+    pub(crate) fn look_at(
+        file: (File, &Path),
+        identity: RegionIdentity,
+        outside: Membership,
+    ) -> Result<Region> {
         Region::attach_by(Mapping::file_to_look_at, file, identity)
             .and_then(|region| region.joined_as(outside))
     }
@@ -204,18 +210,18 @@ impl Region {
     fn attach_by(
         map: fn(File, usize) -> std::io::Result<Mapping>,
         (file, path): (File, &Path),
-        identity: Identity,
+        identity: RegionIdentity,
     ) -> Result<Region> {
         let looking = |e| Error::io("looking at the shared memory", path, e);
         let length = file.metadata().map_err(looking)?.len();
-        if length < size_of::<Header>() as u64 {
+        if length < size_of::<RegionHeader>() as u64 {
             return Err(Error::invalid("it is too short"));
         }
-        let start = map(file.try_clone().map_err(looking)?, size_of::<Header>())
-            .map_err(|e| no_memory(size_of::<Header>(), &e))?;
+        let start = map(file.try_clone().map_err(looking)?, size_of::<RegionHeader>())
+            .map_err(|e| no_memory(size_of::<RegionHeader>(), &e))?;
         // SAFETY: the mapping is long enough for a header, page-aligned, and a header consists of atomics,
         // valid for any bytes.
-        let geometry = unsafe { start.base().cast::<Header>().as_ref() }.judge(identity)?;
+        let geometry = unsafe { start.base().cast::<RegionHeader>().as_ref() }.judge(identity)?;
         let end = geometry.offsets().end;
         if end as u64 != length {
             return Err(Error::invalid("its length is not what its sizes come to"));
@@ -273,7 +279,7 @@ impl Region {
         let end = geometry.offsets().end;
         let mapping = Mapping::shared_memory(end).map_err(|e| no_memory(end, &e))?;
         let region = Region::at(mapping, geometry)?;
-        region.create(Identity::default(), u64::MAX);
+        region.create(RegionIdentity::default(), u64::MAX);
         Ok(region)
     }
 
@@ -305,7 +311,7 @@ impl Region {
 
     /// Fills in what is not zero in a fresh region; memory comes zeroed. `ready` is below what there is
     /// memory for certain: everything, or nothing yet. A private region is ready with that.
-    fn create(&self, identity: Identity, ready: u64) {
+    fn create(&self, identity: RegionIdentity, ready: u64) {
         for slot in 0..self.geometry.slots {
             self.slot(slot).reset();
         }
@@ -550,7 +556,7 @@ impl Region {
 
     /// The header's words.
     #[inline]
-    pub(crate) fn header(&self) -> &Header {
+    pub(crate) fn header(&self) -> &RegionHeader {
         self.part(0, 0)
     }
 
@@ -572,8 +578,8 @@ impl Region {
 
     /// The wait queue for things hashed to `hash`.
     #[inline]
-    pub(crate) fn queue(&self, hash: usize) -> Queue<'_> {
-        Queue { words: self.part(self.offsets.queues, hash % geometry::WAIT_QUEUES), region: self }
+    pub(crate) fn queue(&self, hash: usize) -> RegionQueue<'_> {
+        RegionQueue { words: self.part(self.offsets.queues, hash % geometry::WAIT_QUEUES), region: self }
     }
 
     /// The `index`-th structure latch.

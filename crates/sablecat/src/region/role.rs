@@ -5,7 +5,7 @@
 //! dies the word still names it, and the finder decides by the rules of that role what to finish before it
 //! ends the holding for the dead.
 //!
-//! A participant has a role until its [`Held`] is dropped. The words are given and taken here and nowhere
+//! A participant has a role until its [`HeldRole`] is dropped. The words are given and taken here and nowhere
 //! else, so a thread that unwinds, because a caller's closure or comparator panicked, gives up every role on
 //! its way. What a role's holder has half done then is left to whatever guards that.
 
@@ -16,7 +16,7 @@ use std::time::Duration;
 use sablecat_os::atomic::{AtomicU64, Ordering};
 use sablecat_os::clock;
 
-use super::{PAGE_QUEUES, Queue, Region, STRUCTURE_LATCHES};
+use super::{PAGE_QUEUES, Region, RegionQueue, STRUCTURE_LATCHES};
 use crate::error::Result;
 
 const OWNER_BITS: u32 = 16;
@@ -59,9 +59,9 @@ pub(crate) struct RoleWord(AtomicU64);
 
 /// A holding of a role, as seen at one moment: the owner and which of its holdings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Holding(u64);
+pub(crate) struct RoleHolding(u64);
 
-impl Holding {
+impl RoleHolding {
     /// The owner's slot; 0 when the role is free.
     #[inline]
     pub(crate) fn owner(self) -> u16 {
@@ -78,43 +78,43 @@ impl Holding {
 impl RoleWord {
     /// What the word says now. Acquire: pairs with the releases below.
     #[inline]
-    pub(crate) fn look(&self) -> Holding {
-        Holding(self.0.load(Ordering::Acquire))
+    pub(crate) fn look(&self) -> RoleHolding {
+        RoleHolding(self.0.load(Ordering::Acquire))
     }
 
     /// Takes the role for `slot` if it is free, and says with which holding; otherwise says which holding has
     /// it.
     #[inline]
-    fn acquire(&self, slot: u16) -> std::result::Result<Holding, Holding> {
+    fn acquire(&self, slot: u16) -> std::result::Result<RoleHolding, RoleHolding> {
         debug_assert_ne!(slot, 0);
         // Acquire: a participant that finds the role held may go on to what its holder has announced, as
         // after `look`.
         let seen = self.0.load(Ordering::Acquire);
         if seen & OWNER_MASK != 0 {
-            return Err(Holding(seen));
+            return Err(RoleHolding(seen));
         }
         let mine = seen.wrapping_add(1 << OWNER_BITS) | u64::from(slot);
         // SeqCst, so also: the new holder sees all that the last one did; its claim is ordered before what it
         // does.
         match self.0.compare_exchange(seen, mine, Ordering::SeqCst, Ordering::Acquire) {
-            Ok(_) => Ok(Holding(mine)),
-            Err(now) => Err(Holding(now)),
+            Ok(_) => Ok(RoleHolding(mine)),
+            Err(now) => Err(RoleHolding(now)),
         }
     }
 
     /// Takes the role for `slot` from a holding, unless that has ended.
-    fn take_over(&self, from: Holding, slot: u16) -> Option<Holding> {
+    fn take_over(&self, from: RoleHolding, slot: u16) -> Option<RoleHolding> {
         debug_assert_ne!(slot, 0);
         let mine = (from.0 & !OWNER_MASK).wrapping_add(1 << OWNER_BITS) | u64::from(slot);
         self.0
             .compare_exchange(from.0, mine, Ordering::SeqCst, Ordering::Relaxed)
             .is_ok()
-            .then_some(Holding(mine))
+            .then_some(RoleHolding(mine))
     }
 
     /// Ends one holding. False if it had ended already.
     #[inline]
-    fn release(&self, holding: Holding) -> bool {
+    fn release(&self, holding: RoleHolding) -> bool {
         // SeqCst: Release for what was done in the role, and before the look at the queue: either the
         // sleeper's last look finds the role free, or the look at the queue finds the sleeper.
         self.0
@@ -125,19 +125,19 @@ impl RoleWord {
 
 /// Since when a role has had one holding that does not move, as far as this process has looked.
 #[derive(Debug, Default)]
-pub(crate) struct Watch(Mutex<Option<(Holding, u64, Duration)>>);
+pub(crate) struct RoleWatch(Mutex<Option<(RoleHolding, u64, Duration)>>);
 
-impl Watch {
+impl RoleWatch {
     /// Whether this holding has been seen for at least so long.
-    pub(crate) fn is_long(&self, holding: Holding, patience: Duration) -> bool {
+    pub(crate) fn is_long(&self, holding: RoleHolding, patience: Duration) -> bool {
         sablecat_os::atomic::explored() || self.unmoved(holding, 0) >= patience
     }
 
     /// For how long this holding has been seen without a move; `moved` is how often it has moved.
-    pub(crate) fn unmoved(&self, holding: Holding, moved: u64) -> Duration {
+    pub(crate) fn unmoved(&self, holding: RoleHolding, moved: u64) -> Duration {
         let now = clock::monotonic();
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_same = |seen: &(Holding, u64, Duration)| (seen.0, seen.1) == (holding, moved);
+        let is_same = |seen: &(RoleHolding, u64, Duration)| (seen.0, seen.1) == (holding, moved);
         let since = seen.filter(is_same).map_or(now, |seen| seen.2);
         *seen = Some((holding, moved, since));
         now.saturating_sub(since)
@@ -149,7 +149,7 @@ impl Watch {
 pub(crate) struct Role<'a> {
     work: Work,
     word: &'a RoleWord,
-    queue: Queue<'a>,
+    queue: RegionQueue<'a>,
 }
 
 impl fmt::Debug for Role<'_> {
@@ -161,32 +161,32 @@ impl fmt::Debug for Role<'_> {
 impl<'a> Role<'a> {
     /// Its holding now.
     #[inline]
-    pub(crate) fn look(self) -> Holding {
+    pub(crate) fn look(self) -> RoleHolding {
         self.word.look()
     }
 
     /// Takes it for `slot` if it is free; otherwise says which holding has it.
     #[inline]
-    pub(crate) fn try_take(self, slot: u16) -> std::result::Result<Held<'a>, Holding> {
-        self.word.acquire(slot).map(|holding| Held { role: self, holding })
+    pub(crate) fn try_take(self, slot: u16) -> std::result::Result<HeldRole<'a>, RoleHolding> {
+        self.word.acquire(slot).map(|holding| HeldRole { role: self, holding })
     }
 
     /// Takes it for `slot` from a holder that is alive, unless that holding has ended. The holder before does
     /// not know, and may go on with what it does: so this is for work of which no harm comes if two do it,
     /// because all that it changes has a role or turn of its own, or is changed by compare-and-swap in the
     /// name of a holding (pages/generation/succession.rs) or of the dead (txn/mending/reap.rs).
-    pub(crate) fn take_over(self, from: Holding, slot: u16) -> Option<Held<'a>> {
+    pub(crate) fn take_over(self, from: RoleHolding, slot: u16) -> Option<HeldRole<'a>> {
         assert!(
             matches!(self.work, Work::Housekeeping | Work::Checkpoint | Work::Reaping),
             "everything else is for one participant at a time"
         );
-        self.word.take_over(from, slot).map(|holding| Held { role: self, holding })
+        self.word.take_over(from, slot).map(|holding| HeldRole { role: self, holding })
     }
 
     /// Takes it for `slot` from a dead participant, which has been fenced, unless that holding has ended: to
     /// finish what that one left.
-    pub(crate) fn inherit(self, from: Holding, slot: u16) -> Option<Held<'a>> {
-        self.word.take_over(from, slot).map(|holding| Held { role: self, holding })
+    pub(crate) fn inherit(self, from: RoleHolding, slot: u16) -> Option<HeldRole<'a>> {
+        self.word.take_over(from, slot).map(|holding| HeldRole { role: self, holding })
     }
 
     /// Takes it for `slot`, waiting for the participant that has it.
@@ -194,7 +194,7 @@ impl<'a> Role<'a> {
     /// # Errors
     /// `Poisoned` if this process was taken for dead, meanwhile perhaps: its slot is another's then, and the
     /// role is not held in its name.
-    pub(crate) fn take(self, slot: u16) -> Result<Held<'a>> {
+    pub(crate) fn take(self, slot: u16) -> Result<HeldRole<'a>> {
         self.wait_for(|| self.try_take_unfenced(slot).transpose())
     }
 
@@ -203,7 +203,7 @@ impl<'a> Role<'a> {
     ///
     /// # Errors
     /// As [`Role::take`].
-    pub(crate) fn try_take_unfenced(self, slot: u16) -> Result<Option<Held<'a>>> {
+    pub(crate) fn try_take_unfenced(self, slot: u16) -> Result<Option<HeldRole<'a>>> {
         self.queue.region.check_fence()?;
         let held = self.try_take(slot).ok();
         self.queue.region.check_fence().map(|()| held)
@@ -221,7 +221,7 @@ impl<'a> Role<'a> {
     }
 
     /// Ends a holding of another participant, which is dead or helped to its end, unless it has ended.
-    pub(crate) fn end(self, holding: Holding) {
+    pub(crate) fn end(self, holding: RoleHolding) {
         if holding.owner() != 0 && self.word.release(holding) {
             self.wake();
         }
@@ -242,14 +242,14 @@ impl<'a> Role<'a> {
 /// A role, held until dropped.
 #[derive(Debug)]
 #[must_use]
-pub(crate) struct Held<'a> {
+pub(crate) struct HeldRole<'a> {
     role: Role<'a>,
-    holding: Holding,
+    holding: RoleHolding,
 }
 
-impl Held<'_> {
+impl HeldRole<'_> {
     /// Which holding it is.
-    pub(crate) fn holding(&self) -> Holding {
+    pub(crate) fn holding(&self) -> RoleHolding {
         self.holding
     }
 
@@ -261,7 +261,7 @@ impl Held<'_> {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for HeldRole<'_> {
     #[inline]
     fn drop(&mut self) {
         // In a child made by fork it is the parent's.

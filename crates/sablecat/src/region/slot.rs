@@ -33,7 +33,7 @@ pub(crate) enum Phase {
 
 /// How many commits the owners of a slot have begun and ended, as seen at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Begun(u64);
+pub(crate) struct CommitCount(u64);
 
 /// One change of a commit: this page's current version goes from `old` to `new`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -85,7 +85,7 @@ impl Tenant {
 /// What participants count, beside their commits and the pages that they find in the cache: rare enough to be
 /// on lines of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Counted {
+pub(crate) enum SlotCounter {
     /// Pages that were not in the cache, and were read in.
     Misses,
     /// Transactions that met a conflict.
@@ -98,8 +98,8 @@ pub(crate) enum Counted {
     Captured,
 }
 
-impl Counted {
-    const KINDS: usize = Counted::Captured as usize + 1;
+impl SlotCounter {
+    const KINDS: usize = SlotCounter::Captured as usize + 1;
 }
 
 /// One participant's slot.
@@ -146,8 +146,8 @@ pub(crate) struct Slot {
     /// writes anyway.
     hits: AtomicU64,
     list: [ListWords; SLOT_LIST_INLINE],
-    /// What else the tenants of this slot have counted ([`Counted`]).
-    counts: [AtomicU64; Counted::KINDS],
+    /// What else the tenants of this slot have counted ([`SlotCounter`]).
+    counts: [AtomicU64; SlotCounter::KINDS],
     /// The record lock that the owner waits for, 0 if none, encoded by txn/locks. Written by the owner; a
     /// deadlock detector may mark it by compare-and-swap. If the owner dies it stays, and says nothing that
     /// the lock table does not.
@@ -400,12 +400,12 @@ impl Slot {
         self.commits.store(self.commits.load(Ordering::Relaxed).wrapping_add(1) & !1, Ordering::Release);
     }
     /// How far its commits have come, for a participant that mends what it left.
-    pub(crate) fn begun(&self) -> Begun {
-        Begun(self.commits.load(Ordering::Acquire))
+    pub(crate) fn begun(&self) -> CommitCount {
+        CommitCount(self.commits.load(Ordering::Acquire))
     }
     /// Ends the commit that a dead owner had begun, if it was published or is not going to be. Several may
     /// say so: one of them is heard, since the word never comes to be the same again while anybody mends.
-    pub(crate) fn end_commit_of(&self, begun: Begun, is_published: bool) {
+    pub(crate) fn end_commit_of(&self, begun: CommitCount, is_published: bool) {
         if !begun.0.is_multiple_of(2) {
             let ended = if is_published { begun.0.wrapping_add(1) } else { begun.0 - 1 };
             let _ = self.commits.compare_exchange(begun.0, ended, Ordering::SeqCst, Ordering::Relaxed);
@@ -430,7 +430,7 @@ impl Slot {
     }
 
     /// Counts something that the owner did.
-    pub(crate) fn count(&self, what: Counted, more: u64) {
+    pub(crate) fn count(&self, what: SlotCounter, more: u64) {
         add(&self.counts[what as usize], more);
     }
     /// Counts a page that the owner found in the cache.
@@ -439,7 +439,7 @@ impl Slot {
         add(&self.hits, 1);
     }
     /// What was counted of a kind.
-    pub(super) fn counted(&self, what: Counted) -> u64 {
+    pub(super) fn counted(&self, what: SlotCounter) -> u64 {
         self.counts[what as usize].load(Ordering::Relaxed)
     }
     /// Commits that were published.

@@ -115,14 +115,14 @@ fn a_role_is_given_up_by_who_unwinds() {
     }
 }
 
-const OURS: Identity = Identity { uuid: [3; 16], boot: [5; 16] };
+const OURS: RegionIdentity = RegionIdentity { uuid: [3; 16], boot: [5; 16] };
 
 fn shared() -> Geometry {
     Geometry { frames: 64, ..small() }
 }
 
 /// A region's file as its processes left it, and its bytes up to the end of the header.
-fn left_behind(name: &str, identity: Identity) -> (File, Vec<u8>) {
+fn left_behind(name: &str, identity: RegionIdentity) -> (File, Vec<u8>) {
     let path = std::env::temp_dir().join(format!("sablecat-region-{name}-{}", std::process::id()));
     let lock = path.with_extension("lock");
     let open = || File::options().read(true).write(true).create(true).truncate(false).open(&path).unwrap();
@@ -135,7 +135,7 @@ fn left_behind(name: &str, identity: Identity) -> (File, Vec<u8>) {
     let file = open();
     std::fs::remove_file(&path).unwrap();
     std::fs::remove_file(&lock).unwrap();
-    let mut header = vec![0; size_of::<Header>()];
+    let mut header = vec![0; size_of::<RegionHeader>()];
     file.read_exact_at(&mut header, 0).unwrap();
     (file, header)
 }
@@ -151,7 +151,7 @@ fn why_not(file: &File) -> String {
 fn a_region_is_attached_to_by_its_own_environment_in_its_own_run_of_the_machine() {
     let (file, _) = left_behind("ours", OURS);
     assert_eq!(*Region::attach((file, Path::new("region")), OURS).unwrap().geometry(), shared());
-    for other in [Identity { uuid: [4; 16], ..OURS }, Identity { boot: [6; 16], ..OURS }] {
+    for other in [RegionIdentity { uuid: [4; 16], ..OURS }, RegionIdentity { boot: [6; 16], ..OURS }] {
         let (file, _) = left_behind("others", other);
         assert!(why_not(&file).contains("another environment"));
     }

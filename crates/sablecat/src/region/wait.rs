@@ -31,7 +31,7 @@ const SPINS: u32 = if cfg!(feature = "shuttle") { 2 } else { 64 };
 
 /// What follows a look that finds nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Look {
+pub(crate) enum WaitPhase {
     /// Another look, very soon.
     Spinning,
     /// A sleep: the time to do what others must know before they can wake the sleeper.
@@ -40,12 +40,12 @@ pub(crate) enum Look {
 
 /// A queue of a region, whose waits have the dead looked for when they take long.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Queue<'a> {
+pub(crate) struct RegionQueue<'a> {
     pub(super) words: &'a WaitQueue,
     pub(super) region: &'a Region,
 }
 
-impl Queue<'_> {
+impl RegionQueue<'_> {
     /// [`WaitQueue::wait_for`].
     #[inline]
     pub(crate) fn wait_for<T>(&self, done: impl FnMut() -> Option<T>) -> T {
@@ -56,7 +56,7 @@ impl Queue<'_> {
     pub(crate) fn wait_until<T>(
         &self,
         deadline: Option<Duration>,
-        done: impl FnMut(Look) -> Option<T>,
+        done: impl FnMut(WaitPhase) -> Option<T>,
     ) -> Option<T> {
         self.words.wait_until(deadline, || self.region.stall(), done)
     }
@@ -131,10 +131,10 @@ impl WaitQueue {
         &self,
         deadline: Option<Duration>,
         stalled: impl Fn(),
-        mut done: impl FnMut(Look) -> Option<T>,
+        mut done: impl FnMut(WaitPhase) -> Option<T>,
     ) -> Option<T> {
         for _ in 0..SPINS {
-            if let Some(got) = done(Look::Spinning) {
+            if let Some(got) = done(WaitPhase::Spinning) {
                 return Some(got);
             }
             sablecat_os::atomic::spin_hint();
@@ -142,7 +142,7 @@ impl WaitQueue {
         let mut pause = LOOK_AGAIN;
         loop {
             let seen = self.sleepers.announce();
-            let got = done(Look::BeforeSleep);
+            let got = done(WaitPhase::BeforeSleep);
             let left = deadline.map_or(pause, |end| end.saturating_sub(clock::monotonic()).min(pause));
             if got.is_some() || left.is_zero() {
                 return got;

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, ErrorKind};
 use crate::pages::Participant;
-use crate::region::Counted;
+use crate::region::SlotCounter;
 use crate::trace::{self, Happened};
 
 /// The error of a transaction that lost to another.
@@ -15,7 +15,7 @@ pub(crate) fn conflict(what: impl std::fmt::Display) -> Error {
 #[cold]
 pub(in crate::txn) fn count_conflict(error: Error, me: &Participant) -> Error {
     if error.kind() == ErrorKind::Conflict {
-        me.slot().count(Counted::Conflicts, 1);
+        me.slot().count(SlotCounter::Conflicts, 1);
         trace::tell(Happened::Conflict(&error));
     }
     error

@@ -35,7 +35,7 @@ use crate::env::config::Config;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::Log;
 use crate::pages::volume::{Superblock, Volume};
-use crate::region::{Guard, Identity, Region};
+use crate::region::{DiskGuard, Region, RegionIdentity};
 use crate::types::Berth;
 
 /// Where regions lie unless the configuration says otherwise.
@@ -53,9 +53,9 @@ pub(in crate::env) fn region_path(directory: &Path, config: &Config) -> Result<P
 /// # Errors
 /// Those of the system, which does not tell when that was: then nothing may be done about a region that is
 /// there.
-pub(in crate::env) fn this_boots(uuid: [u8; 16]) -> Result<Identity> {
+pub(in crate::env) fn this_boots(uuid: [u8; 16]) -> Result<RegionIdentity> {
     let boot = machine::boot_id().map_err(|e| Error::io("reading", Path::new(machine::BOOT_ID), e))?;
-    Ok(Identity { uuid, boot })
+    Ok(RegionIdentity { uuid, boot })
 }
 
 /// The file of a region, if it is there.
@@ -124,7 +124,7 @@ fn rescue((file, region_path): (File, &Path), directory: &Path, config: &Config)
     let keys = Volume::look_at_keys(&*config.disk, &volume, &found.superblock, encryption)?;
     let region = Arc::new(Region::attach((file, region_path), this_boots(found.superblock.uuid)?)?);
     let mut disk = Arc::clone(&config.disk);
-    Guard::before(&mut disk).watch(&region);
+    DiskGuard::before(&mut disk).watch(&region);
     // A process that was taken for dead and lives must commit nothing more behind what is read of the log
     // from here on.
     (0..region.geometry().members)

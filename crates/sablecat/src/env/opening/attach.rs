@@ -38,7 +38,7 @@ use crate::env::recovery::recover::RecoveryReport;
 use crate::env::recovery::{build_kernel, geometry};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pages::volume::Volume;
-use crate::region::{Guard, Region};
+use crate::region::{DiskGuard, Region};
 use crate::types::Lsn;
 
 /// How long a process that leaves waits before it looks again for what is left of the dead.
@@ -57,7 +57,7 @@ pub(super) fn open_shared(directory: &Path, mut config: Config, mode: Mode) -> R
         find_volume(directory, &config)?;
     }
     let region_path = region_path(directory, &config)?;
-    let guard = Guard::before(&mut config.disk);
+    let guard = DiskGuard::before(&mut config.disk);
     let entrance = Entrance::enter(&directory.join(LOCK), config.file_mode)?;
 
     config.take_after(&volume_path)?;

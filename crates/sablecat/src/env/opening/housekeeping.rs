@@ -30,7 +30,7 @@ use crate::env::databases::Upcoming;
 use crate::env::mutex::lock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::pages::{Bell, Participant};
-use crate::region::{Held, Watch};
+use crate::region::{HeldRole, RoleWatch};
 use crate::txn::{Kernel, caller};
 
 /// How long the cleaning thread sleeps when nobody calls it: only to see whether the environment is still
@@ -44,7 +44,7 @@ pub(in crate::env) struct Keeper {
     done: Mutex<Done>,
     sweeping: Mutex<Sweeping>,
     /// The participant that had the role when this process last wanted it.
-    other: Watch,
+    other: RoleWatch,
     /// When this process last made sure that others know that it lives, in milliseconds of the monotonic
     /// clock.
     asked: AtomicU64,
@@ -81,7 +81,7 @@ impl Default for Keeper {
             threads: Mutex::default(),
             done,
             sweeping,
-            other: Watch::default(),
+            other: RoleWatch::default(),
             asked: AtomicU64::new(0),
         }
     }
@@ -230,7 +230,7 @@ impl Core {
 
     /// The role of housekeeping, if nobody has it; or from another process that has had it for long: it is
     /// stopped, or making a long checkpoint, and the log is to be flushed every interval all the same.
-    fn take_house(&self, me: &Participant) -> Option<Held<'_>> {
+    fn take_house(&self, me: &Participant) -> Option<HeldRole<'_>> {
         let holding = match self.kernel.keep(me) {
             Ok(held) => return Some(held),
             Err(holding) => holding,

@@ -33,7 +33,7 @@ use sablecat_os::atomic::{AtomicU64, Ordering::SeqCst};
 
 use super::used::Used;
 use crate::error::{Error, Result};
-use crate::region::{LEVELS_MAX, Level, divide};
+use crate::region::{BitmapLevel, LEVELS_MAX, divide};
 
 /// How far a search for a run looks at once into fragmented space, in words.
 const RUN_SEARCH_WORDS: usize = 1 << 14;
@@ -47,7 +47,7 @@ pub(crate) type MakeCertain = Box<dyn Fn(Range<u64>) -> Result<()> + Send + Sync
 /// An allocator of the numbers below [`BitSpace::capacity`].
 pub(crate) struct BitSpace {
     memory: NonNull<AtomicU64>,
-    levels: [Level; LEVELS_MAX],
+    levels: [BitmapLevel; LEVELS_MAX],
     depth: usize,
     /// The word of level 0 in which allocation last succeeded, or a lower one in which a number was released.
     hint: NonNull<AtomicU64>,
@@ -94,7 +94,7 @@ impl BitSpace {
     }
 
     fn word(&self, level: usize, index: usize) -> &AtomicU64 {
-        let Level { start, words } = self.levels[level];
+        let BitmapLevel { start, words } = self.levels[level];
         assert!(index < words);
         // SAFETY: within the level, which `divide` put within the memory of `new`.
         unsafe { self.memory.add(start + index).as_ref() }

@@ -19,7 +19,7 @@ use crate::error::Result;
 use crate::pages::allocation::{BitSpace, BlockSpace};
 use crate::pages::participants::{Participants, hand};
 use crate::pages::volume::Volume;
-use crate::region::{Region, Watch};
+use crate::region::{Region, RoleWatch};
 use crate::types::VolumeId;
 
 /// What numbers and blocks there are, and the volume's generations.
@@ -32,7 +32,7 @@ pub(crate) struct Generations {
     /// None: what is in the region is the newest state, not the volume's.
     pub(in crate::pages) following: Option<followed::Following>,
     /// For how long the holder of the checkpoint role has not moved.
-    watch: Watch,
+    watch: RoleWatch,
 }
 
 impl Generations {
@@ -111,7 +111,7 @@ impl Generations {
             page_ids,
             blocks,
             following,
-            watch: Watch::default(),
+            watch: RoleWatch::default(),
         })
     }
 }

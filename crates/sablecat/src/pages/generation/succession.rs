@@ -46,7 +46,7 @@ use super::Generations;
 use crate::error::{Error, ErrorKind, Result};
 use crate::pages::participants::Participant;
 use crate::pages::volume::Volume;
-use crate::region::{Held, Holding, Moored, Stage, Work};
+use crate::region::{HeldRole, Moored, RoleHolding, Stage, Work};
 use crate::types::Berth;
 
 /// How long the holder may stand still when its process is stopped.
@@ -74,11 +74,11 @@ impl Drop for Settling<'_> {
 
 impl Generations {
     /// Takes the checkpoint role, waiting for its holder unless that does not move. Until it is dropped
-    /// nobody else makes a checkpoint, or it has been [succeeded](Held::is_succeeded).
+    /// nobody else makes a checkpoint, or it has been [succeeded](HeldRole::is_succeeded).
     ///
     /// # Errors
     /// `Poisoned` if this process was taken for dead, meanwhile perhaps.
-    pub(crate) fn hold_checkpoint(&self, me: &Participant) -> Result<Held<'_>> {
+    pub(crate) fn hold_checkpoint(&self, me: &Participant) -> Result<HeldRole<'_>> {
         let role = self.region.role(Work::Checkpoint);
         let succeed =
             || self.holder_that_stands_still().and_then(|still| self.succeed_checkpoint(still, me)).map(Ok);
@@ -110,14 +110,14 @@ impl Generations {
     }
 
     /// Takes the checkpoint role unless somebody has it: until it is dropped, no checkpoint begins.
-    pub(in crate::pages) fn try_hold_checkpoint(&self, me: &Participant) -> Option<Held<'_>> {
+    pub(in crate::pages) fn try_hold_checkpoint(&self, me: &Participant) -> Option<HeldRole<'_>> {
         let held = self.region.role(Work::Checkpoint).try_take(me.number()).ok()?;
         self.settle_berths(&held, me);
         Some(held)
     }
 
     /// Takes the role over from a holding. What that one has set is for the caller to settle.
-    pub(crate) fn succeed_checkpoint(&self, from: Holding, me: &Participant) -> Option<Held<'_>> {
+    pub(crate) fn succeed_checkpoint(&self, from: RoleHolding, me: &Participant) -> Option<HeldRole<'_>> {
         let held = self.region.role(Work::Checkpoint).take_over(from, me.number())?;
         // Relaxed: how patient to be.
         self.region.header().checkpoint_successions.fetch_add(1, Ordering::Relaxed);
@@ -159,7 +159,7 @@ impl Generations {
 
     /// The holding of the checkpoint role, if it is another process's that has not moved for as long as it
     /// may.
-    fn holder_that_stands_still(&self) -> Option<Holding> {
+    fn holder_that_stands_still(&self) -> Option<RoleHolding> {
         let header = self.region.header();
         let holding = self.region.role(Work::Checkpoint).look();
         let member = self.region.slot(holding.owner()).member()?;
@@ -178,7 +178,7 @@ impl Generations {
 
     /// Decides what becomes of the superblocks that others were about to write, or were writing. The caller
     /// has just got the checkpoint role; if it has lost it since, that is for its successor.
-    pub(crate) fn settle_berths(&self, held: &Held<'_>, me: &Participant) {
+    pub(crate) fn settle_berths(&self, held: &HeldRole<'_>, me: &Participant) {
         let Some(volume) = &self.volume else { return };
         for berth in Berth::all() {
             while let Some(seen) = self.region.berths().look(berth) {

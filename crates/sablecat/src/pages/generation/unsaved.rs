@@ -19,7 +19,7 @@ use sablecat_os::atomic::Ordering;
 
 use super::Generations;
 use crate::pages::participants::captured::{BITS, change, tag_of, tagged};
-use crate::region::{Held, PAGES_A_WORD};
+use crate::region::{HeldRole, PAGES_A_WORD};
 use crate::types::PageId;
 
 fn place_of(page: PageId) -> (usize, u64) {
@@ -63,7 +63,7 @@ impl Generations {
     pub(in crate::pages) fn take_unsaved(
         &self,
         index: usize,
-        held: &Held<'_>,
+        held: &HeldRole<'_>,
     ) -> Option<impl Iterator<Item = PageId> + use<>> {
         let (unsaved, capturing) = (self.region.unsaved(index), self.region.capturing(index));
         let tag = held.holding().tag();
@@ -93,7 +93,7 @@ impl Generations {
 
     /// Forgets the pages of a word that a checkpoint took there, which stands. Leaves it to a successor if
     /// one has been at the word.
-    pub(in crate::pages) fn forget_captured(&self, index: usize, held: &Held<'_>) {
+    pub(in crate::pages) fn forget_captured(&self, index: usize, held: &HeldRole<'_>) {
         let (capturing, tag) = (self.region.capturing(index), held.holding().tag());
         let seen = capturing.load(Ordering::SeqCst);
         if tag_of(seen) == tag {

@@ -34,7 +34,7 @@
 use sablecat_os::atomic::{Ordering, fence};
 
 use super::Participants;
-use crate::region::{Holding, Work};
+use crate::region::{RoleHolding, Work};
 use crate::types::{Lsn, PageId};
 
 /// Below these LSNs no snapshot is pinned, nor ever will be.
@@ -116,7 +116,7 @@ impl Participants {
 
     /// Shows `look` every pin, and whether it is that of the holder of the checkpoint role. Returns which
     /// holding that was. The caller has read `visible` before.
-    fn each_pin(&self, mut look: impl FnMut(Lsn, bool)) -> Holding {
+    fn each_pin(&self, mut look: impl FnMut(Lsn, bool)) -> RoleHolding {
         let header = self.region.header();
         // Pairs with the fence of the pin: a pin that this misses was stored after it, and its owner looks at
         // `visible` again.
@@ -132,7 +132,7 @@ impl Participants {
     }
 
     /// How far a checkpoint has come; zero if `holding` of its role is over.
-    fn captured_below(&self, holding: Holding) -> u64 {
+    fn captured_below(&self, holding: RoleHolding) -> u64 {
         let captured_below = self.captured_by(holding);
         if self.region.role(Work::Checkpoint).look() == holding { captured_below } else { 0 }
     }

@@ -6,7 +6,7 @@ use sablecat_os::atomic::{AtomicU64, Ordering};
 
 use super::Participants;
 use crate::error::Result;
-use crate::region::{Rebuilds, Recent, Region, Role, Slot, Standing, Work};
+use crate::region::{MemberIncarnation, Rebuilds, RecentPages, Region, Role, Slot, Work};
 use crate::types::{Lsn, TreeId};
 
 impl Participants {
@@ -80,12 +80,12 @@ impl Participants {
     }
 
     /// What is written down of this process, for others to see later whether it is still there.
-    pub(crate) fn standing(&self) -> Standing {
+    pub(crate) fn standing(&self) -> MemberIncarnation {
         self.region.standing()
     }
 
     /// Whether a process that this was written down of is still there.
-    pub(crate) fn stands(&self, standing: Standing) -> bool {
+    pub(crate) fn stands(&self, standing: MemberIncarnation) -> bool {
         self.region.stands(standing)
     }
 
@@ -127,7 +127,7 @@ impl Participants {
 
     /// What commits have published of late (txn/commit/recent.rs).
     #[inline]
-    pub(crate) fn recent(&self) -> &Recent {
+    pub(crate) fn recent(&self) -> &RecentPages {
         &self.region.header().recent
     }
 

@@ -9,7 +9,7 @@ use sablecat_os::clock;
 use super::Pool;
 use crate::error::Result;
 use crate::pages::participants::Participant;
-use crate::region::{EntryWord, PAGE_QUEUES, Queue};
+use crate::region::{EntryWord, PAGE_QUEUES, RegionQueue};
 use crate::types::{FrameId, PageId};
 
 /// How long a checkpoint waits for others, in all.
@@ -106,7 +106,7 @@ impl Pool {
     }
 
     #[inline]
-    pub(in crate::pages) fn latch_queue(&self, page: PageId) -> Queue<'_> {
+    pub(in crate::pages) fn latch_queue(&self, page: PageId) -> RegionQueue<'_> {
         self.region.queue(page.0 as usize % PAGE_QUEUES)
     }
 

@@ -13,7 +13,7 @@ use crate::pages::generation::followed::Following;
 use crate::pages::header;
 use crate::pages::participants::Participant;
 use crate::pages::volume::{Found, Volume, compare_block};
-use crate::region::{BlockWord, Counted, EntryWord, FrameState};
+use crate::region::{BlockWord, EntryWord, FrameState, SlotCounter};
 use crate::types::{BlockId, FrameId, Lsn, PageId, SealedBlock};
 
 impl Pool {
@@ -82,7 +82,7 @@ impl Pool {
         }
         let frame = loaded?;
         self.region.frame(frame).set_state(FrameState::Published);
-        me.slot().count(Counted::Misses, 1);
+        me.slot().count(SlotCounter::Misses, 1);
         Ok(frame)
     }
 

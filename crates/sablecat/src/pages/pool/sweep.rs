@@ -24,7 +24,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::pages::header;
 use crate::pages::participants::Participant;
 use crate::pages::participants::horizon::Horizon;
-use crate::region::{ANY_FRAME, BlockWord, Counted, EntryWord, FrameState, MEMORY_IS_FULL, NO_EPOCH, Work};
+use crate::region::{
+    ANY_FRAME, BlockWord, EntryWord, FrameState, MEMORY_IS_FULL, NO_EPOCH, SlotCounter, Work,
+};
 use crate::trace::{self, Happened};
 use crate::types::{FrameId, Lsn, PageId};
 
@@ -600,7 +602,7 @@ impl Pool {
     /// Tells the owner of a slot that its snapshot is given up.
     fn revoke(&self, slot: u16, me: &Participant) {
         if self.region.slot(slot).mark_revoked() {
-            me.slot().count(Counted::GivenUp, 1);
+            me.slot().count(SlotCounter::GivenUp, 1);
             trace::tell(Happened::GivenUp { slot });
         }
     }

@@ -17,7 +17,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::pages::allocation::first_within;
 use crate::pages::participants::{Participant, hand};
 use crate::pages::volume::{Tail, Volume};
-use crate::region::{BlockWord, Counted, Held, WRITTEN_QUEUE};
+use crate::region::{BlockWord, HeldRole, SlotCounter, WRITTEN_QUEUE};
 use crate::types::{BlockId, FrameId, PageId, SealedBlock};
 
 /// A version that its writer has marked: its frame, and the mark.
@@ -54,7 +54,7 @@ impl<'a> Writes<'a> {
     /// Those of the volume; all are on no block then.
     pub(in crate::pages) fn write_out(&mut self, me: &Participant) -> Result<()> {
         let written = self.write_as(me, |word| word)?;
-        me.slot().count(Counted::Swept, written.len() as u64);
+        me.slot().count(SlotCounter::Swept, written.len() as u64);
         Ok(())
     }
 
@@ -65,11 +65,11 @@ impl<'a> Writes<'a> {
     /// As [`Writes::write`]; if the role was lost.
     pub(in crate::pages) fn write_captured(
         &mut self,
-        held: &Held<'_>,
+        held: &HeldRole<'_>,
         me: &Participant,
     ) -> Result<Vec<(PageId, SealedBlock)>> {
         let written = self.write_as(me, |word| if held.is_succeeded() { word } else { word.captured() })?;
-        me.slot().count(Counted::Captured, written.len() as u64);
+        me.slot().count(SlotCounter::Captured, written.len() as u64);
         if held.is_succeeded() { Err(Error::succeeded()) } else { Ok(written) }
     }
 

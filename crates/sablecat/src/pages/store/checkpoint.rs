@@ -50,7 +50,7 @@ use crate::pages::pool::latch::Patience;
 use crate::pages::pool::rest::rest_of;
 use crate::pages::pool::writing::Writes;
 use crate::pages::volume::{Reserve, Superblock, Tail, Volume};
-use crate::region::{BlockWord, FrameState, Held};
+use crate::region::{BlockWord, FrameState, HeldRole};
 use crate::types::{BlockId, FrameId, Lsn, PageId, SealedBlock};
 
 /// Versions written together.
@@ -110,7 +110,7 @@ impl Store {
     fn checkpoint_once(
         &self,
         volume: &Volume,
-        held: &Held<'_>,
+        held: &HeldRole<'_>,
         me: &Participant,
         moving: Moving,
         describe: &impl Fn(Lsn, &mut Superblock) -> Result<()>,
@@ -134,7 +134,7 @@ impl Store {
     }
 
     /// Ends a checkpoint that failed.
-    fn end_failed(&self, changed: &mut Changed, error: &Error, (held, me): (&Held<'_>, &Participant)) {
+    fn end_failed(&self, changed: &mut Changed, error: &Error, (held, me): (&HeldRole<'_>, &Participant)) {
         if self.region.is_fenced() {
             // Others end it.
         } else if error.is_volume_in_doubt() {
@@ -165,7 +165,7 @@ impl Store {
         &self,
         volume: &Volume,
         (at, needed): (Lsn, Lsn),
-        (held, me): (&Held<'_>, &Participant),
+        (held, me): (&HeldRole<'_>, &Participant),
         moving: Moving,
         changed: &mut Changed,
         describe: &impl Fn(Lsn, &mut Superblock) -> Result<()>,
@@ -324,7 +324,7 @@ impl Store {
         &self,
         page: PageId,
         block: BlockId,
-        (held, me): (&Held<'_>, &Participant),
+        (held, me): (&HeldRole<'_>, &Participant),
     ) -> Result<()> {
         let own = |word: BlockWord| {
             if word.block() == block && !held.is_succeeded() { word.uncaptured() } else { word }

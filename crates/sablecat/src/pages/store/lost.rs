@@ -59,7 +59,7 @@ use crate::pages::header;
 use crate::pages::participants::Participant;
 use crate::pages::pool::rest::rest_of;
 use crate::pages::volume::Volume;
-use crate::region::{BlockWord, EntryWord, FrameState, Header, Held, Work, taken_group};
+use crate::region::{BlockWord, EntryWord, FrameState, HeldRole, RegionHeader, Work, taken_group};
 use crate::types::{BlockId, FrameId, PageId};
 
 /// How long hands are waited for, and page latches in all.
@@ -96,13 +96,13 @@ impl Names {
 
 /// Says that a participant looks for what is lost, until dropped.
 struct Suspecting<'a> {
-    header: &'a Header,
+    header: &'a RegionHeader,
     /// Which participant looks: so that one that was taken for dead does not end what its successor says.
     tag: u64,
 }
 
 impl Suspecting<'_> {
-    fn begin<'a>(header: &'a Header, looking: &Held<'_>) -> Suspecting<'a> {
+    fn begin<'a>(header: &'a RegionHeader, looking: &HeldRole<'_>) -> Suspecting<'a> {
         let tag = u64::from(looking.holding().tag()) + 1;
         header.suspecting.0.store(tag, Ordering::SeqCst);
         Suspecting { header, tag }

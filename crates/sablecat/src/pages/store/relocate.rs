@@ -64,7 +64,7 @@ use crate::pages::allocation::{Bounds, first_within};
 use crate::pages::participants::Participant;
 use crate::pages::pool::latch::Patience;
 use crate::pages::volume::{CHECKSUM_BYTES, CheckpointPlan, Found, InUse, Marks, Superblock, Volume};
-use crate::region::{BlockWord, Held, Moored};
+use crate::region::{BlockWord, HeldRole, Moored};
 use crate::types::{BlockId, FrameId, PageId, SealedBlock, VolumeId};
 
 /// Bytes copied at a time.
@@ -177,7 +177,7 @@ impl Store {
         changes: &[(PageId, SealedBlock)],
         moving: Option<Moving>,
         next: Superblock,
-        (held, me): (&Held<'_>, &Participant),
+        (held, me): (&HeldRole<'_>, &Participant),
     ) -> Result<Switched> {
         let marks = if moving.is_some() { Marks::Now } else { Marks::AsBefore };
         let moves = self.copy_down(volume, changes, moving.filter(|_| !next.retains()))?;
@@ -413,7 +413,7 @@ impl Store {
         moves: &[Move],
         changes: &[(PageId, SealedBlock)],
         (after, mut freed): (Superblock, Vec<BlockId>),
-        (held, me): (&Held<'_>, &Participant),
+        (held, me): (&HeldRole<'_>, &Participant),
     ) -> Result<Switched> {
         let mut patience = Patience::default();
         let (mut old, mut stay) = (Vec::new(), HashSet::new());
@@ -447,7 +447,7 @@ impl Store {
         &self,
         volume: &Volume,
         used: &InUse,
-        (held, me): (&Held<'_>, &Participant),
+        (held, me): (&HeldRole<'_>, &Participant),
     ) -> Result<()> {
         let (mut buffers, mut patience) = (Self::two_blocks(volume), Patience::default());
         for page in
@@ -505,7 +505,7 @@ impl Store {
         &self,
         moved: &Move,
         patience: &mut Patience,
-        (held, me): (&Held<'_>, &Participant),
+        (held, me): (&HeldRole<'_>, &Participant),
     ) -> Result<NamedBy> {
         let Move { page, from, to } = *moved;
         #[cfg(test)]

@@ -25,7 +25,7 @@ use super::{Comparator, Holds, Key, Lapse, TreeRef, note_key};
 use crate::access::{Hashing, Seed};
 use crate::access::{KeyRule, Method};
 use crate::error::{Error, Result};
-use crate::region::Standing;
+use crate::region::MemberIncarnation;
 use crate::types::{PageId, TreeId, VolumeId};
 
 const VERSION: u8 = 6;
@@ -79,7 +79,7 @@ pub(crate) struct CatalogEntry {
     /// Whether it is a list of pages, and which of them are to be freed with it.
     pub(crate) list: Option<Listed>,
     /// In a note, the process that sees to it.
-    pub(crate) maker: Option<Standing>,
+    pub(crate) maker: Option<MemberIncarnation>,
     /// The number of its method, which this build may not know: [`CatalogEntry::method`] says.
     pub(crate) method: u8,
     /// What it is an index of, and what indices it has.
@@ -130,7 +130,7 @@ impl CatalogEntry {
         bytes.extend(self.tree.0.to_le_bytes());
         bytes.extend(self.root.0.to_le_bytes());
         bytes.extend([self.volume.0, self.method]);
-        if let Some(Standing { member, incarnation }) = self.maker {
+        if let Some(MemberIncarnation { member, incarnation }) = self.maker {
             bytes.extend(member.to_le_bytes());
             bytes.extend(incarnation.to_le_bytes());
         }
@@ -171,7 +171,7 @@ impl CatalogEntry {
             if version == VERSION { flags & HAS_MAKER != 0 } else { version == NOTE_WITHOUT_METHOD };
         let maker = if has_maker {
             let (member, incarnation) = left.maker().ok_or_else(|| wrong("is too short"))?;
-            Some(Standing { member, incarnation })
+            Some(MemberIncarnation { member, incarnation })
         } else {
             None
         };
@@ -388,7 +388,7 @@ mod tests {
         let bytes = entry(VolumeId(3)).encode();
         assert_eq!(bytes, b"\x06\0\x11\0\0\0\x67\x12\0\0\x03\x01\x81\x05\0order");
         assert_eq!(decode(&bytes), entry(VolumeId(3)));
-        let maker = Some(Standing { member: 0x102, incarnation: 0x0304_0507 });
+        let maker = Some(MemberIncarnation { member: 0x102, incarnation: 0x0304_0507 });
         for list in [None, Some(Listed::Made), Some(Listed::Replaced)] {
             for maker in [None, maker] {
                 let note = CatalogEntry { list, maker, ..entry(VolumeId(0)) };
@@ -424,7 +424,7 @@ mod tests {
         let list = |list| CatalogEntry { list: Some(list), ..entry(VolumeId(3)) };
         assert_eq!(decode(b"\x04\x03\x11\0\0\0\x67\x12\0\0\x03order"), list(Listed::Made));
         assert_eq!(decode(b"\x04\x05\x11\0\0\0\x67\x12\0\0\x03order"), list(Listed::Replaced));
-        let maker = Some(Standing { member: 0x102, incarnation: 0x0304_0507 });
+        let maker = Some(MemberIncarnation { member: 0x102, incarnation: 0x0304_0507 });
         let of_version_5 = b"\x05\x01\x11\0\0\0\x67\x12\0\0\x03\x02\x01\x07\x05\x04\x03order";
         assert_eq!(decode(of_version_5), CatalogEntry { maker, ..entry(VolumeId(3)) });
         assert_eq!(

@@ -21,7 +21,7 @@ use super::{Committer, recent};
 use crate::error::Result;
 use crate::log::{self, Log, RecordBuilder};
 use crate::pages::{Pages, Participant};
-use crate::region::{Held, Holding, Phase, Role, Work};
+use crate::region::{HeldRole, Phase, Role, RoleHolding, Work};
 use crate::types::{FrameId, Lsn};
 
 /// Publishes `changes` with `record` in the log, if `validate` agrees once nobody else can commit. Returns
@@ -90,7 +90,7 @@ pub(crate) fn publish(
 
 /// Takes the commit role, helping a holder that is past its commit point.
 #[inline]
-pub(in crate::txn) fn acquire<'a>(pages: &'a Pages, log: &Log, me: &Participant) -> Result<Held<'a>> {
+pub(in crate::txn) fn acquire<'a>(pages: &'a Pages, log: &Log, me: &Participant) -> Result<HeldRole<'a>> {
     let role = pages.role(Work::Commit);
     if role.look().owner() == 0 {
         // The last committer wrote all three lines, and this one will. They come at once, as its own. Nothing
@@ -106,7 +106,7 @@ pub(in crate::txn) fn acquire<'a>(pages: &'a Pages, log: &Log, me: &Participant)
 }
 
 #[cold]
-fn acquire_slow<'a>(pages: &Pages, log: &Log, me: &Participant, role: Role<'a>) -> Result<Held<'a>> {
+fn acquire_slow<'a>(pages: &Pages, log: &Log, me: &Participant, role: Role<'a>) -> Result<HeldRole<'a>> {
     let mut looks = 0u32;
     role.wait_for(|| {
         let taken = role.try_take_unfenced(me.number()).transpose();
@@ -132,7 +132,7 @@ impl Committer {
 }
 
 /// Finishes the commit step of `other`'s owner if it is past the commit point.
-pub(in crate::txn) fn help(pages: &Pages, log: &Log, me: &Participant, other: Holding) {
+pub(in crate::txn) fn help(pages: &Pages, log: &Log, me: &Participant, other: RoleHolding) {
     let role = pages.role(Work::Commit);
     let owner = other.owner();
     // A process that was taken for dead has no pin, and cannot help.

@@ -21,7 +21,7 @@
 //! has not yet; which then lists its pages once more.
 //!
 //! *A transaction that waits for a change* of what it has read has commits list their pages, too, and sleeps
-//! beside the list ([`Recent::sleepers`]) until there is one of its own among them.
+//! beside the list ([`RecentPages::sleepers`]) until there is one of its own among them.
 //!
 //! Costs: two loads for each commit, of words on one line that is hardly ever written; while it is wanted a
 //! swap on a line at hand for each page.
@@ -33,7 +33,7 @@ use sablecat_os::atomic::Ordering;
 use super::{Committer, publish};
 use crate::error::Result;
 use crate::pages::{Pages, Participant};
-use crate::region::{RECENT_MAX, Recent};
+use crate::region::{RECENT_MAX, RecentPages};
 use crate::types::{Lsn, PageId};
 
 /// For so many bytes of log at a time it is wanted.
@@ -64,7 +64,11 @@ pub(in crate::txn) fn list(
 }
 
 #[cold]
-fn list_all(pages: &Pages, recent: &Recent, published: impl Iterator<Item = PageId> + Clone) -> Result<()> {
+fn list_all(
+    pages: &Pages,
+    recent: &RecentPages,
+    published: impl Iterator<Item = PageId> + Clone,
+) -> Result<()> {
     'again: loop {
         let head = recent.head.load(Ordering::Acquire);
         let mut next = head;

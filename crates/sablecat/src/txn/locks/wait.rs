@@ -19,7 +19,7 @@ use super::table::Counter;
 use super::word::{Want, Word, clash};
 use super::{Held, LockTable, Mode};
 use crate::error::{Error, ErrorKind, Result};
-use crate::region::Look;
+use crate::region::WaitPhase;
 
 impl LockTable {
     /// Waits until `me` has the lock.
@@ -33,8 +33,8 @@ impl LockTable {
             deadline,
             || self.table.stall(),
             |look| {
-                manner.will_sleep = look == Look::BeforeSleep;
-                if look == Look::Spinning && self.is_blocked(me, want) {
+                manner.will_sleep = look == WaitPhase::BeforeSleep;
+                if look == WaitPhase::Spinning && self.is_blocked(me, want) {
                     return None;
                 }
                 match self.attempt(me, want, manner, held) {
@@ -42,7 +42,7 @@ impl LockTable {
                     Ok(true) => return Some(Ok(())),
                     Err(error) => return Some(Err(error)),
                 }
-                if look == Look::Spinning {
+                if look == WaitPhase::Spinning {
                     return None;
                 }
                 manner.polite = false;

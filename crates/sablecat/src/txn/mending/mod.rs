@@ -7,7 +7,7 @@ mod unreachable;
 
 use std::ops::Deref;
 
-use crate::region::Watch;
+use crate::region::RoleWatch;
 use crate::txn::transactions::Transactions;
 
 /// What mends the work of the dead.
@@ -15,12 +15,12 @@ use crate::txn::transactions::Transactions;
 pub(crate) struct Mender {
     transactions: Transactions,
     /// For how long another has been mending what the dead left.
-    reaper: Watch,
+    reaper: RoleWatch,
 }
 
 impl Mender {
     pub(in crate::txn) fn new(transactions: Transactions) -> Mender {
-        Mender { transactions, reaper: Watch::default() }
+        Mender { transactions, reaper: RoleWatch::default() }
     }
 }
 

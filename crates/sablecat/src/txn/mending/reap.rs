@@ -40,7 +40,7 @@ use sablecat_os::atomic::Ordering;
 
 use super::Mender;
 use crate::pages::Participant;
-use crate::region::{Held, Holding, STRUCTURE_LATCHES, Tenant, Work};
+use crate::region::{HeldRole, RoleHolding, STRUCTURE_LATCHES, Tenant, Work};
 use crate::trace::{self, Happened};
 use crate::txn::commit::publish;
 
@@ -272,13 +272,13 @@ impl Mender {
     }
 
     /// Takes the role of housekeeping, until dropped.
-    pub(crate) fn keep(&self, me: &Participant) -> std::result::Result<Held<'_>, Holding> {
+    pub(crate) fn keep(&self, me: &Participant) -> std::result::Result<HeldRole<'_>, RoleHolding> {
         self.pages.role(Work::Housekeeping).try_take(me.number())
     }
 
     /// Takes the role of housekeeping from another process, which has had it for long, until dropped. None if
     /// that process has let go of it, or is this one.
-    pub(crate) fn keep_instead(&self, of: Holding, me: &Participant) -> Option<Held<'_>> {
+    pub(crate) fn keep_instead(&self, of: RoleHolding, me: &Participant) -> Option<HeldRole<'_>> {
         let region = self.pages.region();
         let is_other = of.owner() != 0 && region.slot(of.owner()).member() != Some(region.number());
         if is_other { region.role(Work::Housekeeping).take_over(of, me.number()) } else { None }

@@ -15,7 +15,7 @@ use crate::access::{StateId, Tried};
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::RecordBuilder;
 use crate::pages::{Participant, PinnedSeat};
-use crate::region::Held as HeldRole;
+use crate::region::HeldRole;
 use crate::seldom::Seldom;
 use crate::txn::catalog::{CATALOG, CatalogEntry, TreeRef};
 use crate::txn::commit::changes::Changes;

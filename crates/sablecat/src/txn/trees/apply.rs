@@ -12,7 +12,7 @@ use super::large::Large;
 use crate::access::{Append, Change, PageRead, PageWrite, Place, Sought, Tree, Tried, long};
 use crate::error::{Error, Result};
 use crate::pages::{Near, Participant, Run, header};
-use crate::region::{Held, STRUCTURE_LATCHES, Work};
+use crate::region::{HeldRole, STRUCTURE_LATCHES, Work};
 use crate::txn::catalog::{self, CATALOG, TreeRef};
 use crate::txn::commit::changes::Changes;
 use crate::txn::options::Isolation;
@@ -25,7 +25,7 @@ use crate::types::{FrameId, Lsn, PageId, TreeId};
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct StructureHold<'a> {
-    _held: Vec<Held<'a>>,
+    _held: Vec<HeldRole<'a>>,
 }
 
 impl Trees {
