@@ -34,13 +34,13 @@ pub(crate) use bell::Bell;
 #[cfg(test)]
 pub(crate) use participants::hand::pretend;
 pub(crate) use participants::hints::{Near, Use};
-pub(crate) use participants::{InHand, Participant, PinnedSeat, Seat};
+pub(crate) use participants::{InHand, LocalParticipant, PinnedSeat, Seat};
 #[cfg(test)]
 pub(crate) use pool::latch::impatiently;
 pub(crate) use pool::{NewVersions, PageKinds, PageMap};
 pub(crate) use store::lost::Lost;
 pub(crate) use store::relocate::Moving;
-pub(crate) use store::run::Run;
+pub(crate) use store::run::PageRun;
 pub(crate) use store::settled::PageSet;
 pub(crate) use visibility::Alone;
 pub(crate) use visibility::operation::Snapshot;

@@ -15,9 +15,9 @@ use super::participants::PATIENCE;
 use super::participants::hand::pretend;
 use super::pool::PageKinds;
 use super::pool::frames::LIMBO_BATCH;
-use super::pool::writing::{Claim, Writes};
+use super::pool::writing::{MarkedVersion, Writes};
 use super::volume::Volume;
-use super::{Pages, Participant, header};
+use super::{LocalParticipant, Pages, header};
 use crate::error::ErrorKind;
 use crate::region::{BlockWord, EntryWord, FrameState, Geometry, Membership, Region, RegionIdentity, Work};
 use crate::types::{FrameId, Lsn, PageId, VolumeId};
@@ -67,7 +67,7 @@ impl Pages {
     }
 
     /// Sweeps over the whole pool several times, with all that was remembered of free frames forgotten.
-    pub(crate) fn sweep_all(&self, me: &Participant) {
+    pub(crate) fn sweep_all(&self, me: &LocalParticipant) {
         for _ in 0..8 {
             self.forget_free(me);
             let _ = self.sweep_round(me, usize::MAX, true);
@@ -76,13 +76,13 @@ impl Pages {
     }
 
     /// Sweeps until an eighth of the pool is free. An error says that this cannot be.
-    pub(crate) fn sweep_some(&self, me: &Participant) {
+    pub(crate) fn sweep_some(&self, me: &LocalParticipant) {
         self.forget_free(me);
         let _ = self.refill(me, usize::MAX, 1);
     }
 
     /// Evicts all that may be, and then reads a page into a frame that is free.
-    pub(crate) fn read_into(&self, frame: FrameId, page: PageId, me: &Participant) {
+    pub(crate) fn read_into(&self, frame: FrameId, page: PageId, me: &LocalParticipant) {
         self.sweep_all(me);
         assert_eq!(self.region.frame(frame).state(), FrameState::Free, "nothing holds it");
         me.free.borrow_mut().push(frame);
@@ -95,7 +95,7 @@ impl Pages {
     }
 
     /// Marks some dirty current versions as being written, as a sweep does before it writes them.
-    pub(crate) fn claim_some(&self, count: usize, me: &Participant) -> Vec<Claim> {
+    pub(crate) fn claim_some(&self, count: usize, me: &LocalParticipant) -> Vec<MarkedVersion> {
         let pages = (1..self.page_ids.high_water() as u32).map(PageId);
         let claim = |page| {
             let current = self.latch(page, me).unwrap();
@@ -107,21 +107,21 @@ impl Pages {
     }
 
     /// Writes what was marked.
-    pub(crate) fn end_claims(&self, claims: Vec<Claim>) {
+    pub(crate) fn end_claims(&self, claims: Vec<MarkedVersion>) {
         let mut writes = Writes::new(self);
         claims.into_iter().for_each(|claim| writes.push(claim));
         writes.write_out(&self.participants.sit().unwrap()).unwrap();
     }
 
     /// Forgets the free frames that the participant remembers; sweeps find them again.
-    pub(crate) fn forget_free(&self, me: &Participant) {
+    pub(crate) fn forget_free(&self, me: &LocalParticipant) {
         me.free.borrow_mut().clear();
     }
 
     /// As a participant that has waited for frames in vain, and then builds something else in some of those
     /// that it gets.
     #[cfg(feature = "shuttle")]
-    pub(crate) fn overwrite_unlooked(&self, me: &Participant) {
+    pub(crate) fn overwrite_unlooked(&self, me: &LocalParticipant) {
         let _ = self.sweep_round(me, usize::MAX, true);
         self.free_unlooked(me, true);
         let taken: Vec<_> = (0..3).map_while(|_| self.take_frame(me).ok()).collect();
@@ -135,7 +135,7 @@ impl Pages {
 
     /// As a sweep does that finds no other way. Says whether there was a snapshot older than the newest
     /// state.
-    pub(crate) fn give_up_oldest(&self, me: &Participant) -> bool {
+    pub(crate) fn give_up_oldest(&self, me: &LocalParticipant) -> bool {
         self.revoke_oldest(me)
     }
 }
@@ -162,7 +162,7 @@ fn pool(frames: usize) -> Pages {
 }
 
 /// What the commit step does for one page, without its role, record and list: there is one committer here.
-fn commit(pages: &Pages, page: PageId, stamp: Option<u64>, me: &Participant) -> Result<Lsn, ()> {
+fn commit(pages: &Pages, page: PageId, stamp: Option<u64>, me: &LocalParticipant) -> Result<Lsn, ()> {
     let old = pages.latch(page, me).unwrap();
     let new = loop {
         match pages.take_frame(me) {
@@ -201,7 +201,7 @@ fn commit(pages: &Pages, page: PageId, stamp: Option<u64>, me: &Participant) -> 
 /// Pages and their stamps, as of one snapshot.
 type State = BTreeMap<u32, u64>;
 
-fn read(pages: &Pages, page: u32, at: Lsn, me: &Participant) -> Result<u64, crate::error::Error> {
+fn read(pages: &Pages, page: u32, at: Lsn, me: &LocalParticipant) -> Result<u64, crate::error::Error> {
     let mut snapshot = pages.at_pin(me, at)?;
     let bytes = snapshot.page(PageId(page))?;
     assert!(bytes[64..].chunks_exact(8).all(|word| word == &bytes[64..72]), "one version, whole");
@@ -519,7 +519,7 @@ fn a_frame_has_one_owner_though_several_remember_it_as_free() {
     // But for the last of them, which are for participants that remove.
     let free = 14;
     let (one, two) = (pages.participants.sit().unwrap(), pages.participants.sit().unwrap());
-    let take = |me: &Participant| {
+    let take = |me: &LocalParticipant| {
         let mut taken = Vec::new();
         loop {
             match pages.take_frame(me) {

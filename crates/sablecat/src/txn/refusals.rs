@@ -1,7 +1,7 @@
 //! Errors that several rooms give.
 
 use crate::error::{Error, ErrorKind};
-use crate::pages::Participant;
+use crate::pages::LocalParticipant;
 use crate::region::SlotCounter;
 use crate::trace::{self, Happened};
 
@@ -13,7 +13,7 @@ pub(crate) fn conflict(what: impl std::fmt::Display) -> Error {
 
 /// Counts the error of a transaction, if it is that one.
 #[cold]
-pub(in crate::txn) fn count_conflict(error: Error, me: &Participant) -> Error {
+pub(in crate::txn) fn count_conflict(error: Error, me: &LocalParticipant) -> Error {
     if error.kind() == ErrorKind::Conflict {
         me.slot().count(SlotCounter::Conflicts, 1);
         trace::tell(Happened::Conflict(&error));

@@ -25,7 +25,7 @@ use crate::access::{SEED_BYTES, Seed};
 use crate::env::mutex::lock;
 use crate::env::upkeep::Upkeep;
 use crate::error::{Error, ErrorKind, Result};
-use crate::pages::Participant;
+use crate::pages::LocalParticipant;
 use crate::txn::catalog::{self, CatalogEntry, OPTION_BYTES_MAX};
 use crate::txn::{
     Comparator, Durability, Holds, IndexInfo, Isolation, Known as KnownOf, Looked, Options, Presence, State,
@@ -392,7 +392,7 @@ impl Databases {
     /// Makes an empty tree for a database, in a commit of its own. Nobody names it yet.
     pub(in crate::env) fn make_tree(
         &self,
-        me: &Participant,
+        me: &LocalParticipant,
         name: &str,
         asked: Asked<'_>,
     ) -> Result<CatalogEntry> {
@@ -429,7 +429,7 @@ impl Databases {
     /// notes stay.
     pub(in crate::env) fn free_trees<'e>(
         &self,
-        me: &Participant,
+        me: &LocalParticipant,
         entries: impl IntoIterator<Item = &'e CatalogEntry>,
     ) {
         for entry in entries {

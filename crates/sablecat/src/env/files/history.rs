@@ -27,7 +27,7 @@ pub struct Epoch {
 }
 
 impl Epoch {
-    pub(in crate::env) fn of(superblock: &Superblock, epoch: &volume::Epoch) -> Epoch {
+    pub(in crate::env) fn of(superblock: &Superblock, epoch: &volume::RetainedCheckpoint) -> Epoch {
         Epoch {
             number: epoch.generation,
             lsn: epoch.checkpoint,
@@ -71,7 +71,7 @@ pub struct History {
 }
 
 /// The epochs of a superblock, its own checkpoint last.
-pub(in crate::env) fn epochs(superblock: &Superblock) -> Vec<volume::Epoch> {
+pub(in crate::env) fn epochs(superblock: &Superblock) -> Vec<volume::RetainedCheckpoint> {
     superblock.epochs.iter().copied().chain([superblock.epoch()]).collect()
 }
 

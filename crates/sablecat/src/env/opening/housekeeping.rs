@@ -29,7 +29,7 @@ use crate::env::config::Mode;
 use crate::env::databases::Upcoming;
 use crate::env::mutex::lock;
 use crate::error::{Error, ErrorKind, Result};
-use crate::pages::{Bell, Participant};
+use crate::pages::{Bell, LocalParticipant};
 use crate::region::{HeldRole, RoleWatch};
 use crate::txn::{Kernel, caller};
 
@@ -230,7 +230,7 @@ impl Core {
 
     /// The role of housekeeping, if nobody has it; or from another process that has had it for long: it is
     /// stopped, or making a long checkpoint, and the log is to be flushed every interval all the same.
-    fn take_house(&self, me: &Participant) -> Option<HeldRole<'_>> {
+    fn take_house(&self, me: &LocalParticipant) -> Option<HeldRole<'_>> {
         let holding = match self.kernel.keep(me) {
             Ok(held) => return Some(held),
             Err(holding) => holding,

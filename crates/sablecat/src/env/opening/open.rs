@@ -14,7 +14,7 @@ use crate::env::files::left::take_alone;
 use crate::env::files::{LOG, VOLUME, find_volume, open_volume};
 use crate::env::recovery::{RecoveryReport, begin_from, build_kernel, geometry, recover};
 use crate::error::{Error, ErrorKind, Result};
-use crate::pages::Participant;
+use crate::pages::LocalParticipant;
 use crate::pages::volume::Volume;
 use crate::region::Region;
 use crate::trace::{self, Doing};
@@ -212,7 +212,7 @@ pub(super) fn assemble(
 /// Goes on from a checkpoint although a later one may have been, of which nothing can be read. With a log
 /// nothing is lost by that, if the blocks are those of this checkpoint still; without one whatever came after
 /// it is.
-fn go_back(kernel: &Kernel, me: &Participant, mode: Mode) -> Result<()> {
+fn go_back(kernel: &Kernel, me: &LocalParticipant, mode: Mode) -> Result<()> {
     let Some(volume) = kernel.pages.volume() else { return Ok(()) };
     let (path, generation) = (volume.path().display(), volume.generation());
     let why = format!(

@@ -82,7 +82,7 @@ pub struct Recovery {
     config: Config,
     journal: Journal,
     superblock: Superblock,
-    base: volume::Epoch,
+    base: volume::RetainedCheckpoint,
     plan: RecoveryPlan,
     /// The end of the last record that is kept: where the log goes on from. Below the plan's LSN if that is
     /// the checkpoint of a life in which nothing was logged, and which has no file.
@@ -118,8 +118,8 @@ pub(crate) fn prepare(directory: &Path, mut config: Config, target: Target) -> R
 }
 
 /// The newest epoch at or before the target.
-fn choose(epochs: &[volume::Epoch], target: Target) -> Result<volume::Epoch> {
-    let is_before = |epoch: &&volume::Epoch| match target {
+fn choose(epochs: &[volume::RetainedCheckpoint], target: Target) -> Result<volume::RetainedCheckpoint> {
+    let is_before = |epoch: &&volume::RetainedCheckpoint| match target {
         Target::Time(time) => epoch.time_ms <= time.ms,
         Target::Lsn(lsn) => epoch.checkpoint <= lsn,
         Target::Epoch(number) => epoch.generation == number,
@@ -159,7 +159,7 @@ fn plan(
     directory: &Path,
     config: &Config,
     superblock: &Superblock,
-    base: &volume::Epoch,
+    base: &volume::RetainedCheckpoint,
     target: Target,
 ) -> Result<(RecoveryPlan, Lsn)> {
     let segments = history::segments(directory, config, superblock)?;

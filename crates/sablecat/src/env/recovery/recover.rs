@@ -11,7 +11,7 @@ use crate::env::config::Config;
 use crate::env::placed;
 use crate::error::{Error, Result};
 use crate::log::{Commits, EndReason, LogOperation};
-use crate::pages::Participant;
+use crate::pages::LocalParticipant;
 use crate::pages::volume::Superblock;
 use crate::trace::{self, Happened};
 use crate::txn::catalog::{self, CATALOG, CatalogEntry};
@@ -61,7 +61,7 @@ impl RecoveryReport {
 /// Replays the log over the volume. True if anything was changed.
 pub(in crate::env) fn replay(
     kernel: &Kernel,
-    me: &Participant,
+    me: &LocalParticipant,
     config: &Config,
     superblock: Option<&Superblock>,
     report: &mut RecoveryReport,
@@ -126,7 +126,7 @@ fn check_segments(kernel: &Kernel) -> Result<()> {
 /// Replays commits up to `until`.
 pub(super) fn replay_commits(
     kernel: &Kernel,
-    me: &Participant,
+    me: &LocalParticipant,
     config: &Config,
     commits: &mut Commits<'_>,
     until: Lsn,
@@ -150,14 +150,14 @@ pub(super) fn replay_commits(
 }
 
 /// Empties the temporary databases, after replay. True if anything was changed.
-pub(in crate::env) fn empty_temporary(kernel: &Kernel, me: &Participant) -> Result<bool> {
+pub(in crate::env) fn empty_temporary(kernel: &Kernel, me: &LocalParticipant) -> Result<bool> {
     // SAFETY: recovery runs before any handle to the environment exists.
     temporary::empty_all(kernel, me, || unsafe { Direct::new(&kernel.pages, me) })
 }
 
 struct Replay<'a> {
     kernel: &'a Kernel,
-    me: &'a Participant,
+    me: &'a LocalParticipant,
     config: &'a Config,
     /// Trees met so far.
     trees: BTreeMap<TreeId, TreeRef>,

@@ -16,14 +16,14 @@
 
 use crate::access::{PageRead, PageWrite};
 use crate::error::{ErrorKind, Result};
-use crate::pages::{PageSet, Participant};
+use crate::pages::{LocalParticipant, PageSet};
 use crate::txn::catalog::{self, CatalogEntry, catalog_tree};
 use crate::txn::{Committed, Direct, Kernel};
 
 /// Empties all temporary databases. True if any had anything.
 pub(super) fn empty_all<'a>(
     kernel: &Kernel,
-    me: &Participant,
+    me: &LocalParticipant,
     direct: impl Fn() -> Direct<'a>,
 ) -> Result<bool> {
     let mut changed = false;

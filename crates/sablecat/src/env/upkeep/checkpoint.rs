@@ -64,7 +64,7 @@ impl Upkeep {
 
     pub(in crate::env) fn checkpoint_as(
         &self,
-        me: &pages::Participant,
+        me: &pages::LocalParticipant,
         clean: bool,
         moving: Moving,
     ) -> Result<CheckpointReport> {
@@ -154,7 +154,7 @@ impl Upkeep {
 
     /// Gives back what is lost; none if that cannot be told at the moment. Nothing is if the map is damaged,
     /// or in a Data Store, which one process has.
-    pub(super) fn free_lost(&self, me: &pages::Participant) -> Result<Option<pages::Lost>> {
+    pub(super) fn free_lost(&self, me: &pages::LocalParticipant) -> Result<Option<pages::Lost>> {
         if self.mode == Mode::DataStore {
             return Ok(Some(pages::Lost::default()));
         }
@@ -166,7 +166,7 @@ impl Upkeep {
 
     /// Frees the pages that nothing leads to. A Data Store leaves that to a process that opens it with
     /// transactions.
-    pub(super) fn free_unreachable(&self, me: &pages::Participant) -> Result<u64> {
+    pub(super) fn free_unreachable(&self, me: &pages::LocalParticipant) -> Result<u64> {
         if self.mode == Mode::DataStore {
             return Ok(0);
         }
@@ -204,7 +204,7 @@ impl Upkeep {
     /// On a full disk the reserve is made of what is free before the last block: pages go there, and what is
     /// behind them is cut off; so many and no more, so that it does not take long. Best effort: the
     /// checkpoint before stands.
-    fn make_reserve(&self, me: &pages::Participant) {
+    fn make_reserve(&self, me: &pages::LocalParticipant) {
         // What one frees the next can use.
         for _ in 0..RESERVE_ROUNDS {
             let moved = self.checkpoint_as(me, true, Moving::ForReserve).map_or(0, |report| report.moved);

@@ -11,8 +11,8 @@ use sablecat_os::calendar::Moment;
 use super::Upkeep;
 use crate::error::Result;
 use crate::log::Retention;
-use crate::pages::Participant;
-use crate::pages::volume::{Epoch, Journal, Superblock};
+use crate::pages::LocalParticipant;
+use crate::pages::volume::{Journal, RetainedCheckpoint, Superblock};
 use crate::txn::caller;
 use crate::types::Lsn;
 
@@ -35,7 +35,7 @@ impl Upkeep {
 
     /// Gives up the log that nothing needs after a checkpoint from which recovery begins at `needed`, and
     /// that nobody reads.
-    pub(super) fn let_go_of_log(&self, needed: Lsn, me: &Participant) -> Result<()> {
+    pub(super) fn let_go_of_log(&self, needed: Lsn, me: &LocalParticipant) -> Result<()> {
         let caller = caller(&self.kernel.pages, me.number());
         let log = &self.kernel.log;
         let wanted = self.kernel.pages.log_wanted(log.tail()).map_or(needed, |wanted| wanted.min(needed));
@@ -60,7 +60,7 @@ impl Upkeep {
 }
 
 /// The epochs after a checkpoint at `at`, which takes the place of the one of `before`.
-fn retained(journal: &Journal, before: &Superblock, at: Lsn, now_ms: u64) -> Vec<Epoch> {
+fn retained(journal: &Journal, before: &Superblock, at: Lsn, now_ms: u64) -> Vec<RetainedCheckpoint> {
     let mut epochs = before.epochs.clone();
     let last = epochs.last();
     // Of a checkpoint without a journal the log is not kept.
@@ -97,7 +97,7 @@ mod tests {
     use crate::types::SealedBlock;
 
     /// A superblock whose checkpoint was made at `n` seconds and `n` times 100.
-    fn superblock(n: u64, epochs: Vec<Epoch>) -> Superblock {
+    fn superblock(n: u64, epochs: Vec<RetainedCheckpoint>) -> Superblock {
         Superblock {
             generation: n,
             checkpoint: Lsn(n * 100),

@@ -9,7 +9,7 @@ use sablecat_os::disk::AlignedBuf;
 
 use super::Upkeep;
 use crate::error::Result;
-use crate::pages::volume::Found;
+use crate::pages::volume::MapFinding;
 use crate::txn::{Comparator, Isolation, Options, Transaction, catalog, listed};
 use crate::types::PageId;
 
@@ -164,9 +164,9 @@ impl Upkeep {
                 volume.walk_epoch(&epoch, &mut |found| {
                     pages.move_on();
                     let (block, what) = match &found {
-                        Found::Map(block) => (*block, "the map".to_owned()),
-                        Found::Page(page, block) => (block.block(), format!("page {page}")),
-                        Found::Damaged(block, error) => {
+                        MapFinding::Map(block) => (*block, "the map".to_owned()),
+                        MapFinding::Page(page, block) => (block.block(), format!("page {page}")),
+                        MapFinding::Damaged(block, error) => {
                             problem(format!("map block {block}: {error}"));
                             return Ok(false);
                         }
@@ -178,7 +178,7 @@ impl Upkeep {
                     if !pages.blocks().is_used(block) {
                         problem(format!("{what}: block {block} is free"));
                     }
-                    if let Found::Page(page, block) = found
+                    if let MapFinding::Page(page, block) = found
                         && let Err(error) = pages.check_stored(volume, page, block, &mut buffer)
                     {
                         problem(format!("page {page}: {error}"));
@@ -218,12 +218,12 @@ impl Upkeep {
             volume.walk(0..u64::MAX, &mut |found| {
                 pages.move_on();
                 let block = match found {
-                    Found::Page(page, block) => {
+                    MapFinding::Page(page, block) => {
                         unreachable += u64::from(!seen.contains(&page));
                         block.block()
                     }
-                    Found::Map(block) => block,
-                    Found::Damaged(block, error) => {
+                    MapFinding::Map(block) => block,
+                    MapFinding::Damaged(block, error) => {
                         problems.push(format!("map block {block}: {error}"));
                         return Ok(());
                     }
@@ -279,7 +279,7 @@ mod tests {
         let volume = pages.volume().unwrap();
         let (mut old, mut new) = (BlockId::NONE, BlockId::NONE);
         let note = |into: &mut BlockId, found| {
-            if let Found::Page(_, block) = found {
+            if let MapFinding::Page(_, block) = found {
                 *into = block.block();
             }
         };

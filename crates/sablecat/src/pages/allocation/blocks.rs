@@ -27,14 +27,14 @@ pub(crate) fn first_within(volume: VolumeId, block_size: usize) -> u64 {
 
 /// For each volume: places below this may be in use. 0 for volumes that are not there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Bounds([u64; VOLUMES_MAX]);
+pub(crate) struct VolumeBounds([u64; VOLUMES_MAX]);
 
-impl Bounds {
+impl VolumeBounds {
     /// The bounds of the main volume, and those of the others in their order.
-    pub(crate) fn new(bounds: impl IntoIterator<Item = u64>) -> Bounds {
+    pub(crate) fn new(bounds: impl IntoIterator<Item = u64>) -> VolumeBounds {
         let mut all = [0; VOLUMES_MAX];
         all.iter_mut().zip(bounds).for_each(|(place, bound)| *place = bound);
-        Bounds(all)
+        VolumeBounds(all)
     }
 
     /// The highest of them.
@@ -51,8 +51,8 @@ impl Bounds {
     }
 
     /// For each volume the larger one.
-    pub(crate) fn or(self, other: Bounds) -> Bounds {
-        Bounds(std::array::from_fn(|n| self.0[n].max(other.0[n])))
+    pub(crate) fn or(self, other: VolumeBounds) -> VolumeBounds {
+        VolumeBounds(std::array::from_fn(|n| self.0[n].max(other.0[n])))
     }
 
     /// How many places they leave in all.
@@ -61,7 +61,7 @@ impl Bounds {
     }
 }
 
-impl Index<VolumeId> for Bounds {
+impl Index<VolumeId> for VolumeBounds {
     type Output = u64;
     fn index(&self, volume: VolumeId) -> &u64 {
         &self.0[volume.index()]
@@ -129,15 +129,15 @@ impl BlockSpace {
     }
 
     /// For each volume: places at or above this are free.
-    pub(crate) fn bounds(&self) -> Bounds {
-        Bounds::new(self.volumes.iter().map(BitSpace::high_water))
+    pub(crate) fn bounds(&self) -> VolumeBounds {
+        VolumeBounds::new(self.volumes.iter().map(BitSpace::high_water))
     }
 
     /// Counts everything within the bounds as in use ([`BitSpace::assume_used_below`]).
     ///
     /// # Errors
     /// Full if there is no room for as many.
-    pub(crate) fn assume_used_below(&self, bounds: &Bounds) -> Result<()> {
+    pub(crate) fn assume_used_below(&self, bounds: &VolumeBounds) -> Result<()> {
         self.volumes().try_for_each(|volume| self.of(volume).assume_used_below(bounds[volume]))
     }
 
@@ -181,7 +181,7 @@ pub(crate) struct UsedBlocks(Vec<Used>);
 
 impl UsedBlocks {
     /// What lies before the first block of each of so many volumes, within these bounds.
-    pub(in crate::pages) fn reserved(volumes: usize, bounds: &Bounds, block_size: usize) -> UsedBlocks {
+    pub(in crate::pages) fn reserved(volumes: usize, bounds: &VolumeBounds, block_size: usize) -> UsedBlocks {
         let used = (0..volumes as u8).map(VolumeId).map(|volume| {
             let mut used = Used::new(bounds[volume]);
             for within in 0..first_within(volume, block_size).min(bounds[volume]) {
@@ -198,7 +198,7 @@ impl UsedBlocks {
     }
 
     /// Raises the bounds.
-    pub(crate) fn extend(&mut self, bounds: &Bounds) {
+    pub(crate) fn extend(&mut self, bounds: &VolumeBounds) {
         (0..).map(VolumeId).zip(&mut self.0).for_each(|(volume, used)| used.extend(bounds[volume]));
     }
 

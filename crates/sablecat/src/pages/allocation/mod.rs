@@ -8,7 +8,7 @@ mod blocks;
 mod space;
 mod used;
 
-pub(crate) use blocks::{BlockSpace, Bounds, UsedBlocks, first_within};
+pub(crate) use blocks::{BlockSpace, UsedBlocks, VolumeBounds, first_within};
 pub(in crate::pages) use blocks::{EXTRA_RESERVED_BYTES, RESERVED_BYTES};
 pub(crate) use space::BitSpace;
 #[cfg(test)]

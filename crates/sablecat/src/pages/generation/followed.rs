@@ -12,13 +12,13 @@ use crate::types::{Lsn, PageId};
 /// What a reader of the last checkpoint knows of it.
 #[derive(Debug, Default)]
 pub(in crate::pages) struct Following {
-    pub(in crate::pages) state: Mutex<State>,
+    pub(in crate::pages) state: Mutex<FollowedState>,
     /// Held by the thread that goes on to a newer view.
     pub(in crate::pages) turn: Mutex<()>,
 }
 
 #[derive(Debug, Default)]
-pub(in crate::pages) struct State {
+pub(in crate::pages) struct FollowedState {
     /// The generation that the page table is of; none while it is being emptied.
     pub(in crate::pages) view: Option<u64>,
     /// First pages of the map leaves whose pages the page table may know.

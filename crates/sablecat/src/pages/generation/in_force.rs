@@ -4,7 +4,7 @@ use sablecat_os::atomic::Ordering;
 
 use super::Generations;
 use crate::error::{Error, ErrorKind, Result};
-use crate::pages::participants::Participant;
+use crate::pages::participants::LocalParticipant;
 use crate::pages::volume::{Superblock, Volume};
 use crate::trace::{self, Happened};
 
@@ -70,7 +70,7 @@ impl Generations {
 
     /// As [`Generations::learn_free`], for a participant that makes no checkpoint; unless another makes one:
     /// that one will learn which are free.
-    pub(in crate::pages) fn learn_free_early(&self, me: &Participant) -> Result<()> {
+    pub(in crate::pages) fn learn_free_early(&self, me: &LocalParticipant) -> Result<()> {
         let Some(volume) = &self.volume else { return Ok(()) };
         if self.region.header().free_known.load(Ordering::Acquire) != 0 {
             return Ok(());

@@ -44,7 +44,7 @@ use sablecat_os::liveness;
 
 use super::Generations;
 use crate::error::{Error, ErrorKind, Result};
-use crate::pages::participants::Participant;
+use crate::pages::participants::LocalParticipant;
 use crate::pages::volume::Volume;
 use crate::region::{HeldRole, Moored, RoleHolding, Stage, Work};
 use crate::types::Berth;
@@ -57,10 +57,10 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const DOUBLED_MAX: u32 = 6;
 
 /// Says, until dropped, that a participant may write to a berth what another set there.
-struct Settling<'a>(&'a Participant);
+struct Settling<'a>(&'a LocalParticipant);
 
 impl Settling<'_> {
-    fn begin(me: &Participant, berth: Berth) -> Settling<'_> {
+    fn begin(me: &LocalParticipant, berth: Berth) -> Settling<'_> {
         me.slot().begin_settling(berth);
         Settling(me)
     }
@@ -78,7 +78,7 @@ impl Generations {
     ///
     /// # Errors
     /// `Poisoned` if this process was taken for dead, meanwhile perhaps.
-    pub(crate) fn hold_checkpoint(&self, me: &Participant) -> Result<HeldRole<'_>> {
+    pub(crate) fn hold_checkpoint(&self, me: &LocalParticipant) -> Result<HeldRole<'_>> {
         let role = self.region.role(Work::Checkpoint);
         let succeed =
             || self.holder_that_stands_still().and_then(|still| self.succeed_checkpoint(still, me)).map(Ok);
@@ -97,7 +97,7 @@ impl Generations {
     /// Those of `act`.
     pub(crate) fn without_checkpoint<T>(
         &self,
-        me: &Participant,
+        me: &LocalParticipant,
         mut act: impl FnMut() -> Result<T>,
     ) -> Result<T> {
         loop {
@@ -110,14 +110,18 @@ impl Generations {
     }
 
     /// Takes the checkpoint role unless somebody has it: until it is dropped, no checkpoint begins.
-    pub(in crate::pages) fn try_hold_checkpoint(&self, me: &Participant) -> Option<HeldRole<'_>> {
+    pub(in crate::pages) fn try_hold_checkpoint(&self, me: &LocalParticipant) -> Option<HeldRole<'_>> {
         let held = self.region.role(Work::Checkpoint).try_take(me.number()).ok()?;
         self.settle_berths(&held, me);
         Some(held)
     }
 
     /// Takes the role over from a holding. What that one has set is for the caller to settle.
-    pub(crate) fn succeed_checkpoint(&self, from: RoleHolding, me: &Participant) -> Option<HeldRole<'_>> {
+    pub(crate) fn succeed_checkpoint(
+        &self,
+        from: RoleHolding,
+        me: &LocalParticipant,
+    ) -> Option<HeldRole<'_>> {
         let held = self.region.role(Work::Checkpoint).take_over(from, me.number())?;
         // Relaxed: how patient to be.
         self.region.header().checkpoint_successions.fetch_add(1, Ordering::Relaxed);
@@ -178,7 +182,7 @@ impl Generations {
 
     /// Decides what becomes of the superblocks that others were about to write, or were writing. The caller
     /// has just got the checkpoint role; if it has lost it since, that is for its successor.
-    pub(crate) fn settle_berths(&self, held: &HeldRole<'_>, me: &Participant) {
+    pub(crate) fn settle_berths(&self, held: &HeldRole<'_>, me: &LocalParticipant) {
         let Some(volume) = &self.volume else { return };
         for berth in Berth::all() {
             while let Some(seen) = self.region.berths().look(berth) {
@@ -237,7 +241,7 @@ impl Generations {
     /// # Errors
     /// Too many if each is that of a process that was stopped in a checkpoint, and may still write to it; as
     /// [`Volume::next_generation`].
-    pub(crate) fn take_berth(&self, volume: &Volume, me: &Participant) -> Result<Moored<'_>> {
+    pub(crate) fn take_berth(&self, volume: &Volume, me: &LocalParticipant) -> Result<Moored<'_>> {
         let (berths, next) = (self.region.berths(), volume.next_generation()?);
         let take = |berth| berths.take(berth, me.number(), next).filter(|_| !self.is_being_settled(berth));
         // Of the participants that take one only this one has the role; late ones give theirs back.
@@ -254,7 +258,7 @@ impl Generations {
     /// it is written, and its generation stands. If that cannot be made durable the volume is poisoned; it is
     /// not tried again, since a flush says nothing of what one before it could not write. False if that is
     /// for another participant to decide, which is at it.
-    pub(crate) fn end_checkpoint_of(&self, dead: u16, me: &Participant) -> bool {
+    pub(crate) fn end_checkpoint_of(&self, dead: u16, me: &LocalParticipant) -> bool {
         let role = self.region.role(Work::Checkpoint);
         let holding = role.look();
         let held = match holding.owner() {

@@ -16,16 +16,16 @@
 //! Costs: two stores to the participant's own slot where numbers are taken or given back: none for a read, or
 //! for a commit of leaves that fit.
 
-use super::Participant;
+use super::LocalParticipant;
 
 /// The participant may have page ids and blocks in hand, until all of these are dropped.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct InHand<'a> {
-    me: &'a Participant,
+    me: &'a LocalParticipant,
 }
 
-impl Participant {
+impl LocalParticipant {
     /// From now on page ids and blocks may be in hand.
     pub(crate) fn in_hand(&self) -> InHand<'_> {
         let hands = self.hands.get();
@@ -51,7 +51,7 @@ pub(crate) fn pretend<T>(act: impl FnOnce() -> T) -> T {
 }
 
 #[cfg(test)]
-impl Participant {
+impl LocalParticipant {
     /// For a participant that was killed, as far as others can see, and was mended: it is another.
     pub(crate) fn forget_hands(&self) {
         #[cfg(debug_assertions)]

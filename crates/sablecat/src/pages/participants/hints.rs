@@ -32,7 +32,7 @@ pub(crate) struct Hints {
 /// looked for in the slot behind it, and there need be no search. Any tree's may be given to any other's
 /// search: what is in the slot is compared with the key.
 #[derive(Debug, Default)]
-pub(crate) struct Near(Cell<Slot>);
+pub(crate) struct Near(Cell<NearSlot>);
 
 /// What a key is sought for: each has an order of its own, also where both are done in turns.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +42,7 @@ pub(crate) enum Use {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Slot {
+struct NearSlot {
     last: u16,
     /// The last came directly behind the one before.
     in_order: bool,
@@ -52,7 +52,7 @@ impl Near {
     /// The slot in which the next key is likely to be, or to be missing: the one behind the last.
     #[inline(always)]
     pub(crate) fn expected(&self) -> Option<usize> {
-        let Slot { last, in_order } = self.0.get();
+        let NearSlot { last, in_order } = self.0.get();
         in_order.then_some(usize::from(last) + 1)
     }
 
@@ -60,7 +60,7 @@ impl Near {
     #[inline(always)]
     pub(crate) fn found_at(&self, slot: usize) {
         let in_order = slot == usize::from(self.0.get().last) + 1;
-        self.0.set(Slot { last: slot as u16, in_order });
+        self.0.set(NearSlot { last: slot as u16, in_order });
     }
 }
 

@@ -17,4 +17,4 @@ pub(crate) use hand::InHand;
 pub(in crate::pages) use pin::Pinned;
 pub(crate) use pin::PinnedSeat;
 pub(in crate::pages) use seat::PATIENCE;
-pub(crate) use seat::{Participant, Participants, Seat};
+pub(crate) use seat::{LocalParticipant, Participants, Seat};

@@ -17,7 +17,7 @@ use std::ops::Deref;
 
 use sablecat_os::atomic::Ordering;
 
-use super::{Participant, Participants, Seat};
+use super::{LocalParticipant, Participants, Seat};
 use crate::error::{Error, Result};
 use crate::region::Slot;
 use crate::types::Lsn;
@@ -26,7 +26,7 @@ use crate::types::Lsn;
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Pinned<'a> {
-    me: &'a Participant,
+    me: &'a LocalParticipant,
     at: Lsn,
 }
 
@@ -49,7 +49,7 @@ impl Drop for Pinned<'_> {
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Guarded<'a> {
-    me: &'a Participant,
+    me: &'a LocalParticipant,
     at: Lsn,
 }
 
@@ -98,10 +98,10 @@ impl PinnedSeat<'_> {
 }
 
 impl Deref for PinnedSeat<'_> {
-    type Target = Participant;
+    type Target = LocalParticipant;
 
     #[inline]
-    fn deref(&self) -> &Participant {
+    fn deref(&self) -> &LocalParticipant {
         &self.seat
     }
 }
@@ -127,19 +127,19 @@ impl Participants {
 
     /// Pins the newest published state for as long as what is returned lasts.
     #[inline]
-    pub(crate) fn pinned<'a>(&self, me: &'a Participant) -> Pinned<'a> {
+    pub(crate) fn pinned<'a>(&self, me: &'a LocalParticipant) -> Pinned<'a> {
         Pinned { me, at: self.pin(me) }
     }
 
     /// As [`Participants::pinned`], with the participant's second pin, leaving its snapshot alone.
     #[inline]
-    pub(crate) fn guarded<'a>(&self, me: &'a Participant) -> Guarded<'a> {
+    pub(crate) fn guarded<'a>(&self, me: &'a LocalParticipant) -> Guarded<'a> {
         Guarded { me, at: self.guard(me) }
     }
 
     /// Pins the newest published state and says which. For what ends it when dropped.
     #[inline]
-    pub(in crate::pages) fn pin(&self, me: &Participant) -> Lsn {
+    pub(in crate::pages) fn pin(&self, me: &LocalParticipant) -> Lsn {
         self.pin_slot(me.slot())
     }
 
@@ -175,7 +175,7 @@ impl Participants {
 
     /// What `me` has pinned already, with an operation, until what is returned is dropped.
     #[inline]
-    pub(in crate::pages) fn pinned_already<'a>(&self, me: &'a Participant, at: Lsn) -> Pinned<'a> {
+    pub(in crate::pages) fn pinned_already<'a>(&self, me: &'a LocalParticipant, at: Lsn) -> Pinned<'a> {
         Pinned { me, at }
     }
 
@@ -189,7 +189,7 @@ impl Participants {
 
     /// As [`Participants::pin`], with the participant's second pin.
     #[inline]
-    pub(in crate::pages) fn guard(&self, me: &Participant) -> Lsn {
+    pub(in crate::pages) fn guard(&self, me: &LocalParticipant) -> Lsn {
         let slot = me.slot();
         self.pin_with(|at| slot.set_guard(at))
     }

@@ -5,7 +5,7 @@
 //! each thread prefers the seat it used last, so its slot and caches stay in its processor's cache. Taking a
 //! seat is one compare-and-swap on a line nobody else touches.
 //!
-//! A thread that leaves a seat may give up the processor to others then ([`Participant::crowded`]): it holds
+//! A thread that leaves a seat may give up the processor to others then ([`LocalParticipant::crowded`]): it holds
 //! nothing at that moment.
 //!
 //! A process uses few of the seats that it may have. They lie in memory that is there once it is touched, and
@@ -39,7 +39,7 @@ pub(in crate::pages) const PATIENCE: usize = 64;
 const SEATS_MAX: usize = 1024;
 
 /// A slot of the region with this process's private caches for it.
-pub(crate) struct Participant {
+pub(crate) struct LocalParticipant {
     region: Arc<Region>,
     number: u16,
     /// The slot of that number, in the region.
@@ -77,17 +77,17 @@ pub(crate) struct Participant {
 }
 
 // SAFETY: the slot consists of atomics, and everything else is as movable as it says itself.
-unsafe impl Send for Participant {}
+unsafe impl Send for LocalParticipant {}
 
-impl std::fmt::Debug for Participant {
+impl std::fmt::Debug for LocalParticipant {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Participant").field("slot", &self.number).finish_non_exhaustive()
+        f.debug_struct("LocalParticipant").field("slot", &self.number).finish_non_exhaustive()
     }
 }
 
-impl Participant {
-    fn new(region: Arc<Region>, (number, tenant): (u16, Tenant)) -> Participant {
-        Participant {
+impl LocalParticipant {
+    fn new(region: Arc<Region>, (number, tenant): (u16, Tenant)) -> LocalParticipant {
+        LocalParticipant {
             slot: NonNull::from(region.slot(number)),
             region,
             number,
@@ -148,24 +148,24 @@ impl Participant {
 
 /// Where a seat is. All zeros is one that nobody has used.
 #[repr(align(128))]
-struct Place {
+struct SeatPlace {
     busy: AtomicU32,
     /// Whether there is a participant. For the holder of the seat, which has set `busy`, as the participant
     /// is.
     filled: Cell<bool>,
-    participant: UnsafeCell<MaybeUninit<Participant>>,
+    participant: UnsafeCell<MaybeUninit<LocalParticipant>>,
 }
 
 // SAFETY: the cells are only touched by the holder of the seat, which set `busy` from 0 to 1 and has not
 // cleared it.
-unsafe impl Sync for Place {}
+unsafe impl Sync for SeatPlace {}
 
-impl Place {
+impl SeatPlace {
     /// The participant is in it from now on.
     ///
     /// # Safety
     /// The caller has set `busy`, and there is none.
-    unsafe fn fill(&self, participant: Participant) {
+    unsafe fn fill(&self, participant: LocalParticipant) {
         // SAFETY: nobody else touches the cell, by the caller's word.
         unsafe { (*self.participant.get()).write(participant) };
         self.filled.set(true);
@@ -176,7 +176,7 @@ impl Place {
     /// # Safety
     /// The caller has set `busy`, or nobody else knows of the place any more; and nobody has a reference to
     /// the participant.
-    unsafe fn take(&self) -> Option<Participant> {
+    unsafe fn take(&self) -> Option<LocalParticipant> {
         // SAFETY: nobody else touches the cell, by the caller's word, and what is read is not used again,
         // since the place is not filled now.
         self.filled.replace(false).then(|| unsafe { (*self.participant.get()).assume_init_read() })
@@ -188,7 +188,7 @@ pub(crate) struct Participants {
     pub(crate) region: Arc<Region>,
     /// The places, `seats` of them.
     memory: Mapping,
-    places: PhantomData<Box<[Place]>>,
+    places: PhantomData<Box<[SeatPlace]>>,
     seats: usize,
     /// How many of the places, from the first, may have a participant: the memory of the others need not be
     /// touched to leave. With [`LEFT`] no other place gets one.
@@ -217,7 +217,7 @@ thread_local! {
 impl Participants {
     pub(in crate::pages) fn new(region: Arc<Region>) -> Result<Participants> {
         let seats = (usize::from(region.geometry().slots) - 1).min(SEATS_MAX);
-        let bytes = seats * size_of::<Place>();
+        let bytes = seats * size_of::<SeatPlace>();
         let memory = Mapping::anonymous(bytes).map_err(|e| {
             Error::memory_full(format!("reserving {bytes} bytes of address space for the seats of a process: {e}; end programs that take so much"))
         })?;
@@ -225,14 +225,14 @@ impl Participants {
     }
 
     #[inline]
-    fn places(&self) -> &[Place] {
+    fn places(&self) -> &[SeatPlace] {
         // SAFETY: the memory is this long, lives as long as `self`, is aligned to pages, and was zeroed,
         // which is what places are at first.
         unsafe { slice::from_raw_parts(self.memory.base().as_ptr().cast(), self.seats) }
     }
 
     /// Those that may have a participant.
-    fn places_used(&self, used: u32) -> &[Place] {
+    fn places_used(&self, used: u32) -> &[SeatPlace] {
         &self.places()[..(used & !LEFT) as usize]
     }
 
@@ -249,7 +249,7 @@ impl Participants {
         }
         let Some(slot) = self.take_slot() else { return false };
         // SAFETY: the seat is held, and there is none.
-        unsafe { seat.place.fill(Participant::new(Arc::clone(&self.region), slot)) };
+        unsafe { seat.place.fill(LocalParticipant::new(Arc::clone(&self.region), slot)) };
         true
     }
 
@@ -302,7 +302,7 @@ impl Participants {
     }
 
     #[inline]
-    fn try_sit(place: &Place) -> Option<Seat<'_>> {
+    fn try_sit(place: &SeatPlace) -> Option<Seat<'_>> {
         // Acquire: pairs with the Release of the seat's drop, so the last user's private state is seen.
         place
             .busy
@@ -410,14 +410,14 @@ impl Drop for Participants {
 /// A participant, held.
 #[derive(Debug)]
 pub(crate) struct Seat<'a> {
-    place: &'a Place,
+    place: &'a SeatPlace,
     /// One thread at a time sits here.
     not_shared: PhantomData<Cell<()>>,
 }
 
-impl std::fmt::Debug for Place {
+impl std::fmt::Debug for SeatPlace {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Place")
+        f.write_str("SeatPlace")
     }
 }
 
@@ -429,9 +429,9 @@ impl Seat<'_> {
 }
 
 impl Deref for Seat<'_> {
-    type Target = Participant;
+    type Target = LocalParticipant;
     #[inline]
-    fn deref(&self) -> &Participant {
+    fn deref(&self) -> &LocalParticipant {
         // SAFETY: the seat is held, and is only handed out once the cell is filled; it is not emptied before
         // the table is dropped.
         unsafe { (*self.place.participant.get()).assume_init_ref() }

@@ -3,7 +3,7 @@
 use sablecat_os::atomic::Ordering;
 
 use super::Pool;
-use crate::pages::participants::Participant;
+use crate::pages::participants::LocalParticipant;
 use crate::region::FrameState;
 use crate::types::{FrameId, Lsn, PageId};
 
@@ -89,7 +89,7 @@ impl Pool {
         is_current: bool,
         old: (FrameId, Lsn),
         page: PageId,
-        me: &Participant,
+        me: &LocalParticipant,
     ) -> bool {
         let claimed = FrameState::Claimed(me.number());
         let (frame, superseded) = old;

@@ -21,10 +21,10 @@ use sablecat_os::atomic::Ordering;
 
 use super::Pool;
 use super::sweep::WRITE_BATCH;
-use super::writing::{Claim, Writes};
+use super::writing::{MarkedVersion, Writes};
 use crate::error::Result;
 use crate::pages::header;
-use crate::pages::participants::Participant;
+use crate::pages::participants::LocalParticipant;
 use crate::pages::participants::horizon::Horizon;
 use crate::region::FrameState;
 use crate::types::{FrameId, Lsn};
@@ -64,7 +64,7 @@ impl Pool {
     ///
     /// # Errors
     /// Full; those of the volume. What could not be written is dirty as before.
-    pub(crate) fn clean(&self, me: &Participant) -> Result<()> {
+    pub(crate) fn clean(&self, me: &LocalParticipant) -> Result<()> {
         let header = self.region.header();
         let (frames, ahead) = (self.frames_ready(), self.ahead());
         let mut more = self.under_pressure();
@@ -98,7 +98,12 @@ impl Pool {
 
     /// Gives a frame a block to be written to if a sweep would want it written: a current version that is
     /// cold, and that no snapshot is older than.
-    fn claim_dirty(&self, frame: FrameId, horizon: &Horizon, me: &Participant) -> Result<Option<Claim>> {
+    fn claim_dirty(
+        &self,
+        frame: FrameId,
+        horizon: &Horizon,
+        me: &LocalParticipant,
+    ) -> Result<Option<MarkedVersion>> {
         let desc = self.region.frame(frame);
         let is_dirty = || {
             desc.state() == FrameState::Published && desc.superseded() == Lsn::MAX && !desc.block().is_saved()

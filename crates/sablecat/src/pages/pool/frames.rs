@@ -18,7 +18,7 @@ use sablecat_os::atomic::Ordering;
 
 use crate::error::{Error, Result};
 use crate::pages::participants::horizon::Horizon;
-use crate::pages::participants::{PATIENCE, Participant};
+use crate::pages::participants::{LocalParticipant, PATIENCE};
 use crate::region::{FrameDesc, FrameState};
 use crate::types::{BlockId, FrameId, Lsn};
 
@@ -34,7 +34,7 @@ impl Pool {
     /// A frame in state building, owned by `me`. Inside an operation: fails with "out of frames" rather than
     /// sweep.
     #[inline]
-    pub(crate) fn take_frame(&self, me: &Participant) -> Result<FrameId> {
+    pub(crate) fn take_frame(&self, me: &LocalParticipant) -> Result<FrameId> {
         let building = FrameState::Building(me.number());
         loop {
             let Some(frame) = me.free.borrow_mut().pop() else {
@@ -57,7 +57,7 @@ impl Pool {
     }
 
     /// Gives back a frame that `me` was building.
-    pub(in crate::pages) fn drop_frame(&self, frame: FrameId, me: &Participant) {
+    pub(in crate::pages) fn drop_frame(&self, frame: FrameId, me: &LocalParticipant) {
         if self.region.is_fenced() {
             return;
         }
@@ -68,7 +68,7 @@ impl Pool {
 
     /// Remembers that `me` superseded `frame` at `at`, and reclaims such frames after every batch.
     #[inline]
-    pub(in crate::pages) fn superseded(&self, frame: FrameId, at: Lsn, me: &Participant) {
+    pub(in crate::pages) fn superseded(&self, frame: FrameId, at: Lsn, me: &LocalParticipant) {
         let full = {
             let mut limbo = me.limbo.borrow_mut();
             limbo.push_back((frame, at));
@@ -80,7 +80,7 @@ impl Pool {
     }
 
     /// Frees what it can of the frames that `me` superseded; true if anything.
-    pub(in crate::pages) fn reclaim_own(&self, me: &Participant) -> bool {
+    pub(in crate::pages) fn reclaim_own(&self, me: &LocalParticipant) -> bool {
         let mut limbo = me.limbo.borrow_mut();
         if limbo.is_empty() {
             return false;
@@ -115,7 +115,7 @@ impl Pool {
     }
 
     /// Frees a published version that was superseded at or below `horizon`.
-    pub(in crate::pages) fn reclaim(&self, frame: FrameId, horizon: &Horizon, me: &Participant) -> bool {
+    pub(in crate::pages) fn reclaim(&self, frame: FrameId, horizon: &Horizon, me: &LocalParticipant) -> bool {
         let desc = self.region.frame(frame);
         if !desc.change(FrameState::Published, FrameState::Claimed(me.number())) {
             return false;
@@ -136,7 +136,7 @@ impl Pool {
 
     /// Frees the block of a claimed version that is gone. The word first: what dies with this process is
     /// lost, rather than freed twice.
-    pub(in crate::pages) fn drop_block(&self, desc: &FrameDesc, me: &Participant) {
+    pub(in crate::pages) fn drop_block(&self, desc: &FrameDesc, me: &LocalParticipant) {
         let block = desc.block();
         let _hand = (block.block() != BlockId::NONE && !block.is_captured()).then(|| me.in_hand());
         desc.set_block(block.dropped());
@@ -145,7 +145,11 @@ impl Pool {
 
     /// As [`operate`](crate::pages::visibility), for work that begins no operation: it may hold latches.
     #[inline]
-    pub(crate) fn with_frames<T>(&self, me: &Participant, mut work: impl FnMut() -> Result<T>) -> Result<T> {
+    pub(crate) fn with_frames<T>(
+        &self,
+        me: &LocalParticipant,
+        mut work: impl FnMut() -> Result<T>,
+    ) -> Result<T> {
         let mut least = 1;
         loop {
             match work() {

@@ -15,7 +15,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::Pool;
 use crate::error::Result;
-use crate::pages::participants::Participant;
+use crate::pages::participants::LocalParticipant;
 use crate::region::{FrameState, Region};
 use crate::types::FrameId;
 
@@ -31,11 +31,11 @@ const MOST: usize = 80;
 pub(in crate::pages) struct LastFrames {
     /// So many are to be.
     wanted: usize,
-    kept: Mutex<Kept>,
+    kept: Mutex<KeptFrames>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct KeptFrames {
     frames: Vec<FrameId>,
     /// There was no other the last time that anybody looked.
     is_full: bool,
@@ -52,7 +52,7 @@ impl LastFrames {
     }
 
     /// The list. Nothing shared is touched while one has it, so that it is never waited for.
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, KeptFrames> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -63,7 +63,7 @@ impl LastFrames {
 
 impl Pool {
     /// Keeps free frames that `me` has at hand, as long as too few are kept; not while it removes.
-    pub(super) fn keep_last(&self, me: &Participant) {
+    pub(super) fn keep_last(&self, me: &LocalParticipant) {
         let last = &self.last_frames;
         if last.wanted == 0 || me.removes.get() {
             return;
@@ -91,7 +91,7 @@ impl Pool {
     }
 
     /// Whether a participant that removes is to use the last frames rather than take anything from others.
-    pub(in crate::pages) fn has_last(&self, me: &Participant) -> bool {
+    pub(in crate::pages) fn has_last(&self, me: &LocalParticipant) -> bool {
         me.removes.get() && {
             let mut kept = self.last_frames.kept();
             kept.is_full |= !kept.frames.is_empty();
@@ -112,7 +112,7 @@ impl Pool {
     /// # Errors
     /// Those of sweeping for frames.
     #[cold]
-    pub(super) fn frame_to_remove(&self, me: &Participant) -> Result<FrameId> {
+    pub(super) fn frame_to_remove(&self, me: &LocalParticipant) -> Result<FrameId> {
         loop {
             me.owes.set(self.last_frames.wanted > 0);
             let last = {

@@ -8,7 +8,7 @@ use sablecat_os::clock;
 
 use super::Pool;
 use crate::error::Result;
-use crate::pages::participants::Participant;
+use crate::pages::participants::LocalParticipant;
 use crate::region::{EntryWord, PAGE_QUEUES, RegionQueue};
 use crate::types::{FrameId, PageId};
 
@@ -64,7 +64,7 @@ pub(crate) fn impatiently<T>(act: impl FnOnce() -> T) -> T {
 #[must_use]
 pub(in crate::pages) struct PageLatch<'a> {
     pool: &'a Pool,
-    me: &'a Participant,
+    me: &'a LocalParticipant,
     page: PageId,
     current: FrameId,
 }
@@ -92,7 +92,11 @@ impl Pool {
     ///
     /// # Errors
     /// As [`Pool::latch`].
-    pub(in crate::pages) fn hold<'a>(&'a self, page: PageId, me: &'a Participant) -> Result<PageLatch<'a>> {
+    pub(in crate::pages) fn hold<'a>(
+        &'a self,
+        page: PageId,
+        me: &'a LocalParticipant,
+    ) -> Result<PageLatch<'a>> {
         self.latch(page, me).map(|current| PageLatch { pool: self, me, page, current })
     }
 
@@ -100,7 +104,7 @@ impl Pool {
     pub(in crate::pages) fn try_hold<'a>(
         &'a self,
         page: PageId,
-        me: &'a Participant,
+        me: &'a LocalParticipant,
     ) -> Option<PageLatch<'a>> {
         self.try_latch(page, me).map(|current| PageLatch { pool: self, me, page, current })
     }
@@ -115,7 +119,7 @@ impl Pool {
     /// # Errors
     /// `Poisoned` if this process was taken for dead.
     #[inline]
-    pub(crate) fn latch(&self, page: PageId, me: &Participant) -> Result<FrameId> {
+    pub(crate) fn latch(&self, page: PageId, me: &LocalParticipant) -> Result<FrameId> {
         if let Some(frame) = self.try_latch(page, me) {
             return Ok(frame);
         }
@@ -133,7 +137,7 @@ impl Pool {
         &'a self,
         until: Duration,
         page: PageId,
-        me: &'a Participant,
+        me: &'a LocalParticipant,
     ) -> Result<Option<PageLatch<'a>>> {
         let held = self.latch_queue(page).wait_until(Some(until), |_| match self.try_hold(page, me) {
             None => self.region.check_fence().err().map(Err),
@@ -151,7 +155,7 @@ impl Pool {
         &'a self,
         page: PageId,
         patience: &mut Patience,
-        me: &'a Participant,
+        me: &'a LocalParticipant,
     ) -> Result<Option<PageLatch<'a>>> {
         match self.try_hold(page, me) {
             // As a rule for a moment.
@@ -162,7 +166,7 @@ impl Pool {
 
     /// Latches a page unless somebody has it, or this process was taken for dead.
     #[inline]
-    pub(crate) fn try_latch(&self, page: PageId, me: &Participant) -> Option<FrameId> {
+    pub(crate) fn try_latch(&self, page: PageId, me: &LocalParticipant) -> Option<FrameId> {
         let entry = self.region.entry(page);
         let word = entry.word();
         debug_assert!(
@@ -183,7 +187,7 @@ impl Pool {
 
     /// Ends a latch that `me` holds, leaving the current version as it is.
     #[inline]
-    pub(crate) fn unlatch(&self, page: PageId, me: &Participant) {
+    pub(crate) fn unlatch(&self, page: PageId, me: &LocalParticipant) {
         if self.region.is_fenced() {
             return;
         }

@@ -14,7 +14,7 @@
 use sablecat_os::atomic::Ordering;
 
 use super::Pool;
-use crate::pages::participants::Participant;
+use crate::pages::participants::LocalParticipant;
 use crate::region::{EntryWord, FrameState, ListItem, WRITTEN_QUEUE};
 use crate::types::{FrameId, PageId};
 
@@ -56,7 +56,7 @@ impl Pool {
 
     /// Ends what the dead participant had begun with frames: those it was building are free, those it had
     /// claimed are what they were, and those it was writing are on no block. Its latches have been ended.
-    pub(crate) fn free_frames_of(&self, dead: u16, me: &Participant) {
+    pub(crate) fn free_frames_of(&self, dead: u16, me: &LocalParticipant) {
         let (building, claimed) = (FrameState::Building(dead), FrameState::Claimed(dead));
         let mut was_writing = false;
         for frame in

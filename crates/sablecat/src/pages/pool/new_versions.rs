@@ -22,7 +22,7 @@ use sablecat_os::prefetch;
 
 use super::Pool;
 use crate::error::{Error, Result};
-use crate::pages::participants::Participant;
+use crate::pages::participants::LocalParticipant;
 use crate::region::{FrameState, ListItem, SLOT_LIST_INLINE};
 use crate::seldom::Seldom;
 use crate::types::{FrameId, Lsn, PageId, VolumeId};
@@ -36,7 +36,7 @@ const LINEAR_MAX: usize = 12;
 #[derive(Debug)]
 pub(crate) struct NewVersions<'a> {
     pool: &'a Pool,
-    me: &'a Participant,
+    me: &'a LocalParticipant,
     /// Each page is latched by `me`, and named once. `old` is its current version, and stays that; `new`, if
     /// there is one, is building, by `me`.
     items: Vec<ListItem>,
@@ -73,7 +73,7 @@ impl Long {
 impl<'a> NewVersions<'a> {
     /// None yet.
     #[inline]
-    pub(crate) fn new(pool: &'a Pool, me: &'a Participant) -> NewVersions<'a> {
+    pub(crate) fn new(pool: &'a Pool, me: &'a LocalParticipant) -> NewVersions<'a> {
         let items = me.list.take();
         debug_assert!(items.is_empty());
         NewVersions { pool, me, items, long: Seldom::default(), most: usize::MAX, put: Vec::new() }
@@ -91,7 +91,7 @@ impl<'a> NewVersions<'a> {
     }
 
     #[inline]
-    pub(crate) fn participant(&self) -> &'a Participant {
+    pub(crate) fn participant(&self) -> &'a LocalParticipant {
         self.me
     }
 

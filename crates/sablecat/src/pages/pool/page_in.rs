@@ -11,15 +11,15 @@ use super::Pool;
 use crate::error::{Error, Result};
 use crate::pages::generation::followed::Following;
 use crate::pages::header;
-use crate::pages::participants::Participant;
-use crate::pages::volume::{Found, Volume, compare_block};
+use crate::pages::participants::LocalParticipant;
+use crate::pages::volume::{MapFinding, Volume, compare_block};
 use crate::region::{BlockWord, EntryWord, FrameState, SlotCounter};
 use crate::types::{BlockId, FrameId, Lsn, PageId, SealedBlock};
 
 impl Pool {
     /// The current version's frame, after reading it if nobody else did meanwhile.
     #[cold]
-    pub(in crate::pages) fn page_in(&self, page: PageId, me: &Participant) -> Result<FrameId> {
+    pub(in crate::pages) fn page_in(&self, page: PageId, me: &LocalParticipant) -> Result<FrameId> {
         if u64::from(page.0) >= self.region.geometry().pages_max || page == PageId::NONE {
             return Err(self.no_place(page));
         }
@@ -60,7 +60,7 @@ impl Pool {
     }
 
     /// Reads in a page whose latch `me` holds and keeps: the entry names the frame when this returns.
-    pub(super) fn load_under_latch(&self, page: PageId, me: &Participant) -> Result<FrameId> {
+    pub(super) fn load_under_latch(&self, page: PageId, me: &LocalParticipant) -> Result<FrameId> {
         let frame = self.load_latched(page, me)?;
         let swung = self
             .region
@@ -70,7 +70,7 @@ impl Pool {
         Ok(frame)
     }
 
-    fn load_latched(&self, page: PageId, me: &Participant) -> Result<FrameId> {
+    fn load_latched(&self, page: PageId, me: &LocalParticipant) -> Result<FrameId> {
         let view = self.following.as_ref().map(Following::view).transpose()?;
         let loaded = self.load(page, me);
         if let Some(view) = view {
@@ -87,7 +87,7 @@ impl Pool {
     }
 
     /// Reads a page into a frame that is building still.
-    fn load(&self, page: PageId, me: &Participant) -> Result<FrameId> {
+    fn load(&self, page: PageId, me: &LocalParticipant) -> Result<FrameId> {
         let Some(volume) = &self.volume else { return Err(me.finds_nothing(page)) };
         self.learn_block(page)?;
         let word = self.region.entry(page).block();
@@ -136,7 +136,7 @@ impl Pool {
     /// Those of `wrong`; those of the file.
     pub(crate) fn check_blocks(
         &self,
-        me: &Participant,
+        me: &LocalParticipant,
         wrong: &mut dyn FnMut(PageId, Error) -> Result<()>,
     ) -> Result<()> {
         let Some(volume) = &self.volume else { return Ok(()) };
@@ -147,7 +147,7 @@ impl Pool {
                 let checkpoint = volume.superblock().checkpoint;
                 let mut wrong = Vec::new();
                 volume.walk(first..first + volume.leaf_span(), &mut |found| {
-                    let Found::Page(page, block) = found else { return Ok(()) };
+                    let MapFinding::Page(page, block) = found else { return Ok(()) };
                     self.move_on();
                     let checked = self.check_stored(volume, page, block, &mut buffer);
                     let checked = checked.and_then(|()| check_born(page, block.block(), &buffer, checkpoint));

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::Pool;
 use crate::error::{Error, Result};
-use crate::pages::participants::Participant;
+use crate::pages::participants::LocalParticipant;
 use crate::region::{BlockWord, EntryWord, FrameState};
 use crate::types::{FrameId, PageId};
 
@@ -42,7 +42,12 @@ impl Pool {
 
     /// Drops the frames of the `count` pages after `first`, which nobody can reach any more. False if one of
     /// them is busy.
-    pub(in crate::pages) fn drop_rest_frames(&self, first: PageId, count: u64, me: &Participant) -> bool {
+    pub(in crate::pages) fn drop_rest_frames(
+        &self,
+        first: PageId,
+        count: u64,
+        me: &LocalParticipant,
+    ) -> bool {
         rest_of(first, count).all(|page| {
             if self.region.entry(page).word() == EntryWord::new(FrameId::NONE, 0) {
                 return true;
@@ -54,7 +59,7 @@ impl Pool {
 
     /// Drops the frame of a page that nobody can reach and whose latch `me` holds, if it has one. False if it
     /// is busy.
-    fn drop_rest_frame(&self, page: PageId, frame: FrameId, me: &Participant) -> bool {
+    fn drop_rest_frame(&self, page: PageId, frame: FrameId, me: &LocalParticipant) -> bool {
         if frame == FrameId::NONE {
             return true;
         }
@@ -81,7 +86,12 @@ impl Pool {
     /// Their latches are waited for, even by a sweep: only another sweep and a reader of such a page take
     /// them, for a moment. So are frames that a late sweep has claimed. The caller keeps checkpoints out,
     /// unless the pages never belonged to anything published.
-    pub(in crate::pages) fn clear_rest(&self, first: PageId, count: u64, me: &Participant) -> Result<()> {
+    pub(in crate::pages) fn clear_rest(
+        &self,
+        first: PageId,
+        count: u64,
+        me: &LocalParticipant,
+    ) -> Result<()> {
         for page in rest_of(first, count) {
             let entry = self.region.entry(page);
             let latch = self.hold(page, me)?;
@@ -125,7 +135,7 @@ impl Pool {
     }
 
     /// Releases the freed runs that no snapshot can see any more.
-    pub(in crate::pages) fn release_freed(&self, me: &Participant) {
+    pub(in crate::pages) fn release_freed(&self, me: &LocalParticipant) {
         let noted = std::mem::take(&mut *self.freed_runs.lock().unwrap_or_else(PoisonError::into_inner));
         if noted.is_empty() {
             return;

@@ -19,10 +19,10 @@ use std::time::Duration;
 use sablecat_os::atomic::{Ordering, fence, fence_everywhere};
 
 use super::Pool;
-use super::writing::{Claim, Writes};
+use super::writing::{MarkedVersion, Writes};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pages::header;
-use crate::pages::participants::Participant;
+use crate::pages::participants::LocalParticipant;
 use crate::pages::participants::horizon::Horizon;
 use crate::region::{
     ANY_FRAME, BlockWord, EntryWord, FrameState, MEMORY_IS_FULL, NO_EPOCH, SlotCounter, Work,
@@ -41,7 +41,7 @@ const YIELDS: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// How long a sweep waits for others, in times that it lets them run.
-struct Patience {
+struct SweepPatience {
     /// Before it takes from them.
     all: u32,
     /// The same if it holds latches: the others may be waiting for these.
@@ -52,12 +52,12 @@ struct Patience {
     unlooked: u32,
 }
 
-impl Patience {
-    fn now() -> Patience {
+impl SweepPatience {
+    fn now() -> SweepPatience {
         if sablecat_os::atomic::explored() {
-            return Patience { all: 4, latched: 2, retired: 1, unlooked: 1 };
+            return SweepPatience { all: 4, latched: 2, retired: 1, unlooked: 1 };
         }
-        Patience { all: 1000, latched: 40, retired: YIELDS, unlooked: YIELDS + 2 }
+        SweepPatience { all: 1000, latched: 40, retired: YIELDS, unlooked: YIELDS + 2 }
     }
 }
 
@@ -82,7 +82,7 @@ enum Evict {
 }
 
 /// What a sweep did with one frame.
-enum Swept {
+enum SweptFrame {
     /// It is free now.
     Free,
     /// It will be free when the operations in progress have ended.
@@ -90,7 +90,7 @@ enum Swept {
     /// It was retired before, and some operation that began before that still runs.
     Waiting,
     /// It is cold but its bytes are not on disk: it was given a block, which the sweep must now write.
-    Dirty(Claim),
+    Dirty(MarkedVersion),
     /// It stays.
     Kept,
 }
@@ -98,7 +98,7 @@ enum Swept {
 impl Pool {
     /// Sweeps until `want` frames are at hand, or at least `least` when more would cost others their
     /// snapshots. The caller is in no operation.
-    pub(crate) fn refill(&self, me: &Participant, want: usize, least: usize) -> Result<()> {
+    pub(crate) fn refill(&self, me: &LocalParticipant, want: usize, least: usize) -> Result<()> {
         debug_assert_eq!(me.slot().epoch(), NO_EPOCH, "a sweep inside an operation would wait for itself");
         if me.free.borrow().len() >= want {
             return Ok(());
@@ -106,7 +106,7 @@ impl Pool {
         self.reclaim_own(me);
         let want = want.min(self.frames_ready() as usize / 8).max(1);
         let least = least.min(want);
-        let patience = Patience::now();
+        let patience = SweepPatience::now();
         let waits_max = if me.slot().list_len() == 0 { patience.all } else { patience.latched };
         let (mut idle, mut waits, mut rounds) = (0, 0, 0);
         let mut horizon = self.horizon().all();
@@ -166,7 +166,12 @@ impl Pool {
 
     /// Lets the hand of the clock pass over as many frames as there are, or until `want` frames are at hand
     /// or retired; with `all` those that are retired do not count, but no more than `want` are.
-    pub(in crate::pages) fn sweep_round(&self, me: &Participant, want: usize, all: bool) -> Result<Round> {
+    pub(in crate::pages) fn sweep_round(
+        &self,
+        me: &LocalParticipant,
+        want: usize,
+        all: bool,
+    ) -> Result<Round> {
         let frames = self.frames_ready();
         let mut round = Round::default();
         let mut looked = 0;
@@ -187,18 +192,18 @@ impl Pool {
                     let evict = if found() < want && retired() < want { evict } else { Evict::None };
                     match self.sweep_frame(frame, &horizon, oldest, evict, me)? {
                         // A frame counts once, however often the hand comes by.
-                        Swept::Free if me.free.borrow().contains(&frame) => {}
-                        Swept::Free => {
+                        SweptFrame::Free if me.free.borrow().contains(&frame) => {}
+                        SweptFrame::Free => {
                             me.free.borrow_mut().push(frame);
                             round.progress = true;
                         }
-                        Swept::Dirty(claim) => dirty.push(claim),
-                        Swept::Retired => {
+                        SweptFrame::Dirty(claim) => dirty.push(claim),
+                        SweptFrame::Retired => {
                             me.retired.borrow_mut().push_back(frame);
                             round.progress = true;
                         }
-                        Swept::Waiting => round.waiting = true,
-                        Swept::Kept => {}
+                        SweptFrame::Waiting => round.waiting = true,
+                        SweptFrame::Kept => {}
                     }
                 }
             }
@@ -213,7 +218,7 @@ impl Pool {
     }
 
     /// Frees what `me` has retired, as far as the operations that were in progress then have ended.
-    fn take_retired(&self, me: &Participant, round: &mut Round) {
+    fn take_retired(&self, me: &LocalParticipant, round: &mut Round) {
         let mut retired = me.retired.borrow_mut();
         if retired.is_empty() {
             return;
@@ -239,7 +244,7 @@ impl Pool {
     /// Frees what `me` has retired, as far as no operation in progress may be looking at it; true if
     /// anything. That takes a fence in all processes, so the operations are given the time to end, unless the
     /// oldest is one that was waited for long enough before.
-    pub(in crate::pages) fn free_unlooked(&self, me: &Participant, outlasted: bool) -> bool {
+    pub(in crate::pages) fn free_unlooked(&self, me: &LocalParticipant, outlasted: bool) -> bool {
         let state =
             |frame: FrameId| (self.region.frame(frame).state(), self.region.frame(frame).superseded());
         let retired: Vec<_> = me.retired.borrow().iter().map(|&frame| (frame, state(frame))).collect();
@@ -278,7 +283,7 @@ impl Pool {
 
     /// Whether frames will become free if the others get to run: a checkpoint needs fewer versions the
     /// further it comes, and a snapshot that was given up ends with the operation or commit in progress.
-    fn others_will_give_way(&self, me: &Participant) -> bool {
+    fn others_will_give_way(&self, me: &LocalParticipant) -> bool {
         let header = self.region.header();
         let checkpointer = self.region.role(Work::Checkpoint).look().owner();
         let high = header.slots_high.0.load(Ordering::SeqCst) as u16;
@@ -296,7 +301,7 @@ impl Pool {
 
     /// The error of a commit that needs so much of the cache for itself that nothing others could give up
     /// would make room for it, nor running it again.
-    fn too_large(&self, me: &Participant) -> Option<Error> {
+    fn too_large(&self, me: &LocalParticipant) -> Option<Error> {
         let (latched, frames) = (me.slot().list_len() as u64, self.frames_ready());
         if frames == 0 {
             return Some(Error::memory_full(format!("the cache has no memory: {MEMORY_IS_FULL}")));
@@ -325,7 +330,7 @@ impl Pool {
         self.frames_ready() + 1 == self.region.geometry().frames as u64
     }
 
-    fn no_frames(&self, me: &Participant) -> Error {
+    fn no_frames(&self, me: &LocalParticipant) -> Error {
         // Its own snapshot is what holds up the rest, or was until another sweep just took it: a newer one
         // may do.
         if me.slot().is_revoked()
@@ -360,23 +365,23 @@ impl Pool {
         horizon: &Horizon,
         oldest: u64,
         evict: Evict,
-        me: &Participant,
-    ) -> Result<Swept> {
+        me: &LocalParticipant,
+    ) -> Result<SweptFrame> {
         let desc = self.region.frame(frame);
         Ok(match desc.state() {
-            FrameState::Free => Swept::Free,
-            FrameState::Building(_) | FrameState::Claimed(_) => Swept::Kept,
+            FrameState::Free => SweptFrame::Free,
+            FrameState::Building(_) | FrameState::Claimed(_) => SweptFrame::Kept,
             FrameState::Retired => {
                 let passed =
                     desc.superseded().0 < oldest && desc.change(FrameState::Retired, FrameState::Free);
-                if passed { Swept::Free } else { Swept::Waiting }
+                if passed { SweptFrame::Free } else { SweptFrame::Waiting }
             }
             FrameState::Published => {
                 let superseded = desc.superseded();
                 if superseded == Lsn::MAX {
                     self.sweep_current(frame, horizon, evict, me)?
                 } else if superseded <= horizon.of(desc.page()) {
-                    if self.reclaim(frame, horizon, me) { Swept::Free } else { Swept::Kept }
+                    if self.reclaim(frame, horizon, me) { SweptFrame::Free } else { SweptFrame::Kept }
                 } else {
                     self.sweep_between(frame, superseded, me)
                 }
@@ -390,16 +395,16 @@ impl Pool {
         frame: FrameId,
         horizon: &Horizon,
         evict: Evict,
-        me: &Participant,
-    ) -> Result<Swept> {
+        me: &LocalParticipant,
+    ) -> Result<SweptFrame> {
         let referenced = self.region.referenced(frame);
         self.region.header().pressure.0.store(1, Ordering::Relaxed);
         if evict == Evict::None {
-            return Ok(Swept::Kept);
+            return Ok(SweptFrame::Kept);
         }
         if referenced.load(Ordering::Relaxed) != 0 {
             referenced.store(0, Ordering::Relaxed);
-            return Ok(Swept::Kept);
+            return Ok(SweptFrame::Kept);
         }
         let desc = self.region.frame(frame);
         let page = desc.page();
@@ -412,10 +417,10 @@ impl Pool {
             || word.owner() != 0
             || !entry.change(word, EntryWord::new(frame, me.number()))
         {
-            return Ok(Swept::Kept);
+            return Ok(SweptFrame::Kept);
         }
         let swept = self.evict_latched(page, frame, horizon, evict, me);
-        if matches!(swept, Ok(Swept::Retired)) {
+        if matches!(swept, Ok(SweptFrame::Retired)) {
             self.leave_pool(page, frame, me);
         } else {
             self.swing(page, EntryWord::new(frame, me.number()), word);
@@ -425,7 +430,7 @@ impl Pool {
 
     /// Ends the life of an evicted version in its frame, and that of the page, and of those that are free
     /// with it, if it was its last.
-    fn leave_pool(&self, page: PageId, frame: FrameId, me: &Participant) {
+    fn leave_pool(&self, page: PageId, frame: FrameId, me: &LocalParticipant) {
         // SAFETY: claimed by us, and unchanged since it was published.
         let bytes = unsafe { self.region.page(frame) };
         let freed = if header::is_free(bytes) { 1 + header::freed_after(bytes) } else { 0 };
@@ -447,7 +452,7 @@ impl Pool {
         &self,
         first: PageId,
         horizon: &Horizon,
-        me: &Participant,
+        me: &LocalParticipant,
     ) -> bool {
         if self.region.entry(first).word().owner() == me.number() {
             return false;
@@ -459,7 +464,7 @@ impl Pool {
         // supersede.
         let is_last = frame != FrameId::NONE && header::is_free(unsafe { self.region.page(frame) });
         if is_last
-            && matches!(self.evict_latched(first, frame, horizon, Evict::Saved, me), Ok(Swept::Retired))
+            && matches!(self.evict_latched(first, frame, horizon, Evict::Saved, me), Ok(SweptFrame::Retired))
         {
             self.leave_pool(first, frame, me);
             latch.swung();
@@ -470,7 +475,7 @@ impl Pool {
 
     /// Gives back what versions in memory keep in use that nobody can want any more: the blocks of old ones,
     /// and by their last ones the pages that are free. The caller is in no operation, and pinned to nothing.
-    pub(crate) fn release_unwanted(&self, me: &Participant) {
+    pub(crate) fn release_unwanted(&self, me: &LocalParticipant) {
         let horizon = self.horizon();
         for frame in (1..=self.frames_ready()).map(|frame| FrameId(frame as u32)) {
             let desc = self.region.frame(frame);
@@ -491,18 +496,18 @@ impl Pool {
     /// before the page named it. Only the holder of the page's latch publishes versions of it, so under the
     /// latch there can be no doubt.
     #[cold]
-    fn sweep_orphan(&self, page: PageId, frame: FrameId, me: &Participant) -> Swept {
-        let Some(latch) = self.try_hold(page, me) else { return Swept::Kept };
+    fn sweep_orphan(&self, page: PageId, frame: FrameId, me: &LocalParticipant) -> SweptFrame {
+        let Some(latch) = self.try_hold(page, me) else { return SweptFrame::Kept };
         let desc = self.region.frame(frame);
         let claimed = FrameState::Claimed(me.number());
-        let mut swept = Swept::Kept;
+        let mut swept = SweptFrame::Kept;
         if latch.current() != frame && desc.change(FrameState::Published, claimed) {
             // Claimed; now look again: the frame may have been freed and published anew since the caller's
             // look.
             if desc.page() == page && desc.superseded() == Lsn::MAX && !desc.block().is_writing() {
                 // Its block, if any, is the page's.
                 self.retire(frame, me);
-                swept = Swept::Retired;
+                swept = SweptFrame::Retired;
             } else {
                 desc.set_state(FrameState::Published);
             }
@@ -513,7 +518,7 @@ impl Pool {
     /// Makes a claimed frame that nobody can come upon any more free from when the operations in progress
     /// have ended. The epoch is read after the frame was unlinked: whichever operation came upon it has
     /// announced this one or an earlier one.
-    pub(in crate::pages) fn retire(&self, frame: FrameId, me: &Participant) {
+    pub(in crate::pages) fn retire(&self, frame: FrameId, me: &LocalParticipant) {
         let epoch = self.region.header().epoch.0.load(Ordering::SeqCst);
         let desc = self.region.frame(frame);
         // No version any more, from before it loses what it says of one: should this process die here, it is
@@ -529,8 +534,8 @@ impl Pool {
         frame: FrameId,
         horizon: &Horizon,
         evict: Evict,
-        me: &Participant,
-    ) -> Result<Swept> {
+        me: &LocalParticipant,
+    ) -> Result<SweptFrame> {
         let desc = self.region.frame(frame);
         // SAFETY: the page is latched and this is its current version, which only its latch's holder could
         // supersede.
@@ -539,21 +544,21 @@ impl Pool {
         let is_lone = desc.previous() == FrameId::NONE;
         let horizon = if is_lone { horizon.of_lone(page) } else { horizon.of(page) };
         if desc.superseded() != Lsn::MAX || self.region.born(frame).load(Ordering::Acquire) > horizon.0 {
-            return Ok(Swept::Kept);
+            return Ok(SweptFrame::Kept);
         }
         // A checkpoint knows a run by its first page: it finds the run as a whole, or gone as a whole.
         let no_checkpoint = if freed_after > 0 { self.try_hold_checkpoint(me) } else { None };
         if freed_after > 0 && (no_checkpoint.is_none() || !self.drop_rest_frames(page, freed_after, me)) {
-            return Ok(Swept::Kept);
+            return Ok(SweptFrame::Kept);
         }
         let block = desc.block();
         if !free && !block.is_saved() {
             let claim = if evict == Evict::All { self.claim_write(frame, me)? } else { None };
-            return Ok(claim.map_or(Swept::Kept, Swept::Dirty));
+            return Ok(claim.map_or(SweptFrame::Kept, SweptFrame::Dirty));
         }
         // Claimed, because a sweep that comes late may hold the state word for a moment (see `reclaim`).
         if !desc.change(FrameState::Published, FrameState::Claimed(me.number())) {
-            return Ok(Swept::Kept);
+            return Ok(SweptFrame::Kept);
         }
         if free {
             // Nobody can reach the page any more: all that is left of it is its number. The word first:
@@ -565,16 +570,16 @@ impl Pool {
         } else {
             self.region.entry(page).set_block(block);
         }
-        Ok(Swept::Retired)
+        Ok(SweptFrame::Retired)
     }
 
     /// An old version that some snapshot below its end may not need: unlink it from its page's chain.
-    fn sweep_between(&self, frame: FrameId, superseded: Lsn, me: &Participant) -> Swept {
+    fn sweep_between(&self, frame: FrameId, superseded: Lsn, me: &LocalParticipant) -> SweptFrame {
         let desc = self.region.frame(frame);
         let page = desc.page();
         let born = Lsn(self.region.born(frame).load(Ordering::Acquire));
         if self.is_wanted(page, born, superseded) {
-            return Swept::Kept;
+            return SweptFrame::Kept;
         }
         // A participant that looks for frames to change a page in, or reads pages in as a commit is
         // validated, meets those that it has latched itself. Behind the look at the word, as after every
@@ -583,24 +588,24 @@ impl Pool {
         let word = self.region.entry(page).word();
         let is_own = word.owner() == me.number();
         if is_own && self.region.is_fenced() {
-            return Swept::Kept;
+            return SweptFrame::Kept;
         }
         let latch = if is_own { None } else { self.try_hold(page, me) };
         let current = match &latch {
             Some(latch) => latch.current(),
             None if is_own => word.frame(),
-            None => return Swept::Kept,
+            None => return SweptFrame::Kept,
         };
         match self.newer_in_chain(current, frame, page) {
             Some(newer) if self.take_from_chain(newer, newer == current, (frame, superseded), page, me) => {
-                Swept::Retired
+                SweptFrame::Retired
             }
-            _ => Swept::Kept,
+            _ => SweptFrame::Kept,
         }
     }
 
     /// Tells the owner of a slot that its snapshot is given up.
-    fn revoke(&self, slot: u16, me: &Participant) {
+    fn revoke(&self, slot: u16, me: &LocalParticipant) {
         if self.region.slot(slot).mark_revoked() {
             me.slot().count(SlotCounter::GivenUp, 1);
             trace::tell(Happened::GivenUp { slot });
@@ -608,7 +613,7 @@ impl Pool {
     }
 
     /// Gives up the oldest snapshot that is not being read at this moment, for the room its versions take.
-    pub(in crate::pages) fn revoke_oldest(&self, me: &Participant) -> bool {
+    pub(in crate::pages) fn revoke_oldest(&self, me: &LocalParticipant) -> bool {
         let visible = self.region.header().visible();
         let high = self.region.header().slots_high.0.load(Ordering::SeqCst) as u16;
         let oldest = (1..high)

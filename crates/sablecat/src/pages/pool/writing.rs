@@ -15,20 +15,20 @@ use std::sync::atomic::Ordering;
 use super::Pool;
 use crate::error::{Error, ErrorKind, Result};
 use crate::pages::allocation::first_within;
-use crate::pages::participants::{Participant, hand};
-use crate::pages::volume::{Tail, Volume};
+use crate::pages::participants::{LocalParticipant, hand};
+use crate::pages::volume::{FreeEnd, Volume};
 use crate::region::{BlockWord, HeldRole, SlotCounter, WRITTEN_QUEUE};
 use crate::types::{BlockId, FrameId, PageId, SealedBlock};
 
 /// A version that its writer has marked: its frame, and the mark.
-pub(crate) type Claim = (FrameId, BlockWord);
+pub(crate) type MarkedVersion = (FrameId, BlockWord);
 
 /// Versions that are being written by one participant. Dropped, those that are left are on no block.
 #[must_use]
 #[derive(Debug)]
 pub(in crate::pages) struct Writes<'a> {
     pages: &'a Pool,
-    claims: Vec<Claim>,
+    claims: Vec<MarkedVersion>,
 }
 
 impl<'a> Writes<'a> {
@@ -36,7 +36,7 @@ impl<'a> Writes<'a> {
         Writes { pages, claims: Vec::new() }
     }
 
-    pub(in crate::pages) fn push(&mut self, claim: Claim) {
+    pub(in crate::pages) fn push(&mut self, claim: MarkedVersion) {
         self.claims.push(claim);
     }
 
@@ -52,7 +52,7 @@ impl<'a> Writes<'a> {
     ///
     /// # Errors
     /// Those of the volume; all are on no block then.
-    pub(in crate::pages) fn write_out(&mut self, me: &Participant) -> Result<()> {
+    pub(in crate::pages) fn write_out(&mut self, me: &LocalParticipant) -> Result<()> {
         let written = self.write_as(me, |word| word)?;
         me.slot().count(SlotCounter::Swept, written.len() as u64);
         Ok(())
@@ -66,7 +66,7 @@ impl<'a> Writes<'a> {
     pub(in crate::pages) fn write_captured(
         &mut self,
         held: &HeldRole<'_>,
-        me: &Participant,
+        me: &LocalParticipant,
     ) -> Result<Vec<(PageId, SealedBlock)>> {
         let written = self.write_as(me, |word| if held.is_succeeded() { word } else { word.captured() })?;
         me.slot().count(SlotCounter::Captured, written.len() as u64);
@@ -77,7 +77,7 @@ impl<'a> Writes<'a> {
     /// on.
     fn write_as(
         &mut self,
-        me: &Participant,
+        me: &LocalParticipant,
         known_as: impl Fn(BlockWord) -> BlockWord,
     ) -> Result<Vec<(PageId, SealedBlock)>> {
         let pages = self.pages;
@@ -159,7 +159,7 @@ impl Pool {
             }
             let bytes = || volume.file_bytes().ok();
             let before = bytes();
-            if volume.give_back_tail(&self.blocks, Tail::Block).is_err() || bytes() >= before {
+            if volume.give_back_tail(&self.blocks, FreeEnd::Block).is_err() || bytes() >= before {
                 return Err(error);
             }
         }
@@ -215,7 +215,7 @@ impl Pool {
     /// Gives a version that is on no block one that the caller is to write it to; none if it is on one, or
     /// being written to one. Its page is latched by `me`, and it is the current one or pinned: so it cannot
     /// be freed; once marked as being written, not after that either.
-    pub(crate) fn claim_write(&self, frame: FrameId, me: &Participant) -> Result<Option<Claim>> {
+    pub(crate) fn claim_write(&self, frame: FrameId, me: &LocalParticipant) -> Result<Option<MarkedVersion>> {
         let desc = self.region.frame(frame);
         // One look: its writer needs no latch to say that it is written.
         let word = desc.block();

@@ -8,20 +8,20 @@ use sablecat_os::disk::AlignedBuf;
 use super::Store;
 use crate::error::Result;
 use crate::pages::header;
-use crate::pages::participants::Participant;
+use crate::pages::participants::LocalParticipant;
 use crate::pages::pool::latch::{PageLatch, Patience};
 use crate::pages::pool::rest::rest_of;
-use crate::pages::pool::writing::Claim;
+use crate::pages::pool::writing::MarkedVersion;
 use crate::pages::volume::Volume;
 use crate::region::{FrameState, WRITTEN_QUEUE};
 use crate::types::{BlockId, FrameId, Lsn, PageId, SealedBlock, VolumeId};
 
 /// What capture found for one page.
-pub(super) enum Found {
+pub(super) enum CaptureFinding {
     /// The map is to name this block for it (none: the page is free).
     Block(SealedBlock),
     /// As `Block`, after this version has been written there.
-    Write(Claim),
+    Write(MarkedVersion),
     /// The page is free, and with it so many pages after it.
     Freed(u64),
     /// The map has it already, on another block than the version says.
@@ -34,7 +34,7 @@ pub(super) enum Found {
 
 /// What a checkpoint has found so far.
 #[derive(Default)]
-pub(super) struct Changed {
+pub(super) struct CaptureFindings {
     /// What the map is to say: sorted by page, each page once.
     pub(super) map: Vec<(PageId, SealedBlock)>,
     /// Pages below were dealt with, as parts of a run, before their turn.
@@ -51,7 +51,7 @@ pub(super) struct Changed {
     pub(super) patience: Patience,
 }
 
-impl Changed {
+impl CaptureFindings {
     /// Has the map name, at these places of it, what has just been written there.
     pub(super) fn name(&mut self, written: &[(PageId, SealedBlock)], places: &mut Vec<usize>) {
         for (place, &(page, block)) in places.drain(..).zip(written) {
@@ -69,19 +69,19 @@ impl Store {
         volume: &Volume,
         page: PageId,
         at: Lsn,
-        me: &Participant,
-        changed: &mut Changed,
-    ) -> Result<Found> {
+        me: &LocalParticipant,
+        changed: &mut CaptureFindings,
+    ) -> Result<CaptureFinding> {
         let held = self.hold_patiently(page, &mut changed.patience, me)?;
         let Some(latch) = held else { return self.copy_version(volume, page, at, me, changed) };
         match self.capture(page, latch, at, me, changed)? {
-            Found::Busy => {}
+            CaptureFinding::Busy => {}
             found => return Ok(found),
         }
         let until = changed.patience.until(Duration::ZERO);
         let found = self.region.queue(WRITTEN_QUEUE).wait_until(Some(until), |_| {
             match self.try_hold(page, me).map(|latch| self.capture(page, latch, at, me, changed)) {
-                None | Some(Ok(Found::Busy)) => self.region.check_fence().err().map(Err),
+                None | Some(Ok(CaptureFinding::Busy)) => self.region.check_fence().err().map(Err),
                 found => found,
             }
         });
@@ -94,9 +94,9 @@ impl Store {
         page: PageId,
         latch: PageLatch<'_>,
         at: Lsn,
-        me: &Participant,
-        changed: &mut Changed,
-    ) -> Result<Found> {
+        me: &LocalParticipant,
+        changed: &mut CaptureFindings,
+    ) -> Result<CaptureFinding> {
         let current = latch.current();
         // Inside an operation at the pin: a checkpointer that was succeeded may have lost that, like any
         // snapshot, and finds it out before it looks.
@@ -117,9 +117,9 @@ impl Store {
         volume: &Volume,
         page: PageId,
         at: Lsn,
-        me: &Participant,
-        changed: &mut Changed,
-    ) -> Result<Found> {
+        me: &LocalParticipant,
+        changed: &mut CaptureFindings,
+    ) -> Result<CaptureFinding> {
         // What else becomes of the page under that latch the next checkpoint is to see.
         self.mark_unsaved(page);
         let entry = self.region.entry(page);
@@ -131,10 +131,10 @@ impl Store {
                 self.learn_block(page)?;
                 let word = entry.block();
                 if word.is_rest() && !word.is_captured() {
-                    return Ok(Found::Younger);
+                    return Ok(CaptureFinding::Younger);
                 }
                 if word.block() == BlockId::NONE {
-                    return Ok(Found::Block(SealedBlock::NONE));
+                    return Ok(CaptureFinding::Block(SealedBlock::NONE));
                 }
                 if word.is_captured() {
                     return self.name_captured(volume, page, word.sealed());
@@ -159,31 +159,36 @@ impl Store {
                 // this one would be freed, and be the version's still.
                 Ok(word) if word.is_captured() => return self.name_captured(volume, page, word.sealed()),
                 Ok(word) => break word.volume(),
-                Err(error) if error.is_not_there() => return Ok(Found::Younger),
+                Err(error) if error.is_not_there() => return Ok(CaptureFinding::Younger),
                 Err(error) => return Err(error),
             }
         };
         if header::is_free(&bytes) {
-            return Ok(Found::Freed(header::freed_after(&bytes)));
+            return Ok(CaptureFinding::Freed(header::freed_after(&bytes)));
         }
         // Looked at without the latch, the frame may have been another page's: then any volume will do.
         let home = if home.index() < volume.count() { home } else { VolumeId::MAIN };
         let block = self.allocate_block(home)?;
         changed.copied.push(block);
         let sealed = self.with_room(volume, || self.write_blocks(volume, &[(block, &bytes[..page_size])]))?;
-        Ok(Found::Block(sealed[0]))
+        Ok(CaptureFinding::Block(sealed[0]))
     }
 
     /// Has the map name the block of a version that is a checkpoint's, without the page's latch. Unless the
     /// map has the page elsewhere, with the same in it: the holder of the latch may be about to tell the page
     /// that it was moved there (relocate.rs), so there it stays.
-    fn name_captured(&self, volume: &Volume, page: PageId, block: SealedBlock) -> Result<Found> {
+    fn name_captured(&self, volume: &Volume, page: PageId, block: SealedBlock) -> Result<CaptureFinding> {
         let moved = self.moved_to(volume, page, block, &mut Self::two_blocks(volume))?;
-        Ok(moved.map_or(Found::Block(block), |_| Found::Moved))
+        Ok(moved.map_or(CaptureFinding::Block(block), |_| CaptureFinding::Moved))
     }
 
     /// Names the pages that were stored past the pool together with `first`, if there are any.
-    pub(super) fn capture_rest(&self, first: PageId, me: &Participant, changed: &mut Changed) -> Result<()> {
+    pub(super) fn capture_rest(
+        &self,
+        first: PageId,
+        me: &LocalParticipant,
+        changed: &mut CaptureFindings,
+    ) -> Result<()> {
         for page in rest_of(first, u64::from(u32::MAX - first.0)).take_while(|&page| self.is_rest(page)) {
             // Looked at again under the latch.
             let before =
@@ -202,9 +207,9 @@ impl Store {
         page: PageId,
         current: FrameId,
         at: Lsn,
-        me: &Participant,
-        changed: &mut Changed,
-    ) -> Result<Found> {
+        me: &LocalParticipant,
+        changed: &mut CaptureFindings,
+    ) -> Result<CaptureFinding> {
         let entry = self.region.entry(page);
         if current == FrameId::NONE {
             self.learn_block(page)?;
@@ -212,13 +217,13 @@ impl Store {
             if word.is_rest() && !word.is_captured() {
                 // Stored past the pool: its run's first page, which comes before it, has not been published
                 // at the snapshot. The mark is from an earlier life of the page.
-                return Ok(Found::Younger);
+                return Ok(CaptureFinding::Younger);
             }
             if word.block() != BlockId::NONE && !word.is_captured() {
                 entry.set_block(word.captured());
                 changed.named.push((page, word.block()));
             }
-            return Ok(Found::Block(word.sealed()));
+            return Ok(CaptureFinding::Block(word.sealed()));
         }
         let mut frame = current;
         loop {
@@ -228,13 +233,13 @@ impl Store {
             }
             let previous = self.region.frame(frame).previous();
             if previous == FrameId::NONE {
-                return Ok(Found::Younger);
+                return Ok(CaptureFinding::Younger);
             }
             if !self.links(born, previous, page) {
                 // A sweep may have claimed the frame for a moment, to look at it closer.
                 let desc = self.region.frame(previous);
                 let claimed = matches!(desc.state(), FrameState::Claimed(_)) && desc.page() == page;
-                return Ok(if claimed { Found::Busy } else { Found::Younger });
+                return Ok(if claimed { CaptureFinding::Busy } else { CaptureFinding::Younger });
             }
             frame = previous;
         }
@@ -242,7 +247,7 @@ impl Store {
         // eviction.
         let bytes = unsafe { self.region.page(frame) };
         if header::is_free(bytes) {
-            return Ok(Found::Freed(header::freed_after(bytes)));
+            return Ok(CaptureFinding::Freed(header::freed_after(bytes)));
         }
         let desc = self.region.frame(frame);
         debug_assert_eq!(desc.state(), FrameState::Published);
@@ -252,8 +257,8 @@ impl Store {
                 desc.set_block(word.captured());
                 changed.named.push((page, word.block()));
             }
-            return Ok(Found::Block(word.sealed()));
+            return Ok(CaptureFinding::Block(word.sealed()));
         }
-        Ok(self.claim_write(frame, me)?.map_or(Found::Busy, Found::Write))
+        Ok(self.claim_write(frame, me)?.map_or(CaptureFinding::Busy, CaptureFinding::Write))
     }
 }

@@ -41,15 +41,15 @@ use std::collections::HashSet;
 use sablecat_os::atomic::{Ordering, fence};
 
 use super::Store;
-use super::capture::{Changed, Found};
+use super::capture::{CaptureFinding, CaptureFindings};
 use super::relocate::Moving;
-use super::relocate::Switched;
+use super::relocate::SwitchedGeneration;
 use crate::error::{Error, Result};
-use crate::pages::participants::Participant;
+use crate::pages::participants::LocalParticipant;
 use crate::pages::pool::latch::Patience;
 use crate::pages::pool::rest::rest_of;
 use crate::pages::pool::writing::Writes;
-use crate::pages::volume::{Reserve, Superblock, Tail, Volume};
+use crate::pages::volume::{FreeEnd, Reserve, Superblock, Volume};
 use crate::region::{BlockWord, FrameState, HeldRole};
 use crate::types::{BlockId, FrameId, Lsn, PageId, SealedBlock};
 
@@ -81,7 +81,7 @@ impl Store {
     /// and this begins anew. Durable when it returns. Waits for a checkpoint in progress; stops no writer.
     pub(crate) fn checkpoint(
         &self,
-        me: &Participant,
+        me: &LocalParticipant,
         moving: Moving,
         describe: impl Fn(Lsn, &mut Superblock) -> Result<()>,
     ) -> Result<Captured> {
@@ -111,7 +111,7 @@ impl Store {
         &self,
         volume: &Volume,
         held: &HeldRole<'_>,
-        me: &Participant,
+        me: &LocalParticipant,
         moving: Moving,
         describe: &impl Fn(Lsn, &mut Superblock) -> Result<()>,
     ) -> Result<Captured> {
@@ -125,7 +125,7 @@ impl Store {
         // holding (participants/horizon.rs).
         let pinned = self.pinned(me);
         let at = pinned.at();
-        let mut changed = Changed::default();
+        let mut changed = CaptureFindings::default();
         self.follow_generation(volume)
             .and_then(|()| {
                 self.checkpoint_at(volume, (at, needed), (held, me), moving, &mut changed, describe)
@@ -134,7 +134,12 @@ impl Store {
     }
 
     /// Ends a checkpoint that failed.
-    fn end_failed(&self, changed: &mut Changed, error: &Error, (held, me): (&HeldRole<'_>, &Participant)) {
+    fn end_failed(
+        &self,
+        changed: &mut CaptureFindings,
+        error: &Error,
+        (held, me): (&HeldRole<'_>, &LocalParticipant),
+    ) {
         if self.region.is_fenced() {
             // Others end it.
         } else if error.is_volume_in_doubt() {
@@ -144,7 +149,7 @@ impl Store {
                 // From here on sweeps leave the versions alone that were valid at the snapshot, as they did
                 // before this had come past them.
                 self.say_captured(0, held);
-                let Changed { named, patience, .. } = &mut *changed;
+                let CaptureFindings { named, patience, .. } = &mut *changed;
                 named.iter().for_each(|&(page, block)| self.unname(page, block, patience, me));
             }
             changed.copied.iter().for_each(|&block| _ = self.blocks.release(block));
@@ -165,9 +170,9 @@ impl Store {
         &self,
         volume: &Volume,
         (at, needed): (Lsn, Lsn),
-        (held, me): (&HeldRole<'_>, &Participant),
+        (held, me): (&HeldRole<'_>, &LocalParticipant),
         moving: Moving,
-        changed: &mut Changed,
+        changed: &mut CaptureFindings,
         describe: &impl Fn(Lsn, &mut Superblock) -> Result<()>,
     ) -> Result<Captured> {
         let mut pending = Writes::new(self);
@@ -185,16 +190,16 @@ impl Store {
                 }
                 let found = self.capture_when_idle(volume, page, at, me, changed)?;
                 let (block, freed_after) = match found {
-                    Found::Block(block) => (block, 0),
-                    Found::Write(claim) => {
+                    CaptureFinding::Block(block) => (block, 0),
+                    CaptureFinding::Write(claim) => {
                         pending.push(claim);
                         places.push(changed.map.len());
                         (claim.1.sealed(), 0)
                     }
-                    Found::Freed(after) => (SealedBlock::NONE, after),
-                    Found::Younger => (SealedBlock::NONE, 0),
-                    Found::Moved => continue,
-                    Found::Busy => unreachable!("waited for"),
+                    CaptureFinding::Freed(after) => (SealedBlock::NONE, after),
+                    CaptureFinding::Younger => (SealedBlock::NONE, 0),
+                    CaptureFinding::Moved => continue,
+                    CaptureFinding::Busy => unreachable!("waited for"),
                 };
                 changed.map.push((page, block));
                 if block != SealedBlock::NONE {
@@ -214,7 +219,7 @@ impl Store {
         written += pending.len() as u64;
         changed.name(&pending.write_captured(held, me)?, &mut places);
 
-        let Changed { map: changes, given_up, .. } = changed;
+        let CaptureFindings { map: changes, given_up, .. } = changed;
         if !changes.is_empty() || moving != Moving::Little {
             self.learn_free(volume)?;
         }
@@ -240,7 +245,7 @@ impl Store {
             // again later on.
             self.learn_free(volume)?;
         }
-        let Switched { after, freed, moved } =
+        let SwitchedGeneration { after, freed, moved } =
             self.write_checkpoint(volume, changes, is_free_known.then_some(moving), next, (held, me))?;
         let changed = moved > 0 || !freed.is_empty();
         given_up.sort_unstable();
@@ -281,7 +286,7 @@ impl Store {
         if self.region.membership().is_none() {
             let _ = volume.give_back_tail(
                 &self.blocks,
-                if moving.is_for_any_gain() { Tail::Little } else { Tail::Steps },
+                if moving.is_for_any_gain() { FreeEnd::Little } else { FreeEnd::Steps },
             );
         }
         let moving = (changed || self.is_moving()) && self.is_worth_moving(volume, moving);
@@ -292,19 +297,25 @@ impl Store {
     /// checkpoint stands whether or not this can be done. False if there is no space for the whole reserve.
     pub(crate) fn give_back_tail(&self) -> bool {
         let given_back =
-            self.volume.as_ref().map(|volume| volume.give_back_tail(&self.blocks, Tail::Reserve));
+            self.volume.as_ref().map(|volume| volume.give_back_tail(&self.blocks, FreeEnd::Reserve));
         !matches!(given_back, Some(Ok(Reserve::Short)))
     }
 
     /// Gives back half of the reserve, for a process that needs it and is alone.
-    pub(crate) fn give_back_reserve(&self, me: &Participant) {
+    pub(crate) fn give_back_reserve(&self, me: &LocalParticipant) {
         // Without this everything counts as used up to the highest block that ever was.
         let _ = self.learn_free_early(me);
-        let _ = self.volume.as_ref().map(|volume| volume.give_back_tail(&self.blocks, Tail::Half));
+        let _ = self.volume.as_ref().map(|volume| volume.give_back_tail(&self.blocks, FreeEnd::Half));
     }
 
     /// Takes the `count` pages after `first`, which are free with it, out of the map.
-    fn give_up_rest(&self, first: PageId, count: u64, me: &Participant, changed: &mut Changed) -> Result<()> {
+    fn give_up_rest(
+        &self,
+        first: PageId,
+        count: u64,
+        me: &LocalParticipant,
+        changed: &mut CaptureFindings,
+    ) -> Result<()> {
         for page in rest_of(first, count) {
             self.learn_block(page)?;
             let word = self.change_block(page, me, |word| word)?;
@@ -324,7 +335,7 @@ impl Store {
         &self,
         page: PageId,
         block: BlockId,
-        (held, me): (&HeldRole<'_>, &Participant),
+        (held, me): (&HeldRole<'_>, &LocalParticipant),
     ) -> Result<()> {
         let own = |word: BlockWord| {
             if word.block() == block && !held.is_succeeded() { word.uncaptured() } else { word }
@@ -334,7 +345,7 @@ impl Store {
 
     /// Frees a block that no map names any more. If it is that of a run that was freed and is still read by
     /// some snapshot, it goes with the run.
-    fn let_go(&self, page: PageId, block: BlockId, me: &Participant) -> Result<()> {
+    fn let_go(&self, page: PageId, block: BlockId, me: &LocalParticipant) -> Result<()> {
         let is_known = page != PageId::NONE && u64::from(page.0) < self.page_ids.high_water();
         let own = |word: BlockWord| if word.block() == block { word.uncaptured() } else { word };
         if !is_known || self.change_block(page, me, own)?.block() != block {
@@ -347,7 +358,7 @@ impl Store {
     pub(super) fn change_block(
         &self,
         page: PageId,
-        me: &Participant,
+        me: &LocalParticipant,
         change: impl Fn(BlockWord) -> BlockWord,
     ) -> Result<BlockWord> {
         let latch = self.hold(page, me)?;
@@ -369,7 +380,7 @@ impl Store {
     /// participant that frees the version on it frees it, as any other; or it is free already, if that
     /// version is gone. Not if somebody keeps the page latched: then the block is found lost once the version
     /// is gone (lost.rs).
-    fn unname(&self, page: PageId, block: BlockId, patience: &mut Patience, me: &Participant) {
+    fn unname(&self, page: PageId, block: BlockId, patience: &mut Patience, me: &LocalParticipant) {
         // If this process was taken for dead, others mend what is left.
         let Ok(Some(latch)) = self.hold_patiently(page, patience, me) else { return };
         let current = latch.current();
@@ -412,7 +423,7 @@ impl Store {
     }
 
     /// [`Store::unname`] for a version that is not the current one, so that others may free it at any moment.
-    fn unname_old(&self, frame: FrameId, block: BlockId, page: PageId, me: &Participant) {
+    fn unname_old(&self, frame: FrameId, block: BlockId, page: PageId, me: &LocalParticipant) {
         let desc = self.region.frame(frame);
         let is_it = || desc.page() == page && desc.block().block() == block;
         for _ in 0..TRIES_UNNAMED {

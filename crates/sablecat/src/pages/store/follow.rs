@@ -33,7 +33,7 @@ use sablecat_os::atomic::Ordering;
 use super::Store;
 use crate::error::Result;
 use crate::pages::generation::followed::{Following, lock};
-use crate::pages::participants::{Participant, PinnedSeat, Seat};
+use crate::pages::participants::{LocalParticipant, PinnedSeat, Seat};
 use crate::pages::volume::Volume;
 use crate::region::{BlockWord, EntryWord, FrameState};
 use crate::types::{FrameId, PageId};
@@ -120,7 +120,7 @@ impl Store {
     }
 
     /// Makes the page table know nothing of the pages of a map leaf.
-    fn forget_leaf(&self, volume: &Volume, first: PageId, me: &Participant) -> Result<()> {
+    fn forget_leaf(&self, volume: &Volume, first: PageId, me: &LocalParticipant) -> Result<()> {
         for page in self.leaf_pages(volume, first) {
             let entry = self.region.entry(page);
             if entry.word() == EntryWord::new(FrameId::NONE, 0) {

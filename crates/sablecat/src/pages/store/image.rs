@@ -7,7 +7,7 @@ use sablecat_os::disk::File;
 
 use super::Store;
 use crate::error::{Error, Result};
-use crate::pages::participants::Participant;
+use crate::pages::participants::LocalParticipant;
 use crate::pages::volume::Image;
 
 impl Store {
@@ -15,7 +15,7 @@ impl Store {
     ///
     /// # Errors
     /// `Invalid` without a volume; those of [`Volume::write_image`](crate::pages::volume::Volume).
-    pub(crate) fn write_image(&self, me: &Participant, to: &dyn File, path: &Path) -> Result<Image> {
+    pub(crate) fn write_image(&self, me: &LocalParticipant, to: &dyn File, path: &Path) -> Result<Image> {
         let Some(volume) = &self.volume else {
             return Err(Error::invalid(
                 "writing an image of an environment in memory alone, which has no files",

@@ -22,8 +22,8 @@ impl Store {
 mod changed {
     use super::{Ordering, Store};
     use crate::error::Result;
-    use crate::pages::participants::Participant;
-    use crate::pages::volume::Found;
+    use crate::pages::participants::LocalParticipant;
+    use crate::pages::volume::MapFinding;
 
     impl Store {
         /// Changes the keys in the file of the main volume while nobody makes a checkpoint: a participant
@@ -34,7 +34,7 @@ mod changed {
         /// Those of the change; one that leaves the volume in doubt poisons the environment.
         pub(crate) fn change_keys<T>(
             &self,
-            me: &Participant,
+            me: &LocalParticipant,
             change: impl FnOnce() -> Result<T>,
         ) -> Result<T> {
             let _no_checkpoint = self.hold_checkpoint(me)?;
@@ -62,7 +62,7 @@ mod changed {
         ///
         /// # Errors
         /// Those of the file.
-        pub(crate) fn blocks_of_older_keys(&self, me: &Participant) -> Result<u64> {
+        pub(crate) fn blocks_of_older_keys(&self, me: &LocalParticipant) -> Result<u64> {
             let Some(volume) = &self.volume else { return Ok(0) };
             let Some(keys) = volume.keyring() else { return Ok(0) };
             let mut count = 0;
@@ -73,9 +73,9 @@ mod changed {
                     volume.walk(first..first + volume.leaf_span(), &mut |found| {
                         let block = match found {
                             // Inner blocks of the map are met with each leaf.
-                            Found::Map(block) => block,
-                            Found::Page(_, block) => block.block(),
-                            Found::Damaged(..) => return Ok(()),
+                            MapFinding::Map(block) => block,
+                            MapFinding::Page(_, block) => block.block(),
+                            MapFinding::Damaged(..) => return Ok(()),
                         };
                         self.move_on();
                         older += u64::from(volume.key_of(block).is_ok_and(|key| key != keys.newest()));

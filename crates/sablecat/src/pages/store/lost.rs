@@ -56,7 +56,7 @@ use super::Store;
 use crate::error::Result;
 use crate::pages::allocation::{Used, UsedBlocks, first_within};
 use crate::pages::header;
-use crate::pages::participants::Participant;
+use crate::pages::participants::LocalParticipant;
 use crate::pages::pool::rest::rest_of;
 use crate::pages::volume::Volume;
 use crate::region::{BlockWord, EntryWord, FrameState, HeldRole, RegionHeader, Work, taken_group};
@@ -81,12 +81,12 @@ struct Suspects {
 }
 
 /// What is named. Numbers beyond the bounds are not looked at.
-struct Names {
+struct NamedNumbers {
     pages: Used,
     blocks: UsedBlocks,
 }
 
-impl Names {
+impl NamedNumbers {
     fn name(&mut self, page: PageId) {
         if u64::from(page.0) < self.pages.bound() {
             self.pages.insert(u64::from(page.0));
@@ -127,7 +127,7 @@ impl Store {
     ///
     /// # Errors
     /// Those of reading the maps; corruption if one of them is damaged, and then nothing is given back.
-    pub(crate) fn free_lost(&self, me: &Participant) -> Result<Option<Lost>> {
+    pub(crate) fn free_lost(&self, me: &LocalParticipant) -> Result<Option<Lost>> {
         let Some(volume) = &self.volume else { return Ok(Some(Lost::default())) };
         let Ok(looking) = self.region.role(Work::Unreachable).try_take(me.number()) else { return Ok(None) };
         self.region.check_fence()?;
@@ -148,7 +148,7 @@ impl Store {
 
     /// Waits until each hand that is full has been empty once, or its owner was mended. False if one stays as
     /// it is.
-    fn wait_for_hands(&self, me: &Participant) -> Result<bool> {
+    fn wait_for_hands(&self, me: &LocalParticipant) -> Result<bool> {
         debug_assert_eq!(me.slot().hand() % 2, 0, "who looks has nothing in hand");
         let until = clock::monotonic() + PATIENCE;
         let hand = |slot: u16| self.region.slot(slot).hand();
@@ -171,7 +171,7 @@ impl Store {
     }
 
     /// What is in use and not named; none if that cannot be told.
-    fn find_suspects(&self, volume: &Volume, me: &Participant) -> Result<Option<Suspects>> {
+    fn find_suspects(&self, volume: &Volume, me: &LocalParticipant) -> Result<Option<Suspects>> {
         let held = self.hold_checkpoint(me)?;
         self.fail_if_poisoned()?;
         self.follow_generation(volume)?;
@@ -184,7 +184,7 @@ impl Store {
         let Some(kept_back) = self.kept_back_at(volume.generation()) else { return Ok(None) };
         let found = volume.scan()?;
         self.tell_moved(volume, &found, (&held, me))?;
-        let mut names = Names { pages: found.pages, blocks: found.blocks };
+        let mut names = NamedNumbers { pages: found.pages, blocks: found.blocks };
         names.pages.extend(self.page_ids.high_water());
         names.blocks.extend(&self.blocks.bounds());
         names.name(PageId::NONE);
@@ -204,7 +204,7 @@ impl Store {
     }
 
     /// Names pages, and what their current versions are on. False if another participant keeps one latched.
-    fn name_pages(&self, names: &mut Names, me: &Participant) -> Result<bool> {
+    fn name_pages(&self, names: &mut NamedNumbers, me: &LocalParticipant) -> Result<bool> {
         let (mut before, mut patience) = (false, PATIENCE);
         for page in (1..names.pages.bound()).map(|page| PageId(page as u32)) {
             self.move_on();
@@ -243,7 +243,7 @@ impl Store {
         &self,
         page: PageId,
         patience: &mut Duration,
-        me: &Participant,
+        me: &LocalParticipant,
     ) -> Result<Option<(BlockWord, u64)>> {
         let held = match self.try_hold(page, me) {
             None => {
@@ -268,7 +268,7 @@ impl Store {
     }
 
     /// Names what all versions in memory are on.
-    fn name_old(&self, names: &mut Names) {
+    fn name_old(&self, names: &mut NamedNumbers) {
         for frame in (1..=self.frames_ready()).map(|frame| FrameId(frame as u32)) {
             let desc = self.region.frame(frame);
             let block = desc.block();
@@ -283,7 +283,7 @@ impl Store {
         &self,
         suspects: &Suspects,
         (suspecting, taken): (&Suspecting<'_>, &[u32]),
-        me: &Participant,
+        me: &LocalParticipant,
     ) -> Result<Lost> {
         let _hand = me.in_hand();
         // After the look whether it is in use: a participant that has taken it meanwhile has counted it

@@ -60,10 +60,10 @@ use sablecat_os::disk::AlignedBuf;
 
 use super::Store;
 use crate::error::{Error, Result};
-use crate::pages::allocation::{Bounds, first_within};
-use crate::pages::participants::Participant;
+use crate::pages::allocation::{VolumeBounds, first_within};
+use crate::pages::participants::LocalParticipant;
 use crate::pages::pool::latch::Patience;
-use crate::pages::volume::{CHECKSUM_BYTES, CheckpointPlan, Found, InUse, Marks, Superblock, Volume};
+use crate::pages::volume::{CHECKSUM_BYTES, CheckpointPlan, InUse, MapFinding, Marks, Superblock, Volume};
 use crate::region::{BlockWord, HeldRole, Moored};
 use crate::types::{BlockId, FrameId, PageId, SealedBlock, VolumeId};
 
@@ -119,7 +119,7 @@ enum NamedBy {
 
 /// What came of a checkpoint that stands.
 #[derive(Debug)]
-pub(in crate::pages) struct Switched {
+pub(in crate::pages) struct SwitchedGeneration {
     /// Its superblock.
     pub(in crate::pages) after: Superblock,
     /// Blocks that nothing names any more.
@@ -147,7 +147,7 @@ struct Moves {
     /// Pages that stay where they are, under map blocks that do not.
     touched: Vec<(PageId, SealedBlock)>,
     /// Of each volume: what is copied goes below this place.
-    bounds: Bounds,
+    bounds: VolumeBounds,
     /// Blocks of the map from here on do not stay where they are, if anything below them is touched.
     map_from: BlockId,
 }
@@ -177,8 +177,8 @@ impl Store {
         changes: &[(PageId, SealedBlock)],
         moving: Option<Moving>,
         next: Superblock,
-        (held, me): (&HeldRole<'_>, &Participant),
-    ) -> Result<Switched> {
+        (held, me): (&HeldRole<'_>, &LocalParticipant),
+    ) -> Result<SwitchedGeneration> {
         let marks = if moving.is_some() { Marks::Now } else { Marks::AsBefore };
         let moves = self.copy_down(volume, changes, moving.filter(|_| !next.retains()))?;
         // After the copies, before anything that names the next generation; until it is in force.
@@ -276,12 +276,12 @@ impl Store {
         moving: Option<Moving>,
     ) -> Result<Moves> {
         let (pages, touched, map_from) = (Vec::new(), Vec::new(), BlockId::NONE);
-        let mut moves = Moves { pages, touched, bounds: Bounds::new([]), map_from };
+        let mut moves = Moves { pages, touched, bounds: VolumeBounds::new([]), map_from };
         if let Some(moving) = moving.filter(|&moving| self.is_worth_moving(volume, moving)) {
             if moving == Moving::ToKey {
-                moves.bounds = Bounds::new(self.blocks.volumes().map(|_| u64::MAX));
+                moves.bounds = VolumeBounds::new(self.blocks.volumes().map(|_| u64::MAX));
             } else {
-                moves.bounds = Bounds::new(self.blocks.volumes().map(|one| {
+                moves.bounds = VolumeBounds::new(self.blocks.volumes().map(|one| {
                     let has_holes = self.has_holes(volume, one, moving);
                     if has_holes { self.blocks.of(one).used_count() } else { u64::MAX }
                 }));
@@ -317,10 +317,10 @@ impl Store {
         let (mut above, mut full) = (false, false);
         volume.walk(from..to, &mut |found| {
             match found {
-                Found::Map(block) => above |= is_to_go(block),
+                MapFinding::Map(block) => above |= is_to_go(block),
                 // A participant that needs it will say so.
-                Found::Damaged(..) => {}
-                Found::Page(page, block) => {
+                MapFinding::Damaged(..) => {}
+                MapFinding::Page(page, block) => {
                     let changed = changes.binary_search_by_key(&page, |change| change.0).is_ok();
                     if full || changed {
                     } else if is_to_go(block.block()) {
@@ -392,7 +392,7 @@ impl Store {
     }
 
     /// The lowest free block of a volume, if it is within the bounds.
-    fn block_below(&self, volume: VolumeId, bounds: &Bounds) -> Option<BlockId> {
+    fn block_below(&self, volume: VolumeId, bounds: &VolumeBounds) -> Option<BlockId> {
         let block = self.allocate_block(volume).ok()?;
         if block.within() < bounds[volume] {
             return Some(block);
@@ -413,8 +413,8 @@ impl Store {
         moves: &[Move],
         changes: &[(PageId, SealedBlock)],
         (after, mut freed): (Superblock, Vec<BlockId>),
-        (held, me): (&HeldRole<'_>, &Participant),
-    ) -> Result<Switched> {
+        (held, me): (&HeldRole<'_>, &LocalParticipant),
+    ) -> Result<SwitchedGeneration> {
         let mut patience = Patience::default();
         let (mut old, mut stay) = (Vec::new(), HashSet::new());
         // Looked at here, so that a late participant latches nothing.
@@ -438,7 +438,7 @@ impl Store {
             self.keep_back(old, changes, &mut freed, after.generation);
         }
         freed.retain(|block| !stay.contains(block));
-        Ok(Switched { after, freed, moved: moved as u64 })
+        Ok(SwitchedGeneration { after, freed, moved: moved as u64 })
     }
 
     /// Tells pages where the map in force has them, which uses `used`, if the participant that moved them
@@ -447,7 +447,7 @@ impl Store {
         &self,
         volume: &Volume,
         used: &InUse,
-        (held, me): (&HeldRole<'_>, &Participant),
+        (held, me): (&HeldRole<'_>, &LocalParticipant),
     ) -> Result<()> {
         let (mut buffers, mut patience) = (Self::two_blocks(volume), Patience::default());
         for page in
@@ -505,7 +505,7 @@ impl Store {
         &self,
         moved: &Move,
         patience: &mut Patience,
-        (held, me): (&HeldRole<'_>, &Participant),
+        (held, me): (&HeldRole<'_>, &LocalParticipant),
     ) -> Result<NamedBy> {
         let Move { page, from, to } = *moved;
         #[cfg(test)]

@@ -35,18 +35,18 @@
 use super::Store;
 use crate::error::{Error, Result};
 use crate::pages::participants::InHand;
-use crate::pages::participants::Participant;
+use crate::pages::participants::LocalParticipant;
 use crate::pages::volume::Volume;
 use crate::region::BlockWord;
 use crate::types::{PageId, VolumeId};
 
 /// The page ids of a run whose rest is on the volume. Dropped, it gives everything back, unless the run was
-/// [kept](Run::keep).
+/// [kept](PageRun::keep).
 #[derive(Debug)]
 #[must_use]
-pub(crate) struct Run<'a> {
+pub(crate) struct PageRun<'a> {
     pages: &'a Store,
-    me: &'a Participant,
+    me: &'a LocalParticipant,
     home: VolumeId,
     first: PageId,
     count: u64,
@@ -54,7 +54,7 @@ pub(crate) struct Run<'a> {
     _hand: InHand<'a>,
 }
 
-impl Run<'_> {
+impl PageRun<'_> {
     /// The first page, which is for the owner to add and to publish.
     pub(crate) fn first(&self) -> PageId {
         self.first
@@ -76,7 +76,7 @@ impl Run<'_> {
     }
 }
 
-impl Drop for Run<'_> {
+impl Drop for PageRun<'_> {
     fn drop(&mut self) {
         // If this process was taken for dead, the run stays in use, as if the process had died.
         if !self.is_kept && self.pages.clear_rest(self.first, self.count - 1, self.me).is_ok() {
@@ -94,18 +94,18 @@ impl Store {
     /// behind.
     pub(crate) fn store_run<'a>(
         &'a self,
-        me: &'a Participant,
+        me: &'a LocalParticipant,
         home: VolumeId,
         count: u64,
         fill: &mut dyn FnMut(u64, PageId, &mut [u8]),
-    ) -> Result<Run<'a>> {
+    ) -> Result<PageRun<'a>> {
         let volume = self
             .volume
             .as_ref()
             .ok_or_else(|| Error::invalid("an environment in memory alone keeps all its pages in frames"))?;
         self.release_freed(me);
         let hand = me.in_hand();
-        let run = Run {
+        let run = PageRun {
             pages: self,
             me,
             home,
@@ -131,7 +131,7 @@ impl Store {
     fn save_extent(
         &self,
         volume: &Volume,
-        run: &Run<'_>,
+        run: &PageRun<'_>,
         from: u64,
         count: u64,
         fill: &mut dyn FnMut(u64, PageId, &mut [u8]),

@@ -15,9 +15,9 @@
 use super::Store;
 use crate::error::Result;
 use crate::pages::header;
-use crate::pages::participants::{Participant, Pinned};
+use crate::pages::participants::{LocalParticipant, Pinned};
 use crate::pages::pool::latch::Patience;
-use crate::pages::volume::{Found, Volume};
+use crate::pages::volume::{MapFinding, Volume};
 use crate::types::{BlockId, FrameId, PageId};
 
 /// A set of pages: a bit a page.
@@ -63,20 +63,28 @@ impl Store {
     /// # Errors
     /// `SnapshotTooOld` if that state was given up meanwhile; too many if there is no second seat; those of
     /// reading the map. What hangs on a damaged block of it is left out.
-    pub(crate) fn settled<'m>(&self, volume: &Volume, me: &'m Participant) -> Result<(Pinned<'m>, PageSet)> {
+    pub(crate) fn settled<'m>(
+        &self,
+        volume: &Volume,
+        me: &'m LocalParticipant,
+    ) -> Result<(Pinned<'m>, PageSet)> {
         // By another: nobody gives up the pin of that role's holder, for however long its process does not
         // run.
         let keeper = self.participants.sit()?;
         self.without_checkpoint(&keeper, || self.settled_meanwhile(volume, me))
     }
 
-    fn settled_meanwhile<'m>(&self, volume: &Volume, me: &'m Participant) -> Result<(Pinned<'m>, PageSet)> {
+    fn settled_meanwhile<'m>(
+        &self,
+        volume: &Volume,
+        me: &'m LocalParticipant,
+    ) -> Result<(Pinned<'m>, PageSet)> {
         self.follow_generation(volume)?;
         let pinned = self.pinned(me);
         let mut settled = PageSet::new(self.page_ids.high_water());
         let (mut free_below, mut patience) = (0, Patience::default());
         volume.walk(0..u64::MAX, &mut |found| {
-            let Found::Page(page, block) = found else { return Ok(()) };
+            let MapFinding::Page(page, block) = found else { return Ok(()) };
             self.move_on();
             if self.is_on(page, block.block(), &mut patience, me)? {
                 if u64::from(page.0) >= free_below {
@@ -97,7 +105,13 @@ impl Store {
 
     /// Whether the newest version of a page is the one on a block that the map names for it. It passes for
     /// another if a participant, which may be stopped, has the page latched and is at work on one.
-    fn is_on(&self, page: PageId, block: BlockId, patience: &mut Patience, me: &Participant) -> Result<bool> {
+    fn is_on(
+        &self,
+        page: PageId,
+        block: BlockId,
+        patience: &mut Patience,
+        me: &LocalParticipant,
+    ) -> Result<bool> {
         let Some(latch) = self.hold_patiently(page, patience, me)? else { return Ok(false) };
         let current = latch.current();
         let word = if current == FrameId::NONE {

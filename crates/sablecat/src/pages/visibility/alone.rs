@@ -5,7 +5,7 @@
 //! that says so gets an [`Alone`], the only way to such a change.
 
 use crate::error::Result;
-use crate::pages::participants::Participant;
+use crate::pages::participants::LocalParticipant;
 use crate::pages::visibility::Visibility;
 use crate::types::{FrameId, PageId, VolumeId};
 
@@ -13,7 +13,7 @@ use crate::types::{FrameId, PageId, VolumeId};
 #[derive(Debug)]
 pub(crate) struct Alone<'a> {
     pages: &'a Visibility,
-    me: &'a Participant,
+    me: &'a LocalParticipant,
     /// A page is being shown.
     #[cfg(debug_assertions)]
     shows: std::cell::Cell<bool>,
@@ -23,7 +23,7 @@ impl<'a> Alone<'a> {
     /// # Safety
     /// For as long as this lives, no other participant is in an operation, holds a pin or a latch, or begins
     /// to; and what [`Alone::show`] shows a page to has no other one shown.
-    pub(crate) unsafe fn new(pages: &'a Visibility, me: &'a Participant) -> Alone<'a> {
+    pub(crate) unsafe fn new(pages: &'a Visibility, me: &'a LocalParticipant) -> Alone<'a> {
         Alone {
             pages,
             me,

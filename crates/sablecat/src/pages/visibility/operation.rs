@@ -19,7 +19,7 @@ use sablecat_os::prefetch::{self, Ahead};
 
 use super::Visibility;
 use crate::error::{Error, ErrorKind, Result};
-use crate::pages::participants::{Participant, Pinned};
+use crate::pages::participants::{LocalParticipant, Pinned};
 use crate::pages::pool::frames::FRAMES_WANTED;
 use crate::region::{ANY_FRAME, PageEntry, SEARCH_LINES, Slot};
 use crate::types::{FrameId, Lsn, PageId};
@@ -33,7 +33,7 @@ const FRAMES_LOW: usize = 4;
 #[derive(Debug)]
 pub(crate) struct Operation<'a> {
     pub(crate) pages: &'a Visibility,
-    pub(crate) me: &'a Participant,
+    pub(crate) me: &'a LocalParticipant,
 }
 
 impl Drop for Operation<'_> {
@@ -212,7 +212,7 @@ impl Visibility {
 
     /// Begins an operation without a pin, which may look at anything.
     #[inline]
-    pub(crate) fn enter<'a>(&'a self, me: &'a Participant) -> Operation<'a> {
+    pub(crate) fn enter<'a>(&'a self, me: &'a LocalParticipant) -> Operation<'a> {
         let slot = me.slot();
         slot.look_at(ANY_FRAME);
         self.enter_looking(me, slot)
@@ -220,7 +220,7 @@ impl Visibility {
 
     /// Begins an operation that says what it looks at.
     #[inline]
-    fn enter_looking<'a>(&'a self, me: &'a Participant, slot: &Slot) -> Operation<'a> {
+    fn enter_looking<'a>(&'a self, me: &'a LocalParticipant, slot: &Slot) -> Operation<'a> {
         slot.enter_fenced(self.region.header().epoch.0.load(Ordering::SeqCst));
         Operation { pages: self, me }
     }
@@ -228,7 +228,7 @@ impl Visibility {
     /// Begins an operation and pins the newest published state: stored, fenced, and looked at again
     /// (docs/locks.md); the epoch is announced under the same fence.
     #[inline]
-    pub(crate) fn snapshot<'a>(&'a self, me: &'a Participant) -> Snapshot<'a> {
+    pub(crate) fn snapshot<'a>(&'a self, me: &'a LocalParticipant) -> Snapshot<'a> {
         let slot = me.slot();
         slot.enter(self.region.header().epoch.0.load(Ordering::SeqCst));
         let at = self.pin_slot(slot);
@@ -244,7 +244,7 @@ impl Visibility {
 
     /// Begins an operation at a snapshot that the participant has pinned already.
     #[inline]
-    pub(crate) fn at_pin<'a>(&'a self, me: &'a Participant, at: Lsn) -> Result<Snapshot<'a>> {
+    pub(crate) fn at_pin<'a>(&'a self, me: &'a LocalParticipant, at: Lsn) -> Result<Snapshot<'a>> {
         let slot = me.slot();
         let operation = self.enter_looking(me, slot);
         // What a commit looks at with its second pin stays, whatever became of its snapshot.
@@ -264,14 +264,18 @@ impl Visibility {
     /// Runs `work` as often as the pool runs out of frames under it. `work` begins its own operation and must
     /// be repeatable.
     #[inline]
-    pub(crate) fn operate<T>(&self, me: &Participant, work: impl FnMut() -> Result<T>) -> Result<T> {
+    pub(crate) fn operate<T>(&self, me: &LocalParticipant, work: impl FnMut() -> Result<T>) -> Result<T> {
         self.unless_cut_short(|| self.operate_watched(me, work))
     }
 
     /// The same as part of something that as a whole [is no answer if memory was cut
     /// short](crate::pages::participants::Participants::unless_cut_short).
     #[inline]
-    pub(crate) fn operate_watched<T>(&self, me: &Participant, work: impl FnMut() -> Result<T>) -> Result<T> {
+    pub(crate) fn operate_watched<T>(
+        &self,
+        me: &LocalParticipant,
+        work: impl FnMut() -> Result<T>,
+    ) -> Result<T> {
         self.region.check_fence()?;
         // In memory alone nothing is ever read in, so looking takes no frame, and must be possible when none
         // is left.
@@ -286,7 +290,7 @@ impl Visibility {
         &self,
         page: PageId,
         at: Lsn,
-        me: &Participant,
+        me: &LocalParticipant,
         look: impl FnOnce(&[u8]) -> R,
     ) -> Result<R> {
         let mut look = Some(look);
@@ -308,7 +312,7 @@ impl Visibility {
 
     /// The frame of the version of `page` that a snapshot at `at` sees, which the operation looks at or the
     /// pin keeps. The caller is in an operation, pinned at `at`.
-    pub(in crate::pages) fn version(&self, page: PageId, at: Lsn, me: &Participant) -> Result<FrameId> {
+    pub(in crate::pages) fn version(&self, page: PageId, at: Lsn, me: &LocalParticipant) -> Result<FrameId> {
         let mut tries = 0u32;
         'again: loop {
             tries += 1;
@@ -365,7 +369,7 @@ impl Visibility {
 
     /// The frame of the current version, read in if it is not in memory. The caller is in an operation.
     #[inline]
-    pub(crate) fn current(&self, page: PageId, me: &Participant) -> Result<FrameId> {
+    pub(crate) fn current(&self, page: PageId, me: &LocalParticipant) -> Result<FrameId> {
         let frame = self.region.entry(page).word().frame();
         if frame != FrameId::NONE {
             me.slot().count_hit();

@@ -3,7 +3,7 @@
 use super::Visibility;
 use super::operation::Snapshot;
 use crate::error::{Error, Result};
-use crate::pages::participants::Participant;
+use crate::pages::participants::LocalParticipant;
 use crate::pages::pool::rest::POOLED_MAX;
 use crate::types::{BlockId, FrameId, PageId};
 
@@ -79,7 +79,7 @@ impl Snapshot<'_> {
 impl Visibility {
     /// How many of `most` pages from `page` on are not in memory and on neighbouring blocks, and the first of
     /// these; none if the first is in memory.
-    fn extent(&self, page: PageId, most: u64, me: &Participant) -> Result<Option<(BlockId, u64)>> {
+    fn extent(&self, page: PageId, most: u64, me: &LocalParticipant) -> Result<Option<(BlockId, u64)>> {
         let mut first = BlockId::NONE;
         for n in 0..most {
             let page = PageId((u64::from(page.0) + n) as u32);

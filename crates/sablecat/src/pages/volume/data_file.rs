@@ -11,7 +11,7 @@ use sablecat_os::disk::{Disk, File, How, may_pass};
 
 use super::codec::Codec;
 use super::compression::Compression;
-use super::growth::{By, Growth, Reserve, Tail};
+use super::growth::{By, FreeEnd, Growth, Reserve};
 use super::packed::GRANULE;
 use super::scratch::Scratch;
 use crate::crypt::Keyring;
@@ -274,7 +274,7 @@ impl DataFile {
     }
 
     /// Gives the free end of the file back to the disk, but for what is to be kept of it.
-    pub(super) fn give_back_tail(&self, blocks: &BitSpace, tail: Tail) -> Result<Reserve> {
+    pub(super) fn give_back_tail(&self, blocks: &BitSpace, tail: FreeEnd) -> Result<Reserve> {
         self.growth.cut((&*self.file, &self.path), (tail, self.may_have_holes()), || {
             let high = blocks.trim_high_water().max(first_within(self.volume, self.codec.block_size()));
             high * self.codec.block_size() as u64

@@ -47,7 +47,7 @@ const UNFINISHED: &str = ".sablecat-new";
 
 /// What a volume says of itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Header {
+pub(super) struct VolumeHeader {
     pub(super) environment: [u8; 16],
     pub(super) uuid: [u8; 16],
     pub(super) block_size: u32,
@@ -56,7 +56,7 @@ pub(super) struct Header {
     pub(super) generation: u64,
 }
 
-impl Header {
+impl VolumeHeader {
     fn encode(&self) -> [u8; HEADER_BYTES] {
         self.encode_as(VERSION)
     }
@@ -76,7 +76,7 @@ impl Header {
         bytes
     }
 
-    fn decode(bytes: &[u8]) -> std::result::Result<Header, String> {
+    fn decode(bytes: &[u8]) -> std::result::Result<VolumeHeader, String> {
         let Some(bytes) = bytes.first_chunk::<HEADER_BYTES>() else {
             return Err("the file is too short".into());
         };
@@ -89,7 +89,7 @@ impl Header {
                 "it has version {version}; this build reads versions {VERSION_MIN} to {VERSION}"
             ));
         }
-        let header = Header {
+        let header = VolumeHeader {
             environment: std::array::from_fn(|n| bytes[32 + n]),
             uuid: std::array::from_fn(|n| bytes[48 + n]),
             block_size: u64_at(bytes, 24) as u32,
@@ -121,17 +121,18 @@ impl Header {
     ///
     /// # Errors
     /// Corruption if there is none; those of the file.
-    pub(super) fn read(file: &dyn File, path: &Path) -> Result<(Header, Vec<String>)> {
+    pub(super) fn read(file: &dyn File, path: &Path) -> Result<(VolumeHeader, Vec<String>)> {
         let mut buffer = AlignedBuf::new(COPY_BYTES);
         let (mut found, mut wrong) = (None, Vec::new());
         for at in Berth::all().flat_map(copies_in) {
             let length =
                 file.read_at(&mut buffer, at).map_err(|e| Error::io("reading the header of", path, e))?;
             let bytes = &buffer[..HEADER_BYTES.min(length)];
-            match Header::decode(bytes) {
+            match VolumeHeader::decode(bytes) {
                 Ok(header) => {
-                    found =
-                        found.filter(|other: &Header| other.generation >= header.generation).or(Some(header))
+                    found = found
+                        .filter(|other: &VolumeHeader| other.generation >= header.generation)
+                        .or(Some(header))
                 }
                 // Never written.
                 Err(_) if bytes.len() == HEADER_BYTES && bytes.iter().all(|&byte| byte == 0) => {}
@@ -160,7 +161,7 @@ fn copies_in(berth: Berth) -> [u64; 2] {
 pub(super) fn create(
     disk: &dyn Disk,
     path: &Path,
-    header: &Header,
+    header: &VolumeHeader,
     known: impl Fn(&[u8; 16]) -> bool,
 ) -> Result<()> {
     let io = |e| Error::io("creating", path, e);
@@ -198,11 +199,11 @@ pub(super) fn create(
 fn is_left_over(
     disk: &dyn Disk,
     path: &Path,
-    header: &Header,
+    header: &VolumeHeader,
     known: impl Fn(&[u8; 16]) -> bool,
 ) -> Result<bool> {
     let file = super::data_file::open(disk, path, false, true).map_err(|e| Error::io("opening", path, e))?;
-    let found = match Header::read(&*file, path) {
+    let found = match VolumeHeader::read(&*file, path) {
         Err(error) if error.is_corruption() => return Ok(false),
         found => found?.0,
     };
@@ -215,19 +216,19 @@ mod tests {
 
     #[test]
     fn a_header_of_version_1_is_read() {
-        let header = Header {
+        let header = VolumeHeader {
             environment: [7; 16],
             uuid: [9; 16],
             block_size: 4096,
             volume: VolumeId(3),
             generation: 77,
         };
-        assert_eq!(Header::decode(&header.encode_as(1)), Ok(header));
+        assert_eq!(VolumeHeader::decode(&header.encode_as(1)), Ok(header));
     }
 
     #[test]
     fn every_bit_of_a_header_counts() {
-        let header = Header {
+        let header = VolumeHeader {
             environment: [7; 16],
             uuid: [9; 16],
             block_size: 4096,
@@ -235,12 +236,12 @@ mod tests {
             generation: 77,
         };
         let mut bytes = header.encode();
-        assert_eq!(Header::decode(&bytes), Ok(header));
+        assert_eq!(VolumeHeader::decode(&bytes), Ok(header));
         for bit in 0..HEADER_BYTES * 8 {
             bytes[bit / 8] ^= 1 << (bit % 8);
-            assert!(Header::decode(&bytes).is_err(), "bit {bit}");
+            assert!(VolumeHeader::decode(&bytes).is_err(), "bit {bit}");
             bytes[bit / 8] ^= 1 << (bit % 8);
         }
-        assert!(Header::decode(&bytes[..511]).is_err());
+        assert!(VolumeHeader::decode(&bytes[..511]).is_err());
     }
 }

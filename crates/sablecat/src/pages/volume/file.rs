@@ -18,17 +18,17 @@ use super::batch::BlockBatch;
 use super::codec::Codec;
 use super::compression::Compression;
 use super::data_file::DataFile;
-use super::extra::Header;
-use super::keeping::Epoch;
+use super::extra::VolumeHeader;
+use super::keeping::RetainedCheckpoint;
 use super::map::{MapReader, MapRoot, leaf_span};
 use super::orphans;
-use super::scan::{self, Found, InUse};
+use super::scan::{self, InUse, MapFinding};
 use super::superblock::{self, Superblock};
-use super::watch::Watch;
-use super::{Reserve, Tail};
+use super::watch::GenerationWatch;
+use super::{FreeEnd, Reserve};
 use crate::crypt::Keyring;
 use crate::error::{Error, Result};
-use crate::pages::allocation::{BlockSpace, Bounds};
+use crate::pages::allocation::{BlockSpace, VolumeBounds};
 use crate::types::{Berth, BlockId, PageId, SealedBlock, VolumeId};
 
 /// The open volumes of an environment.
@@ -44,7 +44,7 @@ pub(crate) struct Volume {
     pub(super) in_force: Mutex<(Superblock, Berth)>,
     pub(super) map: MapReader,
     /// When opened for reading only: how to see that the superblock in force is still the newest.
-    pub(super) watch: Mutex<Option<Watch>>,
+    pub(super) watch: Mutex<Option<GenerationWatch>>,
     pub(super) complaints: Vec<String>,
     pub(super) in_doubt: bool,
     /// Where a superblock newer than the one that was found at opening may be.
@@ -88,7 +88,7 @@ impl Volume {
             return Ok(true);
         }
         let superblock = self.superblock();
-        let (newest, watch) = Watch::again(self.file(), self.path())?;
+        let (newest, watch) = GenerationWatch::again(self.file(), self.path())?;
         *self.watch.lock().unwrap_or_else(PoisonError::into_inner) = watch;
         Ok(superblock.generation == generation && newest.superblock == superblock)
     }
@@ -113,7 +113,7 @@ impl Volume {
     /// As [`Volume::open_with`].
     pub(crate) fn follow(&self) -> Result<()> {
         let (newest, watch) = if self.read_only {
-            Watch::again(self.file(), self.path())?
+            GenerationWatch::again(self.file(), self.path())?
         } else {
             (superblock::read_newest(self.file(), self.path())?, None)
         };
@@ -310,11 +310,11 @@ impl Volume {
     }
 
     /// For each volume, the places that its file has.
-    pub(super) fn blocks_there(&self) -> Result<Bounds> {
+    pub(super) fn blocks_there(&self) -> Result<VolumeBounds> {
         let lengths = self.files.iter().map(DataFile::bytes).collect::<Result<Vec<_>>>()?;
         // Of the last block there may be no more than what counts (data_file.rs).
         let block = self.block_size() as u64;
-        Ok(Bounds::new(
+        Ok(VolumeBounds::new(
             lengths.into_iter().zip(&self.files).map(|(bytes, file)| {
                 if file.may_have_holes() { bytes.div_ceil(block) } else { bytes / block }
             }),
@@ -422,7 +422,7 @@ impl Volume {
     pub(super) fn sync_extra(&self, volume: VolumeId, next: &Superblock, berth: Berth) -> Result<()> {
         let file = &self.files[volume.index()];
         let uuid = next.placement.volumes[volume.index() - 1].uuid;
-        let header = Header {
+        let header = VolumeHeader {
             environment: next.uuid,
             uuid,
             block_size: next.codec.block_size() as u32,
@@ -447,7 +447,7 @@ impl Volume {
     ///
     /// # Errors
     /// Those of a file; it keeps its length then.
-    pub(crate) fn give_back_tail(&self, blocks: &BlockSpace, tail: Tail) -> Result<Reserve> {
+    pub(crate) fn give_back_tail(&self, blocks: &BlockSpace, tail: FreeEnd) -> Result<Reserve> {
         blocks.volumes().zip(&self.files).try_fold(Reserve::There, |so_far, (volume, file)| {
             let one = file.give_back_tail(blocks.of(volume), tail)?;
             Ok(if one == Reserve::Short { one } else { so_far })
@@ -512,9 +512,9 @@ impl Volume {
             let mut has_it = false;
             let walked = scan::walk(self, &superblock.map_of(epoch), pages.clone(), &mut |found| {
                 has_it |= match found {
-                    Found::Map(_) => false,
-                    Found::Page(_, named) => named.block() == block,
-                    Found::Damaged(..) => true,
+                    MapFinding::Map(_) => false,
+                    MapFinding::Page(_, named) => named.block() == block,
+                    MapFinding::Damaged(..) => true,
                 };
                 Ok(())
             });
@@ -526,7 +526,7 @@ impl Volume {
     /// epoch's, and the next checkpoint will be built upon it. Nothing is written before that.
     ///
     /// Blocks of the newest generation are not to be reused until that checkpoint is durable.
-    pub(crate) fn go_back_to(&self, epoch: &Epoch) {
+    pub(crate) fn go_back_to(&self, epoch: &RetainedCheckpoint) {
         let (now, berth) = self.in_force.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let back = Superblock {
             checkpoint: epoch.checkpoint,
@@ -547,8 +547,12 @@ impl Volume {
     /// block before what it leads to; an error of `visit` ends the walk. No checkpoint may end meanwhile.
     ///
     /// # Errors
-    /// Those of `visit`: damage is reported to it as [`Found::Damaged`].
-    pub(crate) fn walk(&self, pages: Range<u64>, visit: &mut dyn FnMut(Found) -> Result<()>) -> Result<()> {
+    /// Those of `visit`: damage is reported to it as [`MapFinding::Damaged`].
+    pub(crate) fn walk(
+        &self,
+        pages: Range<u64>,
+        visit: &mut dyn FnMut(MapFinding) -> Result<()>,
+    ) -> Result<()> {
         scan::walk(self, &self.map.root(), pages, visit)
     }
 
@@ -559,8 +563,8 @@ impl Volume {
     /// As [`Volume::walk`].
     pub(crate) fn walk_epoch(
         &self,
-        epoch: &Epoch,
-        visit: &mut dyn FnMut(Found) -> Result<bool>,
+        epoch: &RetainedCheckpoint,
+        visit: &mut dyn FnMut(MapFinding) -> Result<bool>,
     ) -> Result<()> {
         scan::walk_parts(self, &self.superblock().map_of(epoch), 0..u64::MAX, visit)
     }

@@ -38,7 +38,7 @@ const GIVEN_UP_MAX: u64 = 64 << 10;
 
 /// How much of a file's free end stays.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Tail {
+pub(crate) enum FreeEnd {
     /// What it grows by in two steps, and the reserve, so that it is not cut and made longer all the time.
     Steps,
     /// The reserve, as far as it is there.
@@ -86,7 +86,7 @@ pub(crate) enum Reserve {
 /// While it lives, the file is not cut.
 #[must_use]
 #[derive(Debug)]
-pub(super) struct Room<'g> {
+pub(super) struct RoomGuard<'g> {
     _uncut: RwLockReadGuard<'g, ()>,
 }
 
@@ -105,8 +105,8 @@ impl Growth {
     /// Makes room for bytes below `end`, which stays until they are written and the guard dropped. Where
     /// there is none their write will tell. In a file with holes that is so in any case, and it is made
     /// longer by the time this returns, since of its last block not all may be written.
-    pub(super) fn reach(&self, file: &dyn File, path: &Path, end: u64, by: By) -> Result<Room<'_>> {
-        let room = Room { _uncut: self.uncut() };
+    pub(super) fn reach(&self, file: &dyn File, path: &Path, end: u64, by: By) -> Result<RoomGuard<'_>> {
+        let room = RoomGuard { _uncut: self.uncut() };
         // Relaxed: a stale value only leads to asking again under the lock.
         if end > self.extent.load(Ordering::Relaxed) {
             self.extend(file, path, end, by)?;
@@ -161,7 +161,7 @@ impl Growth {
     pub(super) fn cut(
         &self,
         (file, path): (&dyn File, &Path),
-        (tail, may_have_holes): (Tail, bool),
+        (tail, may_have_holes): (FreeEnd, bool),
         end: impl FnOnce() -> u64,
     ) -> Result<Reserve> {
         let _alone = self.cutting.write().unwrap_or_else(PoisonError::into_inner);
@@ -170,16 +170,16 @@ impl Growth {
         let block = self.block.max(DIRECT_ALIGNMENT as u64);
         let reserved = (used + self.reserve(used)).next_multiple_of(ROUND);
         let (end, beyond) = match tail {
-            Tail::Steps => (reserved, (2 * step(used)).saturating_sub(self.reserve(used))),
-            Tail::Little | Tail::Reserve => (reserved, 0),
-            Tail::Half => {
+            FreeEnd::Steps => (reserved, (2 * step(used)).saturating_sub(self.reserve(used))),
+            FreeEnd::Little | FreeEnd::Reserve => (reserved, 0),
+            FreeEnd::Half => {
                 let given_up = (length.saturating_sub(used) / 2).min(GIVEN_UP_MAX);
                 ((length - given_up).next_multiple_of(block), 0)
             }
-            Tail::Block => (length.saturating_sub(block).max(used).next_multiple_of(block), 0),
+            FreeEnd::Block => (length.saturating_sub(block).max(used).next_multiple_of(block), 0),
         };
         let mut reserve = Reserve::There;
-        if may_have_holes && tail == Tail::Reserve && length < end {
+        if may_have_holes && tail == FreeEnd::Reserve && length < end {
             // As below.
             let filled = fill_holes(file, used, end);
             if filled.is_some() {
@@ -187,7 +187,7 @@ impl Growth {
             }
             return Ok(if filled == Some(end - used) { Reserve::There } else { Reserve::Short });
         }
-        if length < end && tail == Tail::Reserve {
+        if length < end && tail == FreeEnd::Reserve {
             // Best effort: without room for it the environment is as good as ever until the disk is full.
             let made = make_space(file, length, end, block);
             self.extent.store(length + made, Ordering::Relaxed);
@@ -199,7 +199,7 @@ impl Growth {
             self.extent.store(end, Ordering::Relaxed);
             file.set_len(end).map_err(|e| Error::io("shortening", path, e))?;
         }
-        if may_have_holes && matches!(tail, Tail::Little | Tail::Reserve) && used < end.min(length) {
+        if may_have_holes && matches!(tail, FreeEnd::Little | FreeEnd::Reserve) && used < end.min(length) {
             let end = end.min(length);
             if fill_holes(file, used, end) != Some(end - used) {
                 reserve = Reserve::Short;

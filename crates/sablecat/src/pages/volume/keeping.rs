@@ -152,7 +152,7 @@ fn milliseconds(time: Duration) -> u64 {
 
 /// A retained checkpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Epoch {
+pub(crate) struct RetainedCheckpoint {
     pub(crate) generation: u64,
     pub(crate) checkpoint: Lsn,
     pub(crate) log_position: Lsn,
@@ -163,7 +163,7 @@ pub(crate) struct Epoch {
     pub(crate) tree_next: u32,
 }
 
-impl Epoch {
+impl RetainedCheckpoint {
     fn encode(&self, bytes: &mut [u8]) {
         let mut put = |at: usize, field: &[u8]| bytes[at..at + field.len()].copy_from_slice(field);
         put(0, &self.generation.to_le_bytes());
@@ -176,8 +176,8 @@ impl Epoch {
         put(48, &[self.map_height]);
     }
 
-    fn decode(bytes: &[u8]) -> Epoch {
-        Epoch {
+    fn decode(bytes: &[u8]) -> RetainedCheckpoint {
+        RetainedCheckpoint {
             generation: u64_at(bytes, 0),
             checkpoint: Lsn(u64_at(bytes, 8)),
             log_position: Lsn(u64_at(bytes, 16)),
@@ -206,7 +206,11 @@ pub(super) fn seal_sectors(bytes: &mut [u8; SUPERBLOCK_BYTES], generation: u64, 
 }
 
 /// Writes it all into the bytes of a superblock, which are zero there.
-pub(super) fn encode(bytes: &mut [u8; SUPERBLOCK_BYTES], journal: Option<&Journal>, epochs: &[Epoch]) {
+pub(super) fn encode(
+    bytes: &mut [u8; SUPERBLOCK_BYTES],
+    journal: Option<&Journal>,
+    epochs: &[RetainedCheckpoint],
+) {
     let Some(journal) = journal else {
         assert!(epochs.is_empty(), "without a journal nothing is retained");
         return;
@@ -238,7 +242,9 @@ pub(super) fn is_torn(bytes: &[u8; SUPERBLOCK_BYTES]) -> bool {
 ///
 /// # Errors
 /// What cannot be.
-pub(super) fn decode(bytes: &[u8; SUPERBLOCK_BYTES]) -> std::result::Result<(Journal, Vec<Epoch>), String> {
+pub(super) fn decode(
+    bytes: &[u8; SUPERBLOCK_BYTES],
+) -> std::result::Result<(Journal, Vec<RetainedCheckpoint>), String> {
     let lengths = u64_at(bytes, SETTINGS_AT + 32);
     let (name, count) = (usize::from((lengths >> 32) as u16), usize::from((lengths >> 48) as u16));
     if name > DIRECTORY_BYTES_MAX || count > EPOCHS_MAX {
@@ -255,6 +261,7 @@ pub(super) fn decode(bytes: &[u8; SUPERBLOCK_BYTES]) -> std::result::Result<(Jou
         epoch_age_max_ms: u64_at(bytes, SETTINGS_AT + 24),
     };
     journal.check()?;
-    let epochs = (0..count).map(|n| Epoch::decode(&bytes[epoch_at(n)..][..EPOCH_BYTES])).collect();
+    let epochs =
+        (0..count).map(|n| RetainedCheckpoint::decode(&bytes[epoch_at(n)..][..EPOCH_BYTES])).collect();
     Ok((journal, epochs))
 }

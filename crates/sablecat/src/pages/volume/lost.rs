@@ -14,7 +14,7 @@ use std::path::Path;
 use sablecat_os::disk::{AlignedBuf, Disk};
 
 use super::file::Volume;
-use super::map::{Node, Place};
+use super::map::{MapNode, MapPlace};
 use super::superblock::{Newest, Superblock};
 use crate::crypt::Encryption;
 use crate::error::{Error, Result};
@@ -64,7 +64,7 @@ impl Volume {
         let map = lost.map();
         if let Some(level) = map.height.checked_sub(1) {
             let mut buffer = AlignedBuf::new(volume.block_size());
-            Node::read(&volume, &map, Place { level, first: 0 }, map.root, &mut buffer)
+            MapNode::read(&volume, &map, MapPlace { level, first: 0 }, map.root, &mut buffer)
                 .map_err(|error| if error.is_corruption() { another(&error.to_string()) } else { error })?;
         }
         let berth = volume.berths_of_next().next().expect("there are several");

@@ -71,13 +71,13 @@ pub(crate) use codec::{CHECKSUM_BYTES, Codec, compare as compare_block};
 pub(crate) use codec::{open_compressed, seal as seal_block};
 pub use compression::Compression;
 pub(crate) use file::Volume;
-pub(crate) use growth::{Reserve, Tail};
+pub(crate) use growth::{FreeEnd, Reserve};
 pub(crate) use image::Image;
-pub(crate) use keeping::Epoch;
 pub use keeping::Journal;
+pub(crate) use keeping::RetainedCheckpoint;
 pub use placement::Place;
 pub(crate) use placement::{Declared, MAIN_NAME};
-pub(crate) use scan::{Found, InUse};
+pub(crate) use scan::{InUse, MapFinding};
 #[cfg(test)]
 pub(crate) use superblock::COPIES_AT;
 pub(crate) use superblock::Superblock;

@@ -14,13 +14,13 @@ use sablecat_os::disk::{Disk, File, How};
 use super::codec::Codec;
 use super::compression::Compression;
 use super::data_file::{self, DIRECT_PAGE_MIN, DataFile};
-use super::extra::{self, Header};
+use super::extra::{self, VolumeHeader};
 use super::file::Volume;
 use super::map::MapReader;
 use super::packed::{BLOCK_SIZE_MIN, GRANULE};
 use super::placement::{Declared, ExtraVolume, Placement};
 use super::superblock::{self, Newest, Superblock};
-use super::watch::Watch;
+use super::watch::GenerationWatch;
 use crate::crypt::{Encryption, Keyring};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pages::allocation::{RESERVED_BYTES, first_within};
@@ -242,7 +242,7 @@ impl Volume {
         let open = |direct| open_main(disk, path, direct, read_only);
         let mut file = open(false)?;
         let (newest, watch) = if read_only {
-            Watch::begin(&*file, path)?
+            GenerationWatch::begin(&*file, path)?
         } else {
             (superblock::read_newest(&*file, path)?, None)
         };
@@ -312,7 +312,7 @@ impl Volume {
                 std::io::ErrorKind::NotFound => wrong(ErrorKind::NotFound, "there is no such file".into()),
                 _ => Error::io("opening", path, e),
             })?;
-        let (header, complaints) = Header::read(&*file, path).map_err(|error| match error.kind() {
+        let (header, complaints) = VolumeHeader::read(&*file, path).map_err(|error| match error.kind() {
             ErrorKind::Corruption => wrong(ErrorKind::Corruption, error.to_string()),
             _ => error,
         })?;
@@ -379,7 +379,7 @@ impl Volume {
         let known = |uuid: &[u8; 16]| next.placement.volumes.iter().any(|volume| volume.uuid == *uuid);
         for (number, extra) in next.placement.numbered().skip(self.files.len() - 1) {
             let path = self.directory().join(&extra.path);
-            let header = Header {
+            let header = VolumeHeader {
                 environment: next.uuid,
                 uuid: extra.uuid,
                 block_size: next.codec.block_size() as u32,

@@ -11,7 +11,7 @@
 use sablecat_os::disk::AlignedBuf;
 
 use super::file::Volume;
-use super::map::{MapRoot, Node, Place};
+use super::map::{MapNode, MapPlace, MapRoot};
 use crate::types::{BlockId, PageId, SealedBlock};
 
 /// What another map has at the place that the search is at.
@@ -34,7 +34,7 @@ pub(super) fn orphans(volume: &Volume, dropped: &MapRoot, kept: &[MapRoot]) -> V
     let level = dropped.height - 1;
     let others: Option<Vec<_>> = kept.iter().map(|root| search.at_top(root, level)).collect();
     if let Some(others) = others {
-        search.descend(Place { level, first: 0 }, dropped.root, &others);
+        search.descend(MapPlace { level, first: 0 }, dropped.root, &others);
     }
     search.found
 }
@@ -55,7 +55,7 @@ impl Search<'_> {
         }
         let mut block = root.root;
         for above in (level + 1..root.height).rev() {
-            block = self.read(root, Place { level: above, first: 0 }, block)?.entries[0];
+            block = self.read(root, MapPlace { level: above, first: 0 }, block)?.entries[0];
             if block == SealedBlock::NONE {
                 break;
             }
@@ -63,11 +63,11 @@ impl Search<'_> {
         Some(Other::Block(root, block))
     }
 
-    fn read(&mut self, root: &MapRoot, place: Place, block: SealedBlock) -> Option<Node> {
-        Node::read(self.volume, root, place, block, &mut self.buffer).ok()
+    fn read(&mut self, root: &MapRoot, place: MapPlace, block: SealedBlock) -> Option<MapNode> {
+        MapNode::read(self.volume, root, place, block, &mut self.buffer).ok()
     }
 
-    fn descend(&mut self, place: Place, block: SealedBlock, others: &[Other<'_>]) {
+    fn descend(&mut self, place: MapPlace, block: SealedBlock, others: &[Other<'_>]) {
         if others.iter().any(|other| matches!(other, Other::Block(_, same) if same.block() == block.block()))
         {
             return;

@@ -207,7 +207,7 @@ impl Placement {
     ) -> std::result::Result<Placement, String> {
         let all: Vec<u8> =
             PIECES.flat_map(|piece| bytes[piece * SECTOR..][..SEAL_AT].iter().copied()).collect();
-        let placement = Reader(&all).placement(marks).ok_or("a list of volumes that is no list")?;
+        let placement = PlacementReader(&all).placement(marks).ok_or("a list of volumes that is no list")?;
         placement.check().map(|()| placement)
     }
 
@@ -271,9 +271,9 @@ impl Placement {
 }
 
 /// Reads bytes that may be anything.
-struct Reader<'a>(&'a [u8]);
+struct PlacementReader<'a>(&'a [u8]);
 
-impl<'a> Reader<'a> {
+impl<'a> PlacementReader<'a> {
     fn take(&mut self, length: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(length)?;
         self.0 = rest;

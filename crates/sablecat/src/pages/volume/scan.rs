@@ -8,7 +8,7 @@ use std::ops::Range;
 use sablecat_os::disk::AlignedBuf;
 
 use super::file::Volume;
-use super::map::{MapRoot, Node, Place};
+use super::map::{MapNode, MapPlace, MapRoot};
 use crate::error::{Error, Result};
 use crate::pages::allocation::Used;
 use crate::pages::allocation::UsedBlocks;
@@ -16,7 +16,7 @@ use crate::types::{BlockId, PageId, SealedBlock};
 
 /// Something the scan came upon.
 #[derive(Debug)]
-pub(crate) enum Found {
+pub(crate) enum MapFinding {
     /// A page and the block that holds it. The block has not been read.
     Page(PageId, SealedBlock),
     /// A block of the map, about to be read.
@@ -40,7 +40,7 @@ pub(super) fn walk(
     volume: &Volume,
     root: &MapRoot,
     pages: Range<u64>,
-    visit: &mut dyn FnMut(Found) -> Result<()>,
+    visit: &mut dyn FnMut(MapFinding) -> Result<()>,
 ) -> Result<()> {
     walk_parts(volume, root, pages, &mut |found| visit(found).map(|()| true))
 }
@@ -50,30 +50,38 @@ pub(super) fn walk_parts(
     volume: &Volume,
     root: &MapRoot,
     pages: Range<u64>,
-    visit: &mut dyn FnMut(Found) -> Result<bool>,
+    visit: &mut dyn FnMut(MapFinding) -> Result<bool>,
 ) -> Result<()> {
     if root.height == 0 {
         return Ok(());
     }
     let mut buffer = AlignedBuf::new(volume.block_size());
-    walk_from(volume, root, &pages, Place { level: root.height - 1, first: 0 }, root.root, &mut buffer, visit)
+    walk_from(
+        volume,
+        root,
+        &pages,
+        MapPlace { level: root.height - 1, first: 0 },
+        root.root,
+        &mut buffer,
+        visit,
+    )
 }
 
 fn walk_from(
     volume: &Volume,
     root: &MapRoot,
     pages: &Range<u64>,
-    place: Place,
+    place: MapPlace,
     block: SealedBlock,
     buffer: &mut AlignedBuf,
-    visit: &mut dyn FnMut(Found) -> Result<bool>,
+    visit: &mut dyn FnMut(MapFinding) -> Result<bool>,
 ) -> Result<()> {
-    if !visit(Found::Map(block.block()))? {
+    if !visit(MapFinding::Map(block.block()))? {
         return Ok(());
     }
-    let node = match Node::read(volume, root, place, block, buffer) {
+    let node = match MapNode::read(volume, root, place, block, buffer) {
         Ok(node) => node,
-        Err(error) => return visit(Found::Damaged(block.block(), error)).map(drop),
+        Err(error) => return visit(MapFinding::Damaged(block.block(), error)).map(drop),
     };
     let each = place.pages_per_entry(volume.page_size());
     for (n, &entry) in node.entries.iter().enumerate() {
@@ -85,7 +93,7 @@ fn walk_from(
             walk_from(volume, root, pages, place.child(volume.page_size(), n), entry, buffer, visit)?;
         } else {
             // Entries for numbers beyond the last page id were refused when the block was read.
-            visit(Found::Page(PageId(first as u32), entry))?;
+            visit(MapFinding::Page(PageId(first as u32), entry))?;
         }
     }
     Ok(())
@@ -98,12 +106,12 @@ fn walk_from(
 /// Those of the file.
 pub(super) fn add_blocks(volume: &Volume, root: &MapRoot, found: &mut UsedBlocks) -> Result<()> {
     walk_parts(volume, root, 0..u64::MAX, &mut |named| match named {
-        Found::Map(block) => Ok(found.insert(block)),
-        Found::Page(_, block) => {
+        MapFinding::Map(block) => Ok(found.insert(block)),
+        MapFinding::Page(_, block) => {
             found.insert(block.block());
             Ok(true)
         }
-        Found::Damaged(_, error) => {
+        MapFinding::Damaged(_, error) => {
             if error.is_corruption() {
                 Ok(false)
             } else {
@@ -123,9 +131,9 @@ pub(super) fn in_use(volume: &Volume, root: &MapRoot) -> Result<InUse> {
     }
     walk(volume, root, 0..u64::MAX, &mut |named| {
         let block = match named {
-            Found::Damaged(_, error) => return Err(error),
-            Found::Map(block) => block,
-            Found::Page(page, block) => {
+            MapFinding::Damaged(_, error) => return Err(error),
+            MapFinding::Map(block) => block,
+            MapFinding::Page(page, block) => {
                 found.pages.insert(u64::from(page.0));
                 block.block()
             }

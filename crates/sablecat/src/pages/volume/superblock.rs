@@ -54,12 +54,12 @@ use sablecat_os::disk::{AlignedBuf, File};
 
 use super::codec::Codec;
 use super::compression::{self, Compression};
-use super::keeping::{self, Epoch, Journal};
+use super::keeping::{self, Journal, RetainedCheckpoint};
 use super::map::{MapRoot, height_max};
 use super::placement::{ExtraVolume, Placement};
 use crate::crypt::{self, Cipher};
 use crate::error::{Error, ErrorKind, Result};
-use crate::pages::allocation::{Bounds, RESERVED_BYTES, first_within};
+use crate::pages::allocation::{RESERVED_BYTES, VolumeBounds, first_within};
 use crate::region::{DRAFT_BYTES, GENERATION_MAX};
 use crate::types::{BERTHS, Berth, BlockId, Lsn, SealedBlock, VolumeId};
 
@@ -121,7 +121,7 @@ pub(crate) struct Superblock {
     /// What is kept of the log and of earlier checkpoints; none: nothing.
     pub(crate) journal: Option<Journal>,
     /// Earlier checkpoints that are retained, the oldest first. Their blocks are in use.
-    pub(crate) epochs: Vec<Epoch>,
+    pub(crate) epochs: Vec<RetainedCheckpoint>,
     /// The other volumes, and what is placed in them.
     pub(crate) placement: Placement,
     /// What its sectors end in where an earlier build wrote it, if that is not what they would end in now: so
@@ -144,7 +144,7 @@ enum Copy {
 
 /// What the copies in one berth turned out to be.
 #[derive(Clone, Copy, Default)]
-struct Seen {
+struct BerthCopies {
     valid: bool,
     torn: bool,
     damaged: usize,
@@ -191,8 +191,8 @@ impl Superblock {
     }
 
     /// What may be in use of each volume.
-    pub(crate) fn bounds(&self) -> Bounds {
-        Bounds::new(
+    pub(crate) fn bounds(&self) -> VolumeBounds {
+        VolumeBounds::new(
             [self.blocks_high]
                 .into_iter()
                 .chain(self.placement.volumes.iter().map(|volume| volume.blocks_high)),
@@ -210,8 +210,8 @@ impl Superblock {
     }
 
     /// The checkpoint itself, as it would be retained.
-    pub(crate) fn epoch(&self) -> Epoch {
-        Epoch {
+    pub(crate) fn epoch(&self) -> RetainedCheckpoint {
+        RetainedCheckpoint {
             generation: self.generation,
             checkpoint: self.checkpoint,
             log_position: self.log_position,
@@ -224,7 +224,7 @@ impl Superblock {
     }
 
     /// The map of a retained epoch. Its blocks are within this superblock's bounds, since they are in use.
-    pub(crate) fn map_of(&self, epoch: &Epoch) -> MapRoot {
+    pub(crate) fn map_of(&self, epoch: &RetainedCheckpoint) -> MapRoot {
         MapRoot {
             root: epoch.map_root,
             height: epoch.map_height,
@@ -365,7 +365,7 @@ impl Superblock {
         }
         let mut before = None;
         for epoch in &self.epochs {
-            let ordered = before.is_none_or(|before: &Epoch| {
+            let ordered = before.is_none_or(|before: &RetainedCheckpoint| {
                 before.generation < epoch.generation && before.checkpoint <= epoch.checkpoint
             });
             if !ordered
@@ -555,7 +555,7 @@ pub(crate) fn read_newest(file: &dyn File, path: &Path) -> Result<Newest> {
     let mut complaints = Vec::new();
     let mut buffer = AlignedBuf::new(SUPERBLOCK_BYTES);
     let (mut useless, mut looked, mut unread) = (0, 0, None);
-    let mut berths = [Seen::default(); BERTHS];
+    let mut berths = [BerthCopies::default(); BERTHS];
     for (berth, at) in Berth::all().flat_map(|berth| COPIES_AT[berth.index()].map(|at| (berth, at))) {
         looked += 1;
         let length = match file.read_at(&mut buffer, at) {
@@ -609,7 +609,7 @@ pub(crate) fn read_newest(file: &dyn File, path: &Path) -> Result<Newest> {
         // What cannot be read now may be there the next time.
         (_, Some(error)) if in_doubt => Err(Error::io("reading the superblock of", path, error)),
         (Some((superblock, berth)), _) => {
-            let is_passed_by = |&(other, seen): &(Berth, &Seen)| other != berth && seen.damaged > 0;
+            let is_passed_by = |&(other, seen): &(Berth, &BerthCopies)| other != berth && seen.damaged > 0;
             let passed_by = Berth::all().zip(&berths).filter(is_passed_by).map(|(berth, _)| berth).collect();
             Ok(Newest { superblock, berth, complaints, in_doubt, passed_by })
         }

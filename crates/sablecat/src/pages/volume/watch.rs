@@ -57,29 +57,29 @@ impl Seams {
 
 /// How a generation is known to be in force, without reading its superblock again.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Watch {
+pub(super) struct GenerationWatch {
     generation: u64,
     seams: Seams,
 }
 
-impl Watch {
+impl GenerationWatch {
     /// Reads the newest superblock, which somebody may be about to replace, and how to see that it has been.
     /// None if that cannot be seen by the seams: that of a later superblock is there, which was not, or not
     /// yet, written to its end, or one of them is damaged.
-    pub(super) fn begin(file: &dyn File, path: &Path) -> Result<(Newest, Option<Watch>)> {
-        Watch::begin_by(file, path, |newest| newest.complaints.is_empty())
+    pub(super) fn begin(file: &dyn File, path: &Path) -> Result<(Newest, Option<GenerationWatch>)> {
+        GenerationWatch::begin_by(file, path, |newest| newest.complaints.is_empty())
     }
 
     /// The same, for a caller that does not report what is damaged.
-    pub(super) fn again(file: &dyn File, path: &Path) -> Result<(Newest, Option<Watch>)> {
-        Watch::begin_by(file, path, |_| true)
+    pub(super) fn again(file: &dyn File, path: &Path) -> Result<(Newest, Option<GenerationWatch>)> {
+        GenerationWatch::begin_by(file, path, |_| true)
     }
 
     fn begin_by(
         file: &dyn File,
         path: &Path,
         will_do: impl Fn(&Newest) -> bool,
-    ) -> Result<(Newest, Option<Watch>)> {
+    ) -> Result<(Newest, Option<GenerationWatch>)> {
         let mut tries = 1;
         loop {
             // In this order: a superblock that is written after the seams were read changes them.
@@ -88,7 +88,7 @@ impl Watch {
                 Ok(newest) if will_do(&newest) || tries == TRIES => {
                     let generation = newest.superblock.generation;
                     let is_newest = seams.show_none_after(generation);
-                    return Ok((newest, is_newest.then_some(Watch { generation, seams })));
+                    return Ok((newest, is_newest.then_some(GenerationWatch { generation, seams })));
                 }
                 Err(error) if !error.is_corruption() || tries == TRIES => return Err(error),
                 _ => sablecat_os::atomic::pause(PAUSE),

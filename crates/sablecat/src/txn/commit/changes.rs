@@ -6,7 +6,7 @@
 
 use crate::access::{PageRead, PageWrite, check_different, long};
 use crate::error::Result;
-use crate::pages::{InHand, NewVersions, Pages, Participant, Run, header};
+use crate::pages::{InHand, LocalParticipant, NewVersions, PageRun, Pages, header};
 use crate::region::ListItem;
 use crate::seldom::Seldom;
 use crate::types::{Lsn, PageId, TreeId, VolumeId};
@@ -34,7 +34,7 @@ struct Ids<'a> {
 impl<'a> Changes<'a> {
     /// No changes yet, over the state at `at`, which `me` has pinned.
     #[inline]
-    pub(crate) fn new(pages: &'a Pages, me: &'a Participant, at: Lsn) -> Changes<'a> {
+    pub(crate) fn new(pages: &'a Pages, me: &'a LocalParticipant, at: Lsn) -> Changes<'a> {
         Changes { pages, versions: NewVersions::new(pages, me), at, ids: Seldom::default() }
     }
 
@@ -45,7 +45,7 @@ impl<'a> Changes<'a> {
     }
 
     /// No changes yet, over the newest state, which the participant's guard holds from now on.
-    pub(in crate::txn) fn at_newest(pages: &'a Pages, me: &'a Participant) -> Changes<'a> {
+    pub(in crate::txn) fn at_newest(pages: &'a Pages, me: &'a LocalParticipant) -> Changes<'a> {
         let mut changes = Changes::new(pages, me, Lsn::MAX);
         changes.at = changes.guard();
         changes
@@ -79,7 +79,7 @@ impl<'a> Changes<'a> {
     }
 
     #[inline]
-    pub(crate) fn participant(&self) -> &'a Participant {
+    pub(crate) fn participant(&self) -> &'a LocalParticipant {
         self.versions.participant()
     }
 
@@ -91,7 +91,12 @@ impl<'a> Changes<'a> {
 
     /// Holds the first page of a run whose rest is stored, and forms it. The caller has the run, and gives
     /// all its ids back or keeps it.
-    pub(in crate::txn) fn add_run(&mut self, run: &Run<'_>, tree: TreeId, value: &[u8]) -> Result<PageId> {
+    pub(in crate::txn) fn add_run(
+        &mut self,
+        run: &PageRun<'_>,
+        tree: TreeId,
+        value: &[u8],
+    ) -> Result<PageId> {
         let first = run.first();
         self.versions.add(first, run.home())?;
         long::form(self.write(first)?, first, tree, value, 0);

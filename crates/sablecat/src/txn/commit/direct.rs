@@ -9,7 +9,7 @@
 
 use crate::access::{Bounds, PageRead, PageWrite, Sought, Tree, Tried, check_different, form_blank, long};
 use crate::error::Result;
-use crate::pages::{Alone, InHand, Pages, Participant, Use};
+use crate::pages::{Alone, InHand, LocalParticipant, Pages, Use};
 use crate::txn::catalog::check_record;
 use crate::txn::refusals::not_empty;
 use crate::types::{PageId, TreeId, VolumeId};
@@ -18,7 +18,7 @@ use crate::types::{PageId, TreeId, VolumeId};
 #[derive(Debug)]
 pub(crate) struct Direct<'a> {
     pages: &'a Pages,
-    me: &'a Participant,
+    me: &'a LocalParticipant,
     alone: Alone<'a>,
     /// The pages of a load in progress, which nothing leads to before its end.
     loaded: Option<Vec<PageId>>,
@@ -44,7 +44,7 @@ impl<'a> Direct<'a> {
     /// For as long as the writer lives, no other participant is in an operation, holds a pin or a latch, or
     /// begins to.
     #[inline]
-    pub(crate) unsafe fn new(pages: &'a Pages, me: &'a Participant) -> Direct<'a> {
+    pub(crate) unsafe fn new(pages: &'a Pages, me: &'a LocalParticipant) -> Direct<'a> {
         // SAFETY: by the caller's word; and the access methods read one page at a time.
         let alone = unsafe { Alone::new(pages, me) };
         Direct { pages, me, alone, loaded: None, hand: None }

@@ -6,13 +6,13 @@ use sablecat_os::clock;
 
 use super::Committer;
 use crate::error::{Error, ErrorKind, Result};
-use crate::pages::Participant;
+use crate::pages::LocalParticipant;
 use crate::region::{Role, Work};
 
 impl Committer {
     /// Waits while some other transaction holds the serial gate.
     #[inline]
-    pub(in crate::txn) fn wait_for_gate(&self, me: &Participant) -> Result<()> {
+    pub(in crate::txn) fn wait_for_gate(&self, me: &LocalParticipant) -> Result<()> {
         let gate = self.pages.role(Work::Serial);
         let owner = gate.look().owner();
         if owner == 0 || owner == me.number() { Ok(()) } else { self.wait_for_gate_slow() }

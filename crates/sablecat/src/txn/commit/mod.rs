@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use crate::error::{ErrorKind, Result};
 use crate::log::{Caller, Log};
-use crate::pages::{Bell, Pages, Participant};
+use crate::pages::{Bell, LocalParticipant, Pages};
 use crate::region::Work;
 use crate::txn::options::Durability;
 use crate::txn::state::States;
@@ -78,7 +78,7 @@ impl Committer {
     /// earlier snapshot.
     pub(crate) fn patiently_at_newest<T>(
         &self,
-        me: &Participant,
+        me: &LocalParticipant,
         mut work: impl FnMut() -> Result<T>,
     ) -> Result<T> {
         self.patiently(|| {

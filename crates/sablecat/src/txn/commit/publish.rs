@@ -20,7 +20,7 @@ use super::changes::Changes;
 use super::{Committer, recent};
 use crate::error::Result;
 use crate::log::{self, Log, RecordBuilder};
-use crate::pages::{Pages, Participant};
+use crate::pages::{LocalParticipant, Pages};
 use crate::region::{HeldRole, Phase, Role, RoleHolding, Work};
 use crate::types::{FrameId, Lsn};
 
@@ -90,7 +90,11 @@ pub(crate) fn publish(
 
 /// Takes the commit role, helping a holder that is past its commit point.
 #[inline]
-pub(in crate::txn) fn acquire<'a>(pages: &'a Pages, log: &Log, me: &Participant) -> Result<HeldRole<'a>> {
+pub(in crate::txn) fn acquire<'a>(
+    pages: &'a Pages,
+    log: &Log,
+    me: &LocalParticipant,
+) -> Result<HeldRole<'a>> {
     let role = pages.role(Work::Commit);
     if role.look().owner() == 0 {
         // The last committer wrote all three lines, and this one will. They come at once, as its own. Nothing
@@ -106,7 +110,7 @@ pub(in crate::txn) fn acquire<'a>(pages: &'a Pages, log: &Log, me: &Participant)
 }
 
 #[cold]
-fn acquire_slow<'a>(pages: &Pages, log: &Log, me: &Participant, role: Role<'a>) -> Result<HeldRole<'a>> {
+fn acquire_slow<'a>(pages: &Pages, log: &Log, me: &LocalParticipant, role: Role<'a>) -> Result<HeldRole<'a>> {
     let mut looks = 0u32;
     role.wait_for(|| {
         let taken = role.try_take_unfenced(me.number()).transpose();
@@ -126,13 +130,13 @@ impl Committer {
     /// Finishes the commit in progress if its pages can be seen already: for a participant that has met one
     /// of them, and would meet it again at every state before that commit is visible.
     #[cold]
-    pub(in crate::txn) fn help_committer(&self, me: &Participant) {
+    pub(in crate::txn) fn help_committer(&self, me: &LocalParticipant) {
         help(&self.pages, &self.log, me, self.pages.role(Work::Commit).look());
     }
 }
 
 /// Finishes the commit step of `other`'s owner if it is past the commit point.
-pub(in crate::txn) fn help(pages: &Pages, log: &Log, me: &Participant, other: RoleHolding) {
+pub(in crate::txn) fn help(pages: &Pages, log: &Log, me: &LocalParticipant, other: RoleHolding) {
     let role = pages.role(Work::Commit);
     let owner = other.owner();
     // A process that was taken for dead has no pin, and cannot help.

@@ -35,7 +35,7 @@ use super::Committer;
 use super::changes::Changes;
 use super::publish::{self, filler};
 use crate::error::{Error, Result};
-use crate::pages::Participant;
+use crate::pages::LocalParticipant;
 use crate::region::STRUCTURE_LATCHES;
 use crate::types::{Lsn, PageId, TreeId};
 
@@ -74,7 +74,7 @@ impl Committer {
     pub(in crate::txn) fn freeze(
         &self,
         trees: impl Iterator<Item = TreeId>,
-        me: &Participant,
+        me: &LocalParticipant,
     ) -> Result<(Frozen<'_>, Lsn)> {
         let frozen = Frozen { kernel: self, bits: trees.fold(0, |bits, tree| bits | bit(tree)) };
         // The commit role, which is taken next, orders this before every commit step that comes after ours.

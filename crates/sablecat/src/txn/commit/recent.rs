@@ -32,7 +32,7 @@ use sablecat_os::atomic::Ordering;
 
 use super::{Committer, publish};
 use crate::error::Result;
-use crate::pages::{Pages, Participant};
+use crate::pages::{LocalParticipant, Pages};
 use crate::region::{RECENT_MAX, RecentPages};
 use crate::types::{Lsn, PageId};
 
@@ -105,7 +105,7 @@ pub(in crate::txn) struct Published<'a> {
 
 impl<'a> Published<'a> {
     /// Every commit after a state that is visible now. Waits for the commit role.
-    pub(in crate::txn) fn since_now(kernel: &'a Committer, me: &Participant) -> Result<Published<'a>> {
+    pub(in crate::txn) fn since_now(kernel: &'a Committer, me: &LocalParticipant) -> Result<Published<'a>> {
         let _held = publish::acquire(&kernel.pages, &kernel.log, me)?;
         let from = kernel.pages.recent().head.load(Ordering::Acquire);
         let mut published = Published { kernel, from, until: 0, is_broken: false, pages: HashSet::new() };
@@ -122,7 +122,7 @@ impl<'a> Published<'a> {
     /// Looks at what has been listed meanwhile: of commits that may not be visible yet, too. To be called
     /// often.
     #[inline]
-    pub(in crate::txn) fn look(&mut self, me: &Participant) -> Result<()> {
+    pub(in crate::txn) fn look(&mut self, me: &LocalParticipant) -> Result<()> {
         #[cfg(test)]
         others();
         let is_ending = self.kernel.log.tail().0 + WANTED_BYTES / 2 > self.until;
@@ -161,7 +161,7 @@ impl<'a> Published<'a> {
 
     /// Takes what was published up to a state that is visible now, and says which; none if something is
     /// missing. Everything later is listed after it. Waits for the commit role.
-    pub(in crate::txn) fn take(&mut self, me: &Participant) -> Result<Option<(Lsn, HashSet<PageId>)>> {
+    pub(in crate::txn) fn take(&mut self, me: &LocalParticipant) -> Result<Option<(Lsn, HashSet<PageId>)>> {
         let held = publish::acquire(&self.kernel.pages, &self.kernel.log, me)?;
         self.look_in_commit();
         self.want();
@@ -174,7 +174,7 @@ impl<'a> Published<'a> {
 
     /// Takes what was published since, of commits that may not be visible yet, too; none if something may be
     /// missing.
-    pub(in crate::txn) fn take_so_far(&mut self, me: &Participant) -> Result<Option<HashSet<PageId>>> {
+    pub(in crate::txn) fn take_so_far(&mut self, me: &LocalParticipant) -> Result<Option<HashSet<PageId>>> {
         self.look(me)?;
         Ok((!self.is_broken).then(|| std::mem::take(&mut self.pages)))
     }

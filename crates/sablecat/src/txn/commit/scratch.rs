@@ -4,17 +4,17 @@
 use std::ops::{Deref, DerefMut};
 
 use crate::log::RecordBuilder;
-use crate::pages::Participant;
+use crate::pages::LocalParticipant;
 
 /// A record builder over the participant's memory.
 pub(in crate::txn) struct Record<'a> {
-    me: &'a Participant,
+    me: &'a LocalParticipant,
     builder: RecordBuilder,
 }
 
 impl<'a> Record<'a> {
     #[inline]
-    pub(in crate::txn) fn of(me: &'a Participant) -> Record<'a> {
+    pub(in crate::txn) fn of(me: &'a LocalParticipant) -> Record<'a> {
         Record { me, builder: RecordBuilder::over(me.scratch.take()) }
     }
 }

@@ -22,7 +22,7 @@
 
 use super::Mender;
 use crate::error::{ErrorKind, Result};
-use crate::pages::{PageSet, Participant};
+use crate::pages::{LocalParticipant, PageSet};
 use crate::region::Work;
 use crate::txn::catalog::{self, CatalogEntry, Listed};
 use crate::txn::state::Committed;
@@ -36,7 +36,7 @@ impl Mender {
     ///
     /// # Errors
     /// Those of reading, but for damage and for a snapshot that is given up, and those of committing.
-    pub(crate) fn free_noted(&self, me: &Participant) -> Result<u64> {
+    pub(crate) fn free_noted(&self, me: &LocalParticipant) -> Result<u64> {
         let Ok(_freeing) = self.pages.role(Work::Unreachable).try_take(me.number()) else {
             return Ok(0);
         };
@@ -53,7 +53,7 @@ impl Mender {
     }
 
     /// The notes whose makers are gone, and a state that has them.
-    fn forsaken_notes(&self, me: &Participant) -> Result<(Lsn, Vec<CatalogEntry>)> {
+    fn forsaken_notes(&self, me: &LocalParticipant) -> Result<(Lsn, Vec<CatalogEntry>)> {
         let notes = |me| {
             let pinned = self.pages.pinned(me);
             let mut records = catalog::records(&mut Committed { kernel: self, me, at: pinned.at() })?;
@@ -72,7 +72,7 @@ impl Mender {
     }
 
     /// How many pages go with a note.
-    fn pages_noted(&self, note: &CatalogEntry, me: &Participant) -> Result<u64> {
+    fn pages_noted(&self, note: &CatalogEntry, me: &LocalParticipant) -> Result<u64> {
         let pinned = self.pages.pinned(me);
         let state = Committed { kernel: self, me, at: pinned.at() };
         let mut pages = PageSet::new(self.pages.page_ids().high_water());

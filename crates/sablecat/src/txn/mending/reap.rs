@@ -39,7 +39,7 @@ use std::time::Duration;
 use sablecat_os::atomic::Ordering;
 
 use super::Mender;
-use crate::pages::Participant;
+use crate::pages::LocalParticipant;
 use crate::region::{HeldRole, RoleHolding, STRUCTURE_LATCHES, Tenant, Work};
 use crate::trace::{self, Happened};
 use crate::txn::commit::publish;
@@ -61,10 +61,10 @@ pub(in crate::txn) struct Dead {
 
 /// Says that a participant mends, until dropped.
 #[derive(Debug)]
-pub(in crate::txn) struct Mending<'a>(&'a Participant);
+pub(in crate::txn) struct Mending<'a>(&'a LocalParticipant);
 
 impl Mending<'_> {
-    pub(in crate::txn) fn begin(me: &Participant) -> Mending<'_> {
+    pub(in crate::txn) fn begin(me: &LocalParticipant) -> Mending<'_> {
         me.slot().begin_mending();
         Mending(me)
     }
@@ -80,7 +80,7 @@ impl Mender {
     /// As [`Mender::reap`], for a caller that asks again and again: does nothing if anybody has looked a
     /// moment ago. The more processes there are, the more a look costs, and the more of them ask: together
     /// they would do nothing else.
-    pub(crate) fn reap_now_and_then(&self, me: &Participant) {
+    pub(crate) fn reap_now_and_then(&self, me: &LocalParticipant) {
         let header = self.pages.region().header();
         let now = sablecat_os::clock::monotonic().as_millis() as u64;
         let last = header.looked.0.load(Ordering::Relaxed);
@@ -96,7 +96,7 @@ impl Mender {
 
     /// Reaps the participants of all members that have died, unless somebody else is at it, and has not been
     /// for long. True if there is more to do later.
-    pub(crate) fn reap(&self, me: &Participant) -> bool {
+    pub(crate) fn reap(&self, me: &LocalParticipant) -> bool {
         let region = self.pages.region();
         let Some(membership) = region.membership() else { return false };
         let is_dead = |number: u16| region.member(number).is_used() && !membership.is_alive(number);
@@ -151,7 +151,7 @@ impl Mender {
 
     /// Mends what the dead left, and gives their slots away unless somebody else mends. True if there is more
     /// to do later. The caller has begun to [mend](Mending).
-    pub(in crate::txn) fn reap_members(&self, dead: &[Dead], me: &Participant) -> bool {
+    pub(in crate::txn) fn reap_members(&self, dead: &[Dead], me: &LocalParticipant) -> bool {
         let region = self.pages.region();
         let high = || region.header().slots_high.0.load(Ordering::SeqCst) as u16;
         let mut slots: Vec<_> = (1..high())
@@ -208,7 +208,7 @@ impl Mender {
 
     /// Mends what was left by the participant of a dead member that had this slot: all but the slot. False if
     /// another participant is deciding what became of its checkpoint.
-    pub(in crate::txn) fn mend_slot(&self, dead: u16, me: &Participant) -> bool {
+    pub(in crate::txn) fn mend_slot(&self, dead: u16, me: &LocalParticipant) -> bool {
         let region = self.pages.region();
         let (slot, role) = (region.slot(dead), region.role(Work::Commit));
         // What is given back of it is in this one's hand, until all that mend it have.
@@ -272,13 +272,13 @@ impl Mender {
     }
 
     /// Takes the role of housekeeping, until dropped.
-    pub(crate) fn keep(&self, me: &Participant) -> std::result::Result<HeldRole<'_>, RoleHolding> {
+    pub(crate) fn keep(&self, me: &LocalParticipant) -> std::result::Result<HeldRole<'_>, RoleHolding> {
         self.pages.role(Work::Housekeeping).try_take(me.number())
     }
 
     /// Takes the role of housekeeping from another process, which has had it for long, until dropped. None if
     /// that process has let go of it, or is this one.
-    pub(crate) fn keep_instead(&self, of: RoleHolding, me: &Participant) -> Option<HeldRole<'_>> {
+    pub(crate) fn keep_instead(&self, of: RoleHolding, me: &LocalParticipant) -> Option<HeldRole<'_>> {
         let region = self.pages.region();
         let is_other = of.owner() != 0 && region.slot(of.owner()).member() != Some(region.number());
         if is_other { region.role(Work::Housekeeping).take_over(of, me.number()) } else { None }

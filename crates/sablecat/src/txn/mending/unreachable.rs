@@ -23,7 +23,7 @@ use super::Mender;
 use crate::access::PageWrite;
 use crate::error::{ErrorKind, Result};
 use crate::log;
-use crate::pages::{PageSet, Participant};
+use crate::pages::{LocalParticipant, PageSet};
 use crate::region::Work;
 use crate::txn::catalog;
 use crate::txn::options::Durability;
@@ -45,7 +45,7 @@ impl Mender {
     ///
     /// # Errors
     /// Those of reading the map and of committing.
-    pub(crate) fn free_unreachable(&self, me: &Participant) -> Result<u64> {
+    pub(crate) fn free_unreachable(&self, me: &LocalParticipant) -> Result<u64> {
         let Ok(_looking) = self.pages.role(Work::Unreachable).try_take(me.number()) else {
             return Ok(0);
         };
@@ -78,7 +78,7 @@ impl Mender {
     }
 
     /// The pages that nothing leads to; none if there may be a bulk load in progress.
-    fn find_unreachable(&self, me: &Participant) -> Result<Option<PageSet>> {
+    fn find_unreachable(&self, me: &LocalParticipant) -> Result<Option<PageSet>> {
         let Some(volume) = self.pages.volume() else { return Ok(None) };
         let begun = self.pages.loads_begun();
         if self.pages.anybody_loads() {
@@ -94,7 +94,7 @@ impl Mender {
     }
 
     /// All pages that something leads to at a state.
-    fn reach_all(&self, at: Lsn, me: &Participant) -> Result<PageSet> {
+    fn reach_all(&self, at: Lsn, me: &LocalParticipant) -> Result<PageSet> {
         let mut reached = PageSet::new(self.pages.page_ids().high_water());
         let mut state = Committed { kernel: self, me, at };
         let notes_and_names = catalog::records(&mut state)?;

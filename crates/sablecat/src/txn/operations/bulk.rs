@@ -18,7 +18,7 @@ use super::Kernel;
 use crate::access::{InOrder, Load, PageRead, PageWrite, Scan, long};
 use crate::error::{Error, Result};
 use crate::log::{self, RecordBuilder};
-use crate::pages::{Participant, Run, header};
+use crate::pages::{LocalParticipant, PageRun, header};
 use crate::txn::catalog::TreeRef;
 use crate::txn::commit::changes::Changes;
 use crate::txn::commit::publish::{self, filler};
@@ -46,7 +46,7 @@ impl Kernel {
             return self.load_followed(tree, records, durability);
         }
         let seat = self.pages.participants.sit()?;
-        let me: &Participant = &seat;
+        let me: &LocalParticipant = &seat;
         // In this order: a process that looks for what nothing leads to sees the slot, or another count than
         // before (unreachable.rs).
         me.slot().begin_load();
@@ -104,7 +104,7 @@ impl Kernel {
 /// published.
 struct Loading<'a> {
     kernel: &'a Kernel,
-    me: &'a Participant,
+    me: &'a LocalParticipant,
     tree: &'a TreeRef,
     /// Pages and runs that nothing leads to before the last commit, by their first page, with how many pages
     /// they have.
@@ -112,7 +112,7 @@ struct Loading<'a> {
     /// When the root's version was born that was there when leaves were last said not to be remembered.
     root_born: Option<Lsn>,
     /// Large values whose first pages are not published yet.
-    large: Vec<Run<'a>>,
+    large: Vec<PageRun<'a>>,
     log: LoadLog<'a>,
 }
 
@@ -389,7 +389,7 @@ fn filled() -> Error {
 /// The log's side of a load: its records, to be logged in chunks when they are many.
 struct LoadLog<'a> {
     kernel: &'a Kernel,
-    me: &'a Participant,
+    me: &'a LocalParticipant,
     record: RecordBuilder,
     chain: Option<(u64, ChainHold<'a>)>,
     chunks: u64,
@@ -397,7 +397,7 @@ struct LoadLog<'a> {
 }
 
 impl<'a> LoadLog<'a> {
-    fn new(kernel: &'a Kernel, me: &'a Participant, tree: &TreeRef) -> LoadLog<'a> {
+    fn new(kernel: &'a Kernel, me: &'a LocalParticipant, tree: &TreeRef) -> LoadLog<'a> {
         let mut record = RecordBuilder::new();
         record.begin(tree.record_kind());
         LoadLog { kernel, me, record, chain: None, chunks: 0, bytes: 0 }

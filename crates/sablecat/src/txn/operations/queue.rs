@@ -20,7 +20,7 @@ use super::Kernel;
 use crate::access::{PageWrite, RecordsOnPage, Tree, Tried, Value};
 use crate::error::{ErrorKind, Result};
 use crate::log::{RecordBuilder, RecordKind};
-use crate::pages::Participant;
+use crate::pages::LocalParticipant;
 use crate::txn::catalog::TreeRef;
 use crate::txn::commit::changes::Changes;
 use crate::txn::commit::publish;
@@ -89,7 +89,7 @@ impl Kernel {
         record: &[u8],
         durability: Durability,
     ) -> Result<Option<u64>> {
-        let find = |view: &Tree<'_>, at, me: &Participant| {
+        let find = |view: &Tree<'_>, at, me: &LocalParticipant| {
             Ok(Some((self.locate(view, view.sought(LAST), at, me)?, Cow::Borrowed(LAST))))
         };
         self.change_end(tree, durability, find, |changes, view, page, log| {
@@ -135,7 +135,7 @@ impl Kernel {
         record_bytes: usize,
         durability: Durability,
     ) -> Result<Option<(u64, Vec<u8>)>> {
-        let find = |view: &Tree<'_>, at, me: &Participant| self.front(tree, view, at, me);
+        let find = |view: &Tree<'_>, at, me: &LocalParticipant| self.front(tree, view, at, me);
         self.change_end(tree, durability, find, |changes, view, page, log| {
             let me = changes.participant().number();
             let first = self.first_free(tree, view, changes.latched(page)?, me)?;
@@ -168,7 +168,13 @@ impl Kernel {
     ///
     /// The first one often is: it has the place for shorter keys that a leaf between others has, and cannot
     /// be joined with a full one.
-    fn front(&self, tree: &TreeRef, view: &Tree<'_>, at: Lsn, me: &Participant) -> Result<Option<Covered>> {
+    fn front(
+        &self,
+        tree: &TreeRef,
+        view: &Tree<'_>,
+        at: Lsn,
+        me: &LocalParticipant,
+    ) -> Result<Option<Covered>> {
         let mut least = Cow::Borrowed(FIRST);
         for _ in 0..LEAVES {
             // What is remembered is the first leaf, which stays that.
@@ -234,7 +240,7 @@ impl Kernel {
         &self,
         tree: &TreeRef,
         durability: Durability,
-        find: impl Fn(&Tree<'_>, Lsn, &Participant) -> Result<Option<Covered>>,
+        find: impl Fn(&Tree<'_>, Lsn, &LocalParticipant) -> Result<Option<Covered>>,
         mut change: impl FnMut(
             &mut Changes<'_>,
             &Tree<'_>,
@@ -276,7 +282,7 @@ impl Kernel {
         tree: &TreeRef,
         (page, key): Covered,
         at: Lsn,
-        me: &Participant,
+        me: &LocalParticipant,
         log: &mut RecordBuilder,
         change: impl FnOnce(
             &mut Changes<'_>,

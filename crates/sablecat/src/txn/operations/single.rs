@@ -10,7 +10,7 @@ use super::Kernel;
 use crate::access::{Change, PageRead, PageWrite, Sought, Tree, Tried, Value};
 use crate::error::{ErrorKind, Result};
 use crate::log::RecordBuilder;
-use crate::pages::{Participant, Use, header};
+use crate::pages::{LocalParticipant, Use, header};
 use crate::txn::catalog::TreeRef;
 use crate::txn::commit::changes::Changes;
 use crate::txn::commit::publish;
@@ -116,7 +116,7 @@ impl Kernel {
     /// Runs `read`, an operation at a snapshot of its own, and again when that was given up: nobody has seen
     /// anything of it.
     #[inline]
-    fn read_newest<R>(&self, mut read: impl FnMut(&Participant) -> Result<R>) -> Result<R> {
+    fn read_newest<R>(&self, mut read: impl FnMut(&LocalParticipant) -> Result<R>) -> Result<R> {
         loop {
             let seat = self.pages.sit()?;
             let read = self.until_there_is_room(|| read(&seat));
@@ -267,7 +267,7 @@ impl Kernel {
         sought: Sought<'_>,
         change: RecordChange<'_>,
         record: &mut RecordBuilder,
-        me: &Participant,
+        me: &LocalParticipant,
     ) -> Result<Attempt> {
         let view = tree.tree();
         let sought = sought.after(me.hints.near(tree.id, Use::Change));
@@ -319,7 +319,7 @@ impl Kernel {
         key: &[u8],
         change: RecordChange<'_>,
         record: &mut RecordBuilder,
-        me: &Participant,
+        me: &LocalParticipant,
     ) -> Result<Option<Lsn>> {
         let _structure = self.hold_structure(std::iter::once(tree.id), me)?;
         loop {
@@ -337,7 +337,7 @@ impl Kernel {
         key: &[u8],
         change: RecordChange<'_>,
         record: &mut RecordBuilder,
-        me: &Participant,
+        me: &LocalParticipant,
     ) -> Result<Option<Lsn>> {
         // Pinned after the structure latch was taken: every earlier change of shape is visible.
         let pinned = self.pages.pinned(me);

@@ -16,7 +16,7 @@ use std::ops::Bound;
 
 use crate::access::Scan;
 use crate::error::Result;
-use crate::pages::Participant;
+use crate::pages::LocalParticipant;
 use crate::seldom::Seldom;
 use crate::txn::catalog::lapse::{expires, is_gone};
 use crate::txn::catalog::{CATALOG, Lapse, TreeRef};
@@ -95,14 +95,20 @@ impl Committer {
         claims: &Claims,
         writes: &WriteSet,
         time: u64,
-        me: &Participant,
+        me: &LocalParticipant,
     ) -> Result<()> {
         claims.0.get().map_or(Ok(()), |claimed| self.settle_claimed(claimed, writes, time, me))
     }
 
     #[cold]
     #[inline(never)]
-    fn settle_claimed(&self, claims: &Claimed, writes: &WriteSet, time: u64, me: &Participant) -> Result<()> {
+    fn settle_claimed(
+        &self,
+        claims: &Claimed,
+        writes: &WriteSet,
+        time: u64,
+        me: &LocalParticipant,
+    ) -> Result<()> {
         let newest = self.pages.newest();
         let mut takes_names = false;
         for ((tree, key), claim) in &claims.records {

@@ -28,7 +28,7 @@ use std::ops::{Bound, Range};
 use super::span::Span;
 use crate::access::{Bounds, PageCopy, PageRead, Part, PendingRecord, Source, Tree, Value, Wanted};
 use crate::error::{Error, Result};
-use crate::pages::{PageMap, Participant};
+use crate::pages::{LocalParticipant, PageMap};
 use crate::seldom::Seldom;
 use crate::txn::catalog::TreeRef;
 use crate::txn::commit::Committer;
@@ -328,7 +328,7 @@ impl ReadSet {
         &mut self,
         kernel: &'k Committer,
         at: Lsn,
-        me: &Participant,
+        me: &LocalParticipant,
     ) -> Result<Ahead<'k>> {
         self.forget_homes();
         if self.reads.len() <= AHEAD && self.counted().len() <= AHEAD {
@@ -369,7 +369,7 @@ impl ReadSet {
         &mut self,
         kernel: &'k Committer,
         at: Lsn,
-        me: &Participant,
+        me: &LocalParticipant,
     ) -> Result<Watch<'k>> {
         self.forget_homes();
         // Before all is validated: what changes these words later is noticed.
@@ -394,7 +394,7 @@ impl ReadSet {
         &self,
         kernel: &Committer,
         watch: &mut Watch<'_>,
-        me: &Participant,
+        me: &LocalParticipant,
     ) -> Result<bool> {
         let pages = watch.published.take_so_far(me)?;
         Ok(elsewhere(kernel) != watch.elsewhere
@@ -410,7 +410,7 @@ impl ReadSet {
         kernel: &Committer,
         at: Lsn,
         published: &mut Published<'_>,
-        me: &Participant,
+        me: &LocalParticipant,
     ) -> Result<Lsn> {
         let since = kernel.pages.newest();
         // Behind that look: if it has seen a state from after trees were built anew, this load sees that they
@@ -437,7 +437,7 @@ impl ReadSet {
         kernel: &Committer,
         (leaf, key): (PageId, Bound<&[u8]>),
         (at, now): (Lsn, Lsn),
-        me: &Participant,
+        me: &LocalParticipant,
     ) -> Result<()> {
         let Some(read) = self.find(leaf).map(|read| &self.reads[read]) else { return Ok(()) };
         let tree = self.trees[read.tree].tree();
@@ -452,7 +452,7 @@ impl ReadSet {
         kernel: &Committer,
         tree: TreeId,
         at: Lsn,
-        me: &Participant,
+        me: &LocalParticipant,
     ) -> Result<()> {
         for (read, of) in self.reads.iter().enumerate().filter(|(_, read)| self.trees[read.tree].id == tree) {
             let newest = kernel.pages.guarded(me);
@@ -471,7 +471,12 @@ impl ReadSet {
 
     /// A conflict if anything that was counted comes to something else in the newest state. That is pinned
     /// for some of it at a time, as in [`ReadSet::compare_with_newest`].
-    fn count_ahead(&self, kernel: &Committer, published: &mut Published<'_>, me: &Participant) -> Result<()> {
+    fn count_ahead(
+        &self,
+        kernel: &Committer,
+        published: &mut Published<'_>,
+        me: &LocalParticipant,
+    ) -> Result<()> {
         for some in self.counted().chunks(COUNTED_AT_ONCE) {
             let newest = kernel.pages.guarded(me);
             self.count_again(some, kernel, newest.at(), me)?;
@@ -487,7 +492,7 @@ impl ReadSet {
         counted: impl IntoIterator<Item = &'c Counted>,
         kernel: &Committer,
         now: Lsn,
-        me: &Participant,
+        me: &LocalParticipant,
     ) -> Result<()> {
         let state = Committed { kernel, me, at: now };
         for Counted { tree, span, records } in counted {
@@ -515,7 +520,7 @@ impl ReadSet {
         kernel: &Committer,
         at: Lsn,
         ahead: &Ahead<'_>,
-        me: &Participant,
+        me: &LocalParticipant,
     ) -> Result<()> {
         let since = ahead.since;
         let now = kernel.pages.newest();
@@ -564,7 +569,7 @@ impl ReadSet {
         kernel: &Committer,
         read: usize,
         at: Lsn,
-        me: &Participant,
+        me: &LocalParticipant,
     ) -> Result<()> {
         let newest = kernel.pages.guarded(me);
         let leaves = self.compare(kernel, read, (at, newest.at()), me)?;
@@ -582,7 +587,7 @@ impl ReadSet {
         kernel: &Committer,
         read: usize,
         moments: (Lsn, Lsn),
-        me: &Participant,
+        me: &LocalParticipant,
     ) -> Result<Vec<PageId>> {
         let read = &self.reads[read];
         self.compare_spans(kernel, (read, read.spans()), moments, me)
@@ -594,7 +599,7 @@ impl ReadSet {
         kernel: &Committer,
         (read, spans): (&Read, impl Iterator<Item = &'s Span>),
         (at, now): (Lsn, Lsn),
-        me: &Participant,
+        me: &LocalParticipant,
     ) -> Result<Vec<PageId>> {
         let compared = |at| Compared { state: Committed { kernel, me, at }, leaves: Vec::new() };
         let (of, stems) = (&self.trees[read.tree], &self.stems[read.stems.clone()]);

@@ -5,7 +5,7 @@ use std::ops::Bound;
 use super::States;
 use crate::access::{Found, PageCopy, PageRead, Part, PendingRecord, Source, State, Wanted, long};
 use crate::error::{Error, Result};
-use crate::pages::{Participant, Snapshot};
+use crate::pages::{LocalParticipant, Snapshot};
 use crate::types::{Lsn, PageId};
 
 /// Pages of a long value that one operation reads.
@@ -15,7 +15,7 @@ const PAGES_AN_OPERATION: usize = 64;
 #[derive(Clone, Copy)]
 pub(crate) struct Committed<'a> {
     pub(crate) kernel: &'a States,
-    pub(crate) me: &'a Participant,
+    pub(crate) me: &'a LocalParticipant,
     pub(crate) at: Lsn,
 }
 
@@ -71,7 +71,13 @@ impl Source for Committed<'_> {
 
 impl States {
     /// A long value, whole.
-    pub(crate) fn load_long(&self, me: &Participant, at: Lsn, first: PageId, len: u64) -> Result<Vec<u8>> {
+    pub(crate) fn load_long(
+        &self,
+        me: &LocalParticipant,
+        at: Lsn,
+        first: PageId,
+        len: u64,
+    ) -> Result<Vec<u8>> {
         // Before there is memory for so much: a damaged leaf may say anything.
         self.pages.check_run(first, long::page_count(len, self.page_size()))?;
         let bytes = usize::try_from(len)
@@ -83,7 +89,7 @@ impl States {
 
     pub(in crate::txn) fn read_long(
         &self,
-        me: &Participant,
+        me: &LocalParticipant,
         at: Lsn,
         first: PageId,
         len: u64,

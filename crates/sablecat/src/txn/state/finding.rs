@@ -8,7 +8,7 @@
 use super::{Committed, States};
 use crate::access::{Place, Sought, Tree, Value};
 use crate::error::Result;
-use crate::pages::{Participant, Snapshot, Use};
+use crate::pages::{LocalParticipant, Snapshot, Use};
 use crate::types::{Lsn, PageId};
 
 /// Cache lines at the start of a remembered page that a search looks at: 48 bytes of header, and three bytes
@@ -53,7 +53,7 @@ impl States {
         tree: &Tree<'_>,
         sought: Sought<'_>,
         at: Lsn,
-        me: &Participant,
+        me: &LocalParticipant,
     ) -> Result<PageId> {
         self.pages.operate(me, || self.pages.at_pin(me, at)?.locate(tree, sought))
     }
@@ -66,7 +66,7 @@ impl States {
         tree: &Tree<'t>,
         key: &'k [u8],
         at: Lsn,
-        me: &Participant,
+        me: &LocalParticipant,
     ) -> Result<Place<'t, 'k>> {
         tree.place(&Committed { kernel: self, me, at }, key)
     }
@@ -83,7 +83,7 @@ impl States {
         tree: &Tree<'_>,
         key: &[u8],
         at: Lsn,
-        me: &Participant,
+        me: &LocalParticipant,
     ) -> Result<Option<OwnedValue>> {
         let place = self.place(tree, key, at, me)?;
         self.pages.operate(me, || {

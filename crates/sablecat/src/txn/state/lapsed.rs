@@ -4,7 +4,7 @@
 use super::{Committed, OwnedValue, States};
 use crate::access::Value;
 use crate::error::Result;
-use crate::pages::Participant;
+use crate::pages::LocalParticipant;
 use crate::txn::catalog::lapse::{HEAD_BYTES, expires, is_gone};
 use crate::txn::catalog::{Lapse, TreeRef};
 use crate::types::Lsn;
@@ -41,7 +41,7 @@ impl States {
         key: &[u8],
         (at, time): (Lsn, u64),
         now: Lsn,
-        me: &Participant,
+        me: &LocalParticipant,
     ) -> Result<bool> {
         let newest = self.value_at(&tree.tree(), key, now, me)?;
         self.was(tree, key, (at, time), newest.as_ref(), me)
@@ -54,7 +54,7 @@ impl States {
         key: &[u8],
         (at, time): (Lsn, u64),
         now: Option<&OwnedValue>,
-        me: &Participant,
+        me: &LocalParticipant,
     ) -> Result<bool> {
         let then = self.value_at(&tree.tree(), key, at, me)?;
         match (&then, now) {

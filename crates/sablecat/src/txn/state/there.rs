@@ -5,7 +5,7 @@ use sablecat_os::atomic::Ordering;
 use super::{Committed, States};
 use crate::access::PageRead;
 use crate::error::{Error, ErrorKind, Result};
-use crate::pages::{Participant, header};
+use crate::pages::{LocalParticipant, header};
 use crate::txn::catalog::presence::State;
 use crate::txn::catalog::{self, CatalogEntry, Looked, Presence, TreeRef};
 use crate::txn::refusals::{conflict, removed};
@@ -35,7 +35,7 @@ impl States {
 
     /// In the commit step: a conflict unless a tree that was only read is there.
     #[inline]
-    pub(in crate::txn) fn check_readable(&self, tree: &TreeRef, me: &Participant) -> Result<()> {
+    pub(in crate::txn) fn check_readable(&self, tree: &TreeRef, me: &LocalParticipant) -> Result<()> {
         match self.check_there(tree, me) {
             // A reader of it need not know of its indices.
             Err(error) if error.is_changed() => Ok(()),
@@ -45,7 +45,7 @@ impl States {
 
     /// In the commit step: a conflict unless the tree is there, with the indices that are known of it.
     #[inline]
-    pub(in crate::txn) fn check_there(&self, tree: &TreeRef, me: &Participant) -> Result<()> {
+    pub(in crate::txn) fn check_there(&self, tree: &TreeRef, me: &LocalParticipant) -> Result<()> {
         match &tree.presence {
             Some(presence) if !self.is_surely_there(presence) => {
                 // Nobody else publishes meanwhile, so the newest state needs no pin.
@@ -62,7 +62,12 @@ impl States {
 
     /// A conflict if a tree that was found not to be there is there in the newest state, which the
     /// participant has pinned or which nobody can change. One that is not will never be again.
-    pub(in crate::txn) fn check_absent(&self, tree: &TreeRef, newest: Lsn, me: &Participant) -> Result<()> {
+    pub(in crate::txn) fn check_absent(
+        &self,
+        tree: &TreeRef,
+        newest: Lsn,
+        me: &LocalParticipant,
+    ) -> Result<()> {
         if !self.is_there(tree, newest, me)? {
             return Ok(());
         }
@@ -73,12 +78,12 @@ impl States {
 
     /// Whether a database is there in the newest state, which the participant has pinned or which nobody can
     /// change.
-    pub(crate) fn is_there(&self, tree: &TreeRef, at: Lsn, me: &Participant) -> Result<bool> {
+    pub(crate) fn is_there(&self, tree: &TreeRef, at: Lsn, me: &LocalParticipant) -> Result<bool> {
         Ok(self.look_for(tree, at, me)? != Looked::Gone)
     }
 
     /// As [`States::is_there`], and whether it has the indices that are known.
-    pub(crate) fn look_for(&self, tree: &TreeRef, at: Lsn, me: &Participant) -> Result<Looked> {
+    pub(crate) fn look_for(&self, tree: &TreeRef, at: Lsn, me: &LocalParticipant) -> Result<Looked> {
         match &tree.presence {
             Some(presence) if !self.is_surely_there(presence) => match presence.state() {
                 State::Gone => Ok(Looked::Gone),
@@ -102,7 +107,7 @@ impl States {
         tree: &TreeRef,
         presence: &Presence,
         at: Lsn,
-        me: &Participant,
+        me: &LocalParticipant,
     ) -> Result<Looked> {
         let Some(known) = &presence.known else {
             return Ok(if self.has_name(tree, at, me)? { Looked::There } else { Looked::Gone });
@@ -127,7 +132,7 @@ impl States {
 
     /// Whether a tree had a name at an LSN that is pinned, or that nobody can change: it had no note, and was
     /// not freed.
-    pub(crate) fn has_name(&self, tree: &TreeRef, at: Lsn, me: &Participant) -> Result<bool> {
+    pub(crate) fn has_name(&self, tree: &TreeRef, at: Lsn, me: &LocalParticipant) -> Result<bool> {
         if self.value_at(&catalog::catalog_tree().tree(), &catalog::note_key(tree.id), at, me)?.is_some() {
             return Ok(false);
         }
@@ -144,7 +149,7 @@ impl States {
         &self,
         error: Error,
         mut trees: impl Iterator<Item = &'t TreeRef>,
-        me: &Participant,
+        me: &LocalParticipant,
     ) -> Error {
         if !matches!(error.kind(), ErrorKind::Corruption | ErrorKind::NotFound) {
             return error;

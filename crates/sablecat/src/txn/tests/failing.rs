@@ -4,10 +4,10 @@ use sablecat_os::sim::{Fault, Survival};
 
 use super::*;
 use crate::error::{Error, ErrorKind};
-use crate::pages::Participant;
+use crate::pages::LocalParticipant;
 use crate::pages::pretend;
 use crate::pages::volume::tests::interrupted::Interrupted;
-use crate::pages::volume::{Declared, Found as VolumeFound};
+use crate::pages::volume::{Declared, MapFinding as VolumeFound};
 use crate::region::{FrameState, Work};
 use crate::types::{Berth, BlockId, FrameId};
 
@@ -159,7 +159,7 @@ fn blocks_that_a_checkpoint_in_vain_has_captured_are_used_again() {
 }
 
 /// Leaves the checkpoint role and a superblock that may be in the file, or not.
-fn dies_in_a_checkpoint(store: &Store, dead: &Participant) {
+fn dies_in_a_checkpoint(store: &Store, dead: &LocalParticipant) {
     let pages = &store.kernel.pages;
     std::mem::forget(pages.hold_checkpoint(dead).unwrap());
     let volume = pages.volume().unwrap();

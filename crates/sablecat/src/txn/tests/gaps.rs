@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::access::PAGE_KINDS;
-use crate::pages::volume::Found;
+use crate::pages::volume::MapFinding;
 
 /// Whether any byte of the gaps of the current versions is not zero.
 fn is_anything_in_frames(store: &Store) -> bool {
@@ -30,7 +30,7 @@ fn blocks_have_zeros_where_frames_have_what_was_in_them_before() {
         let volume = pages.volume().unwrap();
         let (mut bytes, mut leaves) = (vec![0; volume.block_size()], 0);
         let mut look = |found| {
-            if let Found::Page(page, block) = found {
+            if let MapFinding::Page(page, block) = found {
                 pages.check_stored(volume, page, block, &mut bytes)?;
                 let page = &bytes[..volume.page_size()];
                 let gap = (PAGE_KINDS.gap)(page);

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use super::succession::{Two, key};
 use super::*;
 use crate::error::ErrorKind;
-use crate::pages::{Participant, Run, Seat};
+use crate::pages::{LocalParticipant, PageRun, Seat};
 
 /// A store whose participants come and go: if one is killed, another mends its slot.
 fn store(seed: u64) -> Store {
@@ -37,7 +37,7 @@ impl Store {
         self.try_find_lost().expect("nobody has anything in hand")
     }
 
-    fn store_large<'a>(&'a self, me: &'a Participant, pages: usize) -> Run<'a> {
+    fn store_large<'a>(&'a self, me: &'a LocalParticipant, pages: usize) -> PageRun<'a> {
         self.kernel.store_large(me, (self.tree.id, VolumeId::MAIN), &vec![1; pages * 440]).unwrap()
     }
 }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use super::*;
 use crate::error::ErrorKind;
 use crate::log::{RecordBuilder, RecordKind};
-use crate::pages::Participant;
+use crate::pages::LocalParticipant;
 use crate::region::Work;
 use crate::txn::commit::changes::Changes;
 use crate::txn::commit::publish;
@@ -32,14 +32,14 @@ fn store_of(frames: usize, volume: Option<Volume>) -> Store {
 }
 
 /// The leaf that a key belongs to in a state.
-fn leaf_of(store: &Store, key: &[u8], at: Lsn, me: &Participant) -> PageId {
+fn leaf_of(store: &Store, key: &[u8], at: Lsn, me: &LocalParticipant) -> PageId {
     let pages = &store.kernel.pages;
     let tree = store.tree.tree();
     pages.operate(me, || tree.find(&pages.at_pin(me, at)?, tree.sought(key))).unwrap()
 }
 
 /// What a transaction has read that has looked for these keys in a state.
-fn reads_of(store: &Store, keys: impl Iterator<Item = Vec<u8>>, at: Lsn, me: &Participant) -> ReadSet {
+fn reads_of(store: &Store, keys: impl Iterator<Item = Vec<u8>>, at: Lsn, me: &LocalParticipant) -> ReadSet {
     let mut reads = ReadSet::default();
     for key in keys {
         reads.note(

@@ -6,7 +6,7 @@ use sablecat_os::sim::{Fault, Survival};
 use super::*;
 use crate::error::ErrorKind;
 use crate::pages::volume::tests::interrupted::Interrupted;
-use crate::pages::volume::{Declared, Found as VolumeFound};
+use crate::pages::volume::{Declared, MapFinding as VolumeFound};
 use crate::region::{Membership, Work};
 use crate::txn::locks;
 

@@ -43,7 +43,7 @@ impl Store {
             );
         };
         let mut look = |found| {
-            if let crate::pages::volume::Found::Page(page, block) = found {
+            if let crate::pages::volume::MapFinding::Page(page, block) = found {
                 name(page, block.block(), "in the map");
             }
             Ok(())

@@ -15,7 +15,7 @@ use std::ops::Bound;
 
 use super::Transaction;
 use crate::error::Result;
-use crate::pages::Participant;
+use crate::pages::LocalParticipant;
 use crate::txn::catalog::TreeRef;
 use crate::txn::locks::record_hash;
 use crate::txn::options::Isolation;
@@ -63,7 +63,11 @@ impl Transaction<'_> {
     }
 
     /// What a check comes to: of a tree whose pages were freed it may look like damage.
-    fn checked(&self, tree: &TreeRef, check: impl FnOnce(Lsn, &Participant) -> Result<()>) -> Result<()> {
+    fn checked(
+        &self,
+        tree: &TreeRef,
+        check: impl FnOnce(Lsn, &LocalParticipant) -> Result<()>,
+    ) -> Result<()> {
         self.look(tree, |Committed { me, at, .. }| {
             check(at, me)
                 .map_err(|error| count_conflict(self.kernel.explain(error, iter::once(tree), me), me))
@@ -71,11 +75,11 @@ impl Transaction<'_> {
     }
 
     /// A conflict if a tree is not there in the newest state, which is pinned.
-    fn check_there(&self, tree: &TreeRef, newest: Lsn, me: &Participant) -> Result<()> {
+    fn check_there(&self, tree: &TreeRef, newest: Lsn, me: &LocalParticipant) -> Result<()> {
         if self.kernel.is_there(tree, newest, me)? { Ok(()) } else { Err(removed()) }
     }
 
-    fn check_key(&self, tree: &TreeRef, key: &[u8], at: Lsn, me: &Participant) -> Result<()> {
+    fn check_key(&self, tree: &TreeRef, key: &[u8], at: Lsn, me: &LocalParticipant) -> Result<()> {
         let kernel = self.kernel;
         let view = tree.tree();
         let place = kernel.place(&view, key, at, me)?;

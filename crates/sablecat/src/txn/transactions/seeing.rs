@@ -10,7 +10,7 @@ use std::ops::Bound;
 use super::Transaction;
 use crate::access::{Bounds, Each, Found, Place, Scan, State, Value};
 use crate::error::{Error, ErrorKind, Result};
-use crate::pages::{Participant, Use, header};
+use crate::pages::{LocalParticipant, Use, header};
 use crate::txn::catalog::TreeRef;
 use crate::txn::options::Isolation;
 use crate::txn::ranges::Span;
@@ -91,7 +91,7 @@ impl<'k> Transaction<'k> {
     }
 
     #[inline]
-    fn check_tree(&self, tree: &TreeRef, at: Lsn, me: &Participant) -> Result<()> {
+    fn check_tree(&self, tree: &TreeRef, at: Lsn, me: &LocalParticipant) -> Result<()> {
         if self.kernel.is_there(tree, at, me)? { Ok(()) } else { Err(removed()) }
     }
 

@@ -14,7 +14,7 @@ use super::waiting::PassedOver;
 use crate::access::{StateId, Tried};
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::RecordBuilder;
-use crate::pages::{Participant, PinnedSeat};
+use crate::pages::{LocalParticipant, PinnedSeat};
 use crate::region::HeldRole;
 use crate::seldom::Seldom;
 use crate::txn::catalog::{CATALOG, CatalogEntry, TreeRef};
@@ -320,7 +320,7 @@ impl<'k> Transaction<'k> {
         if self.options.isolation == Isolation::ReadCommitted || tree.is_new() {
             return Ok(true);
         }
-        let me: &Participant = &self.seat;
+        let me: &LocalParticipant = &self.seat;
         let now = self.kernel.pages.guarded(me);
         self.looked(tree, self.kernel.record_is_same(tree, key, (self.at(), self.time.get()), now.at(), me))
     }
@@ -462,7 +462,7 @@ impl<'k> Transaction<'k> {
     /// Makes the changes visible to everybody. On any error nothing happened.
     fn publish(&mut self) -> Result<Lsn> {
         self.writes.forget_void()?;
-        let me: &Participant = &self.seat;
+        let me: &LocalParticipant = &self.seat;
         let kernel = self.kernel;
         let large = kernel.store_all_large(me, &self.writes)?;
         // A transaction that holds record locks goes on: the holder of the gate may be waiting for them.

@@ -11,7 +11,7 @@ use super::Trees;
 use super::large::Large;
 use crate::access::{Append, Change, PageRead, PageWrite, Place, Sought, Tree, Tried, long};
 use crate::error::{Error, Result};
-use crate::pages::{Near, Participant, Run, header};
+use crate::pages::{LocalParticipant, Near, PageRun, header};
 use crate::region::{HeldRole, STRUCTURE_LATCHES, Work};
 use crate::txn::catalog::{self, CATALOG, TreeRef};
 use crate::txn::commit::changes::Changes;
@@ -37,7 +37,7 @@ impl Trees {
     pub(crate) fn hold_structure(
         &self,
         trees: impl Iterator<Item = TreeId>,
-        me: &Participant,
+        me: &LocalParticipant,
     ) -> Result<StructureHold<'_>> {
         let mut indexes: Vec<usize> = trees.map(|tree| tree.0 as usize % STRUCTURE_LATCHES).collect();
         indexes.sort_unstable();
@@ -71,7 +71,7 @@ impl Trees {
         changes: &mut Changes<'_>,
         tree: &Tree<'_>,
         change: Change<'_>,
-        run: Option<&Run<'_>>,
+        run: Option<&PageRun<'_>>,
     ) -> Result<bool> {
         let mut nowhere = PageId::NONE;
         self.apply_next(changes, tree, change, run, &mut nowhere)
@@ -84,7 +84,7 @@ impl Trees {
         changes: &mut Changes<'_>,
         tree: &Tree<'_>,
         change: Change<'_>,
-        run: Option<&Run<'_>>,
+        run: Option<&PageRun<'_>>,
         last: &mut PageId,
     ) -> Result<bool> {
         let store = store_with(tree, change.0, run);
@@ -301,7 +301,7 @@ impl Trees {
 fn store_with<'s, 'c>(
     tree: &'s Tree<'_>,
     key: &[u8],
-    run: Option<&'s Run<'_>>,
+    run: Option<&'s PageRun<'_>>,
 ) -> impl FnOnce(&mut Changes<'c>, TreeId, &[u8]) -> Result<PageId> + use<'s, 'c> {
     let (id, home) = (tree.id, tree.home.of_key(key));
     move |changes, within, value| match run {
@@ -323,7 +323,7 @@ pub(in crate::txn) enum WriteCheck<'a> {
     /// None: reads are validated, or do not matter.
     None,
     /// Any of the same record since the snapshot, but for the sweep of what had lapsed at a time.
-    AsOf { at: Lsn, time: u64, me: &'a Participant },
+    AsOf { at: Lsn, time: u64, me: &'a LocalParticipant },
 }
 
 impl WriteCheck<'_> {
@@ -335,7 +335,7 @@ impl WriteCheck<'_> {
     pub(in crate::txn) fn of(
         isolation: Isolation,
         (at, time): (Lsn, u64),
-        me: &Participant,
+        me: &LocalParticipant,
     ) -> WriteCheck<'_> {
         match isolation {
             Isolation::Snapshot => WriteCheck::AsOf { at, time, me },

@@ -41,7 +41,7 @@ use super::large::Large;
 use crate::access::{Append, Begun, Bounds, CopyWrite, PageRead, PageWrite, Place, Tree, Tried};
 use crate::error::{Error, Result};
 use crate::log::RecordBuilder;
-use crate::pages::{Participant, Run, header};
+use crate::pages::{LocalParticipant, PageRun, header};
 use crate::txn::catalog::{self, CATALOG, CatalogEntry, Listed, TreeRef, catalog_tree, note_key};
 use crate::txn::commit::changes::Changes;
 use crate::txn::commit::publish::{self, filler};
@@ -85,7 +85,7 @@ impl Trees {
     #[inline(never)]
     pub(in crate::txn) fn commit_beside<'a>(
         &'a self,
-        me: &'a Participant,
+        me: &'a LocalParticipant,
         (writes, large): (&WriteSet, Large<'a>),
         check: WriteCheck<'a>,
         record: &mut RecordBuilder,
@@ -105,7 +105,7 @@ impl Trees {
 
     fn build_and_switch<'a>(
         &'a self,
-        me: &'a Participant,
+        me: &'a LocalParticipant,
         (writes, large): (&WriteSet, Large<'a>),
         note: &CatalogEntry,
         check: WriteCheck<'a>,
@@ -135,13 +135,13 @@ impl Trees {
 /// Trees being built.
 struct Build<'a> {
     kernel: &'a Trees,
-    me: &'a Participant,
+    me: &'a LocalParticipant,
     check: WriteCheck<'a>,
     /// The state in which the trees were frozen.
     frozen: Lsn,
     list: TreeRef,
     /// Large values whose first pages are not published yet.
-    runs: VecDeque<Run<'a>>,
+    runs: VecDeque<PageRun<'a>>,
     /// The roots of trees, and those beside them.
     roots: Vec<(PageId, PageId)>,
     /// What the last batch has begun with a subtree and not ended.
@@ -271,7 +271,7 @@ impl<'a> Build<'a> {
         listed.write(&self.list, &mut changes)?;
         publish::publish(&kernel.pages, &kernel.log, changes, &mut filler(), |_| Ok(()))?;
         self.begun = begun;
-        self.runs.drain(..stored).for_each(Run::keep);
+        self.runs.drain(..stored).for_each(PageRun::keep);
         Ok(Batch { root, passed, more })
     }
 

@@ -4,7 +4,7 @@ use super::Trees;
 use crate::access::Bounds;
 use crate::error::Result;
 use crate::log::{RecordBuilder, RecordKind, operation_bytes_max, range_bytes_max};
-use crate::pages::Participant;
+use crate::pages::LocalParticipant;
 use crate::txn::commit::changes::Changes;
 use crate::txn::commit::publish;
 use crate::txn::pending::write_set::WriteSet;
@@ -17,7 +17,7 @@ impl Trees {
         &'a self,
         writes: &WriteSet,
         record: &mut RecordBuilder,
-        me: &'a Participant,
+        me: &'a LocalParticipant,
     ) -> Result<Option<ChainHold<'a>>> {
         if !writes.is_logged() {
             record.begin(RecordKind::Filler);
@@ -50,7 +50,7 @@ impl Trees {
         &'a self,
         writes: &WriteSet,
         record: &mut RecordBuilder,
-        me: &'a Participant,
+        me: &'a LocalParticipant,
     ) -> Result<ChainHold<'a>> {
         let hold = ChainHold::begin(me, self.log.tail());
         let mut chunks = Chunks::begin(self, record, me);
@@ -84,7 +84,7 @@ fn fits(writes: &WriteSet, most: usize) -> bool {
 /// copied whole. A chunk may end anywhere, also within a key.
 struct Chunks<'a, 'r> {
     kernel: &'a Trees,
-    me: &'a Participant,
+    me: &'a LocalParticipant,
     record: &'r mut RecordBuilder,
     /// An operation up to its value.
     head: RecordBuilder,
@@ -94,7 +94,7 @@ struct Chunks<'a, 'r> {
 }
 
 impl<'a, 'r> Chunks<'a, 'r> {
-    fn begin(kernel: &'a Trees, record: &'r mut RecordBuilder, me: &'a Participant) -> Chunks<'a, 'r> {
+    fn begin(kernel: &'a Trees, record: &'r mut RecordBuilder, me: &'a LocalParticipant) -> Chunks<'a, 'r> {
         let chain = kernel.log.new_chain();
         record.begin_chunk(chain);
         Chunks { kernel, me, record, head: RecordBuilder::new(), chain, chunks: 0, bytes: 0 }
@@ -153,12 +153,12 @@ impl<'a, 'r> Chunks<'a, 'r> {
 
 /// Keeps the log from the first chunk of a large write set on until the write set is committed or given up.
 pub(in crate::txn) struct ChainHold<'a> {
-    me: &'a Participant,
+    me: &'a LocalParticipant,
 }
 
 impl<'a> ChainHold<'a> {
     /// Announces that chunks will be logged from `tail` on; before the first of them is.
-    pub(in crate::txn) fn begin(me: &'a Participant, tail: Lsn) -> ChainHold<'a> {
+    pub(in crate::txn) fn begin(me: &'a LocalParticipant, tail: Lsn) -> ChainHold<'a> {
         me.slot().begin_chain(tail);
         ChainHold { me }
     }

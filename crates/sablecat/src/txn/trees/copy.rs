@@ -10,7 +10,7 @@ use super::Trees;
 use super::listed::Additions;
 use crate::access::{Begun, Change, CopyWrite, PageRead, PageWrite, Tree, long};
 use crate::error::{Error, Result};
-use crate::pages::{Run, header};
+use crate::pages::{PageRun, header};
 use crate::txn::catalog::Listed;
 use crate::txn::commit::changes::Changes;
 use crate::types::{Lsn, PageId, TreeId, VolumeId};
@@ -166,7 +166,7 @@ impl Trees {
         copying: &mut Copying<'_, '_>,
         tree: &Tree<'_>,
         change: Change<'_>,
-        run: Option<&Run<'_>>,
+        run: Option<&PageRun<'_>>,
         last: &mut PageId,
     ) -> Result<bool> {
         let store = store_with(tree, change.0, run);
@@ -178,7 +178,7 @@ impl Trees {
 pub(super) fn store_with<'s, 'c, 'w>(
     tree: &'s Tree<'_>,
     key: &[u8],
-    run: Option<&'s Run<'_>>,
+    run: Option<&'s PageRun<'_>>,
 ) -> impl FnOnce(&mut Copying<'c, 'w>, TreeId, &[u8]) -> Result<PageId> + use<'s, 'c, 'w> {
     let (id, home) = (tree.id, tree.home.of_key(key));
     move |copying, within, value| match run {

@@ -10,29 +10,29 @@ use std::collections::VecDeque;
 use super::Trees;
 use crate::access::long;
 use crate::error::Result;
-use crate::pages::{Participant, Run};
+use crate::pages::{LocalParticipant, PageRun};
 use crate::txn::pending::write_set::WriteSet;
 use crate::types::{TreeId, VolumeId};
 
 /// The large values of a write set, in its order.
 #[derive(Debug)]
 pub(in crate::txn) struct Large<'a> {
-    runs: Vec<Run<'a>>,
+    runs: Vec<PageRun<'a>>,
 }
 
 impl<'a> Large<'a> {
-    pub(in crate::txn) fn runs(&self) -> impl Iterator<Item = &Run<'a>> {
+    pub(in crate::txn) fn runs(&self) -> impl Iterator<Item = &PageRun<'a>> {
         self.runs.iter()
     }
 
     /// They are published bit by bit.
-    pub(super) fn into_runs(self) -> VecDeque<Run<'a>> {
+    pub(super) fn into_runs(self) -> VecDeque<PageRun<'a>> {
         self.runs.into()
     }
 
     /// They are published.
     pub(in crate::txn) fn keep(self) {
-        self.runs.into_iter().for_each(Run::keep);
+        self.runs.into_iter().for_each(PageRun::keep);
     }
 }
 
@@ -45,10 +45,10 @@ impl Trees {
     /// Stores a large value in a volume. The caller holds no latch.
     pub(in crate::txn) fn store_large<'a>(
         &'a self,
-        me: &'a Participant,
+        me: &'a LocalParticipant,
         (tree, home): (TreeId, VolumeId),
         value: &[u8],
-    ) -> Result<Run<'a>> {
+    ) -> Result<PageRun<'a>> {
         let count = long::page_count(value.len() as u64, self.page_size());
         self.pages.store_run(me, home, count, &mut |n, page, bytes| long::form(bytes, page, tree, value, n))
     }
@@ -58,7 +58,7 @@ impl Trees {
     #[inline]
     pub(in crate::txn) fn store_all_large<'a>(
         &'a self,
-        me: &'a Participant,
+        me: &'a LocalParticipant,
         writes: &WriteSet,
     ) -> Result<Large<'a>> {
         if self.is_large(writes.longest()) {
@@ -69,7 +69,7 @@ impl Trees {
     }
 
     #[cold]
-    fn store_some_large<'a>(&'a self, me: &'a Participant, writes: &WriteSet) -> Result<Large<'a>> {
+    fn store_some_large<'a>(&'a self, me: &'a LocalParticipant, writes: &WriteSet) -> Result<Large<'a>> {
         let mut large = Large { runs: Vec::new() };
         for (tree, records) in writes.trees() {
             let mut all = records.after(None)?;

@@ -25,7 +25,7 @@ use super::Trees;
 use crate::access::{Change, Found, Method, PageRead, PageWrite, Scan, Scanned, Tree};
 use crate::error::{Error, Result};
 use crate::log;
-use crate::pages::Participant;
+use crate::pages::LocalParticipant;
 use crate::txn::catalog::{CATALOG, CatalogEntry, Listed, TreeRef};
 use crate::txn::commit::changes::Changes;
 use crate::txn::options::Durability;
@@ -189,7 +189,7 @@ pub(crate) type Unfreed = Mutex<Vec<(CatalogEntry, Lsn)>>;
 
 impl Trees {
     /// Makes an empty list: a commit of its own. The caller holds no latch.
-    pub(super) fn create_list(&self, me: &Participant) -> Result<CatalogEntry> {
+    pub(super) fn create_list(&self, me: &LocalParticipant) -> Result<CatalogEntry> {
         let tree = self.pages.new_tree_id();
         let maker = Some(self.pages.standing());
         let entry = CatalogEntry {
@@ -201,7 +201,12 @@ impl Trees {
     }
 
     /// Frees the pages of one kind that a list names, some at a time.
-    pub(super) fn free_listed(&self, me: &Participant, entry: &CatalogEntry, listed: Listed) -> Result<()> {
+    pub(super) fn free_listed(
+        &self,
+        me: &LocalParticipant,
+        entry: &CatalogEntry,
+        listed: Listed,
+    ) -> Result<()> {
         let list = entry.tree_of_note()?;
         let (most, mut pace) = (self.changed_at_once(), Pace::default());
         while self.patiently(|| {
@@ -223,7 +228,7 @@ impl Trees {
 
     /// Frees a list and what goes with it, unless some snapshot from before `at` still sees that, or there is
     /// no room to: then later (`free_pages_later`), or when the environment is next opened afresh.
-    pub(in crate::txn) fn free_pages_of(&self, me: &Participant, entry: CatalogEntry, at: Lsn) {
+    pub(in crate::txn) fn free_pages_of(&self, me: &LocalParticipant, entry: CatalogEntry, at: Lsn) {
         if !self.comes_unseen(at) || self.free_tree(me, &entry).is_err() {
             self.unfreed().push((entry, at));
         }

@@ -5,7 +5,7 @@ use super::listed::Pace;
 use crate::access::PageWrite;
 use crate::error::Result;
 use crate::log::{self, RecordBuilder};
-use crate::pages::Participant;
+use crate::pages::LocalParticipant;
 use crate::txn::catalog::{self, CATALOG, CatalogEntry, TreeRef};
 use crate::txn::commit::changes::Changes;
 use crate::txn::commit::publish;
@@ -22,12 +22,16 @@ impl Trees {
     /// Makes an empty tree as an entry says, but for the root page, with a note in the catalog that it is to
     /// be freed, for nobody names it yet: one commit. It is as durable as the commit that names it will be,
     /// since that comes after it in the log.
-    pub(crate) fn create_tree(&self, me: &Participant, entry: CatalogEntry) -> Result<CatalogEntry> {
+    pub(crate) fn create_tree(&self, me: &LocalParticipant, entry: CatalogEntry) -> Result<CatalogEntry> {
         self.create_noted(me, CatalogEntry { maker: Some(self.pages.standing()), ..entry })
     }
 
     /// As [`Trees::create_tree`], for what the note is to say but for the root page.
-    pub(super) fn create_noted(&self, me: &Participant, mut entry: CatalogEntry) -> Result<CatalogEntry> {
+    pub(super) fn create_noted(
+        &self,
+        me: &LocalParticipant,
+        mut entry: CatalogEntry,
+    ) -> Result<CatalogEntry> {
         let (tree, volume, method) =
             (entry.tree, entry.volume, entry.method(&catalog::note_key(entry.tree))?);
         self.commit_shape(me, &[CATALOG], Durability::Memory, |changes, record| {
@@ -44,7 +48,7 @@ impl Trees {
 
     /// Frees a tree of which the catalog has a note, and then the note: some hundred pages a commit. What is
     /// cut short goes on where it was.
-    pub(crate) fn free_tree(&self, me: &Participant, entry: &CatalogEntry) -> Result<()> {
+    pub(crate) fn free_tree(&self, me: &LocalParticipant, entry: &CatalogEntry) -> Result<()> {
         if let Some(listed) = entry.list {
             self.free_listed(me, entry, listed)?;
         }
@@ -58,7 +62,7 @@ impl Trees {
 
     /// Frees some of a tree's pages, in a commit that no log record tells of. False once
     /// only the root is left.
-    pub(in crate::txn) fn free_some(&self, me: &Participant, tree: &TreeRef) -> Result<bool> {
+    pub(in crate::txn) fn free_some(&self, me: &LocalParticipant, tree: &TreeRef) -> Result<bool> {
         self.commit_shape(me, &[tree.id], Durability::Memory, |changes, record| {
             record.begin(log::RecordKind::Filler);
             changes.only_remove();
@@ -79,7 +83,7 @@ impl Trees {
 
     /// Frees a tree's root, the only page it has left, and its note: one commit. If that is lost in a crash,
     /// the note is there again and so, as of some checkpoint, is the tree.
-    fn free_root(&self, me: &Participant, tree: &TreeRef) -> Result<()> {
+    fn free_root(&self, me: &LocalParticipant, tree: &TreeRef) -> Result<()> {
         let key = catalog::note_key(tree.id);
         self.commit_shape(me, &[CATALOG, tree.id], Durability::Memory, |changes, record| {
             changes.only_remove();
@@ -97,7 +101,7 @@ impl Trees {
     /// its seat is the last.
     pub(in crate::txn) fn commit_shape(
         &self,
-        me: &Participant,
+        me: &LocalParticipant,
         trees: &[TreeId],
         durability: Durability,
         work: impl FnOnce(&mut Changes<'_>, &mut RecordBuilder) -> Result<bool>,
@@ -114,7 +118,7 @@ impl Trees {
 
     fn commit_prepared(
         &self,
-        me: &Participant,
+        me: &LocalParticipant,
         work: impl FnOnce(&mut Changes<'_>, &mut RecordBuilder) -> Result<bool>,
     ) -> Result<Option<Lsn>> {
         let mut record = Record::of(me);

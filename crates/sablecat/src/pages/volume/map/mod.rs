@@ -10,11 +10,11 @@ mod node;
 mod read;
 mod update;
 
-pub(super) use node::{Node, Place};
+pub(super) use node::{MapNode, MapPlace};
 pub(super) use read::MapReader;
 pub(super) use update::{MapChange, update};
 
-use crate::pages::allocation::Bounds;
+use crate::pages::allocation::VolumeBounds;
 use crate::types::SealedBlock;
 
 /// Everything needed to read the map of one generation and to doubt what is read.
@@ -29,7 +29,7 @@ pub(crate) struct MapRoot {
     /// The map names no page at or above this.
     pub(crate) pages_high: u32,
     /// The map names no block beyond these.
-    pub(crate) blocks: Bounds,
+    pub(crate) blocks: VolumeBounds,
 }
 
 /// Entries of a map block, and so pages a map leaf covers.

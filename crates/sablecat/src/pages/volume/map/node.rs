@@ -24,14 +24,14 @@ const MAGIC: u32 = u32::from_le_bytes(*b"smap");
 
 /// Which part of the map a block is to be: what its parent knows of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::pages::volume) struct Place {
+pub(in crate::pages::volume) struct MapPlace {
     /// 0 for a leaf.
     pub(in crate::pages::volume) level: u8,
     /// The first page covered; u64 because the last leaf may cover numbers beyond the last page.
     pub(in crate::pages::volume) first: u64,
 }
 
-impl Place {
+impl MapPlace {
     /// How many pages one entry of a block at this place stands for.
     pub(in crate::pages::volume) fn pages_per_entry(self, page_size: usize) -> u64 {
         coverage(page_size, self.level)
@@ -43,21 +43,21 @@ impl Place {
     }
 
     /// The place of the `n`-th child.
-    pub(in crate::pages::volume) fn child(self, page_size: usize, n: usize) -> Place {
-        Place { level: self.level - 1, first: self.first + n as u64 * self.pages_per_entry(page_size) }
+    pub(in crate::pages::volume) fn child(self, page_size: usize, n: usize) -> MapPlace {
+        MapPlace { level: self.level - 1, first: self.first + n as u64 * self.pages_per_entry(page_size) }
     }
 }
 
 /// The entries of a map block in memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(in crate::pages::volume) struct Node {
+pub(in crate::pages::volume) struct MapNode {
     pub(in crate::pages::volume) entries: Vec<SealedBlock>,
 }
 
-impl Node {
+impl MapNode {
     /// A block that leads nowhere.
-    pub(super) fn empty(page_size: usize) -> Node {
-        Node { entries: vec![SealedBlock::NONE; leaf_span(page_size)] }
+    pub(super) fn empty(page_size: usize) -> MapNode {
+        MapNode { entries: vec![SealedBlock::NONE; leaf_span(page_size)] }
     }
 
     /// Reads the block at `place` of the map `root`, using `buffer` (one block).
@@ -67,14 +67,14 @@ impl Node {
     pub(in crate::pages::volume) fn read(
         volume: &Volume,
         root: &MapRoot,
-        place: Place,
+        place: MapPlace,
         named: SealedBlock,
         buffer: &mut [u8],
-    ) -> Result<Node> {
+    ) -> Result<MapNode> {
         let block = named.block();
         volume.read_block(block, buffer)?;
         codec::compare(named, buffer)
-            .and_then(|()| Node::decode(&buffer[..volume.page_size()], volume.block_size(), root, place))
+            .and_then(|()| MapNode::decode(&buffer[..volume.page_size()], volume.block_size(), root, place))
             .map_err(|why| {
                 Error::corruption(format!(
                     "{}: block {block} should be the map block of level {} over page {}: {why}",
@@ -86,7 +86,7 @@ impl Node {
     }
 
     /// The block's bytes, checksum left out.
-    pub(super) fn encode(&self, bytes: &mut [u8], place: Place, generation: u64) {
+    pub(super) fn encode(&self, bytes: &mut [u8], place: MapPlace, generation: u64) {
         let first = u32::try_from(place.first).expect("a map block covers at least one page id");
         let count = self.entries.iter().filter(|&&entry| entry != SealedBlock::NONE).count() as u32;
         bytes.fill(0);
@@ -105,8 +105,8 @@ impl Node {
         bytes: &[u8],
         block_size: usize,
         root: &MapRoot,
-        place: Place,
-    ) -> std::result::Result<Node, String> {
+        place: MapPlace,
+    ) -> std::result::Result<MapNode, String> {
         let page_size = bytes.len();
         let u32_at = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         if u32_at(4) != MAGIC {
@@ -150,6 +150,6 @@ impl Node {
         if bytes[28..HEADER_BYTES].iter().any(|&b| b != 0) {
             return Err("its header uses bytes that this version of the format does not have".into());
         }
-        Ok(Node { entries })
+        Ok(MapNode { entries })
     }
 }

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sablecat_os::disk::AlignedBuf;
 
-use super::node::{Node, Place};
+use super::node::{MapNode, MapPlace};
 use super::{MapRoot, coverage, leaf_span};
 use crate::error::Result;
 use crate::pages::volume::file::Volume;
@@ -21,21 +21,21 @@ use crate::types::{BlockId, PageId, SealedBlock};
 /// A reader of the map in force.
 #[derive(Debug)]
 pub(in crate::pages::volume) struct MapReader {
-    state: Mutex<State>,
+    state: Mutex<CachedMap>,
 }
 
 #[derive(Debug)]
-struct State {
+struct CachedMap {
     root: MapRoot,
-    inner: HashMap<BlockId, Arc<Node>>,
+    inner: HashMap<BlockId, Arc<MapNode>>,
 }
 
 impl MapReader {
     pub(in crate::pages::volume) fn new(root: MapRoot) -> MapReader {
-        MapReader { state: Mutex::new(State { root, inner: HashMap::new() }) }
+        MapReader { state: Mutex::new(CachedMap { root, inner: HashMap::new() }) }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, CachedMap> {
         // Nothing panics while holding it, and every state of it is a valid one.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -47,7 +47,7 @@ impl MapReader {
     pub(in crate::pages::volume) fn set_root(&self, root: MapRoot) {
         let mut state = self.state();
         if state.root != root {
-            *state = State { root, inner: HashMap::new() };
+            *state = CachedMap { root, inner: HashMap::new() };
         }
     }
 
@@ -77,12 +77,12 @@ impl MapReader {
         buffer: &mut Option<AlignedBuf>,
     ) -> Result<Vec<SealedBlock>> {
         let page_size = volume.page_size();
-        let nothing = || Ok(Node::empty(page_size).entries);
+        let nothing = || Ok(MapNode::empty(page_size).entries);
         let page = u64::from(page.0);
         if page >= coverage(page_size, root.height) || root.height == 0 {
             return nothing();
         }
-        let mut place = Place { level: root.height - 1, first: 0 };
+        let mut place = MapPlace { level: root.height - 1, first: 0 };
         let mut block = root.root;
         while place.level > 0 {
             let n = place.entry_of(page_size, page);
@@ -93,17 +93,17 @@ impl MapReader {
             }
         }
         let buffer = buffer.get_or_insert_with(|| AlignedBuf::new(volume.block_size()));
-        Ok(Node::read(volume, root, place, block, buffer)?.entries)
+        Ok(MapNode::read(volume, root, place, block, buffer)?.entries)
     }
 
     fn inner(
         &self,
         volume: &Volume,
         root: &MapRoot,
-        place: Place,
+        place: MapPlace,
         block: SealedBlock,
         buffer: &mut Option<AlignedBuf>,
-    ) -> Result<Arc<Node>> {
+    ) -> Result<Arc<MapNode>> {
         {
             let state = self.state();
             if state.root == *root
@@ -113,7 +113,7 @@ impl MapReader {
             }
         }
         let buffer = buffer.get_or_insert_with(|| AlignedBuf::new(volume.block_size()));
-        let node = Arc::new(Node::read(volume, root, place, block, buffer)?);
+        let node = Arc::new(MapNode::read(volume, root, place, block, buffer)?);
         let mut state = self.state();
         if state.root == *root {
             state.inner.insert(block.block(), Arc::clone(&node));

@@ -6,7 +6,7 @@
 
 use sablecat_os::disk::AlignedBuf;
 
-use super::node::{Node, Place};
+use super::node::{MapNode, MapPlace};
 use super::{MapRoot, coverage};
 use crate::error::Result;
 use crate::pages::volume::batch::BlockBatch;
@@ -55,7 +55,7 @@ pub(in crate::pages::volume) fn update(
     if end == 0 {
         return Ok(change);
     }
-    let mut update = Update {
+    let mut update = MapUpdate {
         volume,
         old,
         generation,
@@ -65,7 +65,7 @@ pub(in crate::pages::volume) fn update(
         buffer: AlignedBuf::new(volume.block_size()),
         freed: Vec::new(),
     };
-    let top = Place { level: height - 1, first: 0 };
+    let top = MapPlace { level: height - 1, first: 0 };
     let old_top = if height == old.height { old.root } else { SealedBlock::NONE };
     change.root = update.apply(top, old_top, &changes[..end])?;
     if change.root == SealedBlock::NONE {
@@ -76,7 +76,7 @@ pub(in crate::pages::volume) fn update(
     Ok(change)
 }
 
-struct Update<'a> {
+struct MapUpdate<'a> {
     volume: &'a Volume,
     old: &'a MapRoot,
     generation: u64,
@@ -87,20 +87,20 @@ struct Update<'a> {
     freed: Vec<BlockId>,
 }
 
-impl Update<'_> {
+impl MapUpdate<'_> {
     /// The block that takes the place of `block` at `place`: itself if nothing changes, none if nothing is
     /// left.
     fn apply(
         &mut self,
-        place: Place,
+        place: MapPlace,
         block: SealedBlock,
         changes: &[(PageId, SealedBlock)],
     ) -> Result<SealedBlock> {
         let page_size = self.volume.page_size();
         let mut node = if block == SealedBlock::NONE {
-            Node::empty(page_size)
+            MapNode::empty(page_size)
         } else {
-            Node::read(self.volume, self.old, place, block, &mut self.buffer)?
+            MapNode::read(self.volume, self.old, place, block, &mut self.buffer)?
         };
         let before = node.clone();
         // A level above the old root: its first child leads to the old root, which no block has said so far.
@@ -124,7 +124,7 @@ impl Update<'_> {
         self.write(place, &node)
     }
 
-    fn apply_to_leaf(&mut self, node: &mut Node, place: Place, changes: &[(PageId, SealedBlock)]) {
+    fn apply_to_leaf(&mut self, node: &mut MapNode, place: MapPlace, changes: &[(PageId, SealedBlock)]) {
         for &(page, new) in changes {
             let entry = &mut node.entries[place.entry_of(self.volume.page_size(), u64::from(page.0))];
             let old = std::mem::replace(entry, new);
@@ -136,8 +136,8 @@ impl Update<'_> {
 
     fn apply_to_children(
         &mut self,
-        node: &mut Node,
-        place: Place,
+        node: &mut MapNode,
+        place: MapPlace,
         mut changes: &[(PageId, SealedBlock)],
     ) -> Result<()> {
         let page_size = self.volume.page_size();
@@ -157,7 +157,7 @@ impl Update<'_> {
         Ok(())
     }
 
-    fn write(&mut self, place: Place, node: &Node) -> Result<SealedBlock> {
+    fn write(&mut self, place: MapPlace, node: &MapNode) -> Result<SealedBlock> {
         let block = (self.allocate)()?;
         let page = &mut self.buffer[..self.volume.page_size()];
         node.encode(page, place, self.generation);

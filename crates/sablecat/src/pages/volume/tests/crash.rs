@@ -29,7 +29,7 @@ fn run(disk: &SimDisk, volumes: usize, history: &[Changes]) -> Option<usize> {
     let mut store = Store::create_with(disk, plain(512), volumes).ok()?;
     for (n, changes) in history.iter().enumerate() {
         if store.checkpoint(changes).is_err()
-            || store.volume.give_back_tail(&store.blocks, Tail::Steps).is_err()
+            || store.volume.give_back_tail(&store.blocks, FreeEnd::Steps).is_err()
         {
             // A checkpoint that was done and then not tidied up counts as reported or not alike.
             return Some(n);

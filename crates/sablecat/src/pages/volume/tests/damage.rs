@@ -8,7 +8,7 @@ use sablecat_os::sim::SimDisk;
 use sablecat_os::sim::Survival;
 
 use super::*;
-use crate::pages::volume::Found;
+use crate::pages::volume::MapFinding;
 
 fn raw(disk: &SimDisk) -> std::sync::Arc<dyn File> {
     disk.open(
@@ -230,7 +230,7 @@ fn a_damaged_map_block_is_walked_around() {
     store
         .volume
         .walk(0..u64::MAX, &mut |found| {
-            if let Found::Map(block) = found {
+            if let MapFinding::Map(block) = found {
                 maps.push(block);
             }
             Ok(())
@@ -244,9 +244,9 @@ fn a_damaged_map_block_is_walked_around() {
         .volume
         .walk(0..u64::MAX, &mut |found| {
             match found {
-                Found::Page(..) => pages += 1,
-                Found::Map(_) => {}
-                Found::Damaged(block, error) => {
+                MapFinding::Page(..) => pages += 1,
+                MapFinding::Map(_) => {}
+                MapFinding::Damaged(block, error) => {
                     assert!(error.to_string().contains("db/sablecat.db"), "{error}");
                     damaged.push(block);
                 }

@@ -4,18 +4,18 @@ use proptest::prelude::*;
 use sablecat_os::sim::Survival;
 
 use super::*;
-use crate::pages::volume::{Epoch, Journal};
+use crate::pages::volume::{Journal, RetainedCheckpoint};
 
 /// Checkpoints of an epoch of which the model is known.
 struct Kept {
-    epoch: Epoch,
+    epoch: RetainedCheckpoint,
     model: Model,
 }
 
 /// One checkpoint that retains the generation in force, if `retain` says so, and drops epochs as `drop` says.
 fn checkpoint(store: &Store, changes: &Changes, kept: &[Kept]) -> Result<()> {
     let before = store.volume.superblock();
-    let epochs: Vec<Epoch> = kept.iter().map(|kept| kept.epoch).collect();
+    let epochs: Vec<RetainedCheckpoint> = kept.iter().map(|kept| kept.epoch).collect();
     store.checkpoint_with(changes, |next| {
         next.journal = Some(Journal::new());
         next.epochs = epochs;

@@ -78,7 +78,7 @@ fn a_volume_on_the_machines_own_disk_direct_or_not() {
         store.assert_is(&model);
         store.learn_free().expect("no damage");
         store.checkpoint(&changes.keys().map(|&page| (page, None)).collect()).expect("room on the disk");
-        let _ = store.volume.give_back_tail(&store.blocks, Tail::Steps).expect("no faults");
+        let _ = store.volume.give_back_tail(&store.blocks, FreeEnd::Steps).expect("no faults");
         drop(store);
         Volume::open(&host, &path, direct, true).expect("it is there, for reading");
     }

@@ -15,7 +15,7 @@ use std::path::Path;
 use sablecat_os::disk::Disk;
 use sablecat_os::sim::SimDisk;
 
-use super::{CheckpointPlan, Codec, Declared, Marks, Superblock, Tail, Volume, compare_block};
+use super::{CheckpointPlan, Codec, Declared, FreeEnd, Marks, Superblock, Volume, compare_block};
 use crate::error::Result;
 use crate::pages::allocation::BlockSpace;
 use crate::pages::allocation::Owned;

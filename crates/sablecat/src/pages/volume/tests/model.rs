@@ -56,7 +56,7 @@ proptest! {
             let in_use = store.volume.scan().expect("no damage");
             prop_assert_eq!(store.blocks.used_count(), in_use.blocks.count());
             prop_assert!(store.blocks.below_marks().all(|block| store.blocks.is_used(block) == in_use.blocks.contains(block)));
-            let _ = store.volume.give_back_tail(&store.blocks, Tail::Steps).expect("no faults");
+            let _ = store.volume.give_back_tail(&store.blocks, FreeEnd::Steps).expect("no faults");
         }
         // Without pages there is no map.
         let all = model.keys().map(|&page| (page, None)).collect();
@@ -145,7 +145,7 @@ fn the_file_grows_in_steps_and_shrinks() {
     store.checkpoint(&(2..5000).map(|page| (page, None)).collect()).expect("no faults");
     // What is left was written at the end, so it is moved before the end can go.
     store.checkpoint(&Changes::from([(1, Some(3))])).expect("no faults");
-    let _ = store.volume.give_back_tail(&store.blocks, Tail::Steps).expect("no faults");
+    let _ = store.volume.give_back_tail(&store.blocks, FreeEnd::Steps).expect("no faults");
     assert!(length() < 400_000, "{}", length());
     store.assert_is(&Model::from([(1, 3)]));
     store.checkpoint(&(1..500).map(|page| (page, Some(4))).collect()).expect("no faults");

@@ -11,7 +11,7 @@ use super::*;
 use crate::error::ErrorKind;
 use crate::pages::volume::placement::{ExtraVolume, Place, Placement, Rule};
 use crate::pages::volume::superblock::{COPIES_AT, SUPERBLOCK_BYTES, Superblock, read_newest, seal, write};
-use crate::pages::volume::{Compression, Epoch, Journal};
+use crate::pages::volume::{Compression, Journal, RetainedCheckpoint};
 use crate::region::{GENERATION_MAX, VOLUMES_MAX};
 
 fn sample() -> Superblock {
@@ -37,8 +37,8 @@ fn sample() -> Superblock {
     }
 }
 
-fn sample_epoch(generation: u64) -> Epoch {
-    Epoch {
+fn sample_epoch(generation: u64) -> RetainedCheckpoint {
+    RetainedCheckpoint {
         generation,
         checkpoint: Lsn(generation * 100),
         log_position: Lsn(generation * 100 - 8),
@@ -191,8 +191,11 @@ fn a_superblock_of_version_4_differs_in_one_sector_when_it_is_written_once_more(
 /// As versions before 4 wrote it: blocks had no seals.
 fn unsealed(superblock: Superblock) -> Superblock {
     let without = |named: SealedBlock| SealedBlock::unsealed(named.block());
-    let epochs =
-        superblock.epochs.iter().map(|epoch| Epoch { map_root: without(epoch.map_root), ..*epoch }).collect();
+    let epochs = superblock
+        .epochs
+        .iter()
+        .map(|epoch| RetainedCheckpoint { map_root: without(epoch.map_root), ..*epoch })
+        .collect();
     Superblock { map_root: without(superblock.map_root), epochs, ..superblock }
 }
 

@@ -105,7 +105,7 @@ impl Store {
         Arc::new(store)
     }
 
-    fn leaf(&self, key: &[u8], me: &crate::pages::Participant) -> PageId {
+    fn leaf(&self, key: &[u8], me: &crate::pages::LocalParticipant) -> PageId {
         let snapshot = self.kernel.pages.snapshot(me);
         let tree = self.tree.tree();
         tree.find(&snapshot, tree.sought(key)).unwrap()
