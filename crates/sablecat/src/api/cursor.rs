@@ -393,7 +393,7 @@ impl<K: Kind> Cursor<K> {
     fn walk(
         &mut self,
         state: &(impl Read<Of = K> + ?Sized),
-        (lower, upper): super::Bounds,
+        (lower, upper): super::KeySpan,
         forward: bool,
     ) -> Result<Option<&[u8]>> {
         self.go(state, Scan::new(lower, upper), forward)
@@ -429,7 +429,7 @@ pub(super) struct Walk<K: Kind> {
 }
 
 impl<K: Kind> Walk<K> {
-    pub(super) fn new(database: Database<K>, (lower, upper): super::Bounds) -> Walk<K> {
+    pub(super) fn new(database: Database<K>, (lower, upper): super::KeySpan) -> Walk<K> {
         Walk { database, scan: Scan::new(lower, upper) }
     }
 

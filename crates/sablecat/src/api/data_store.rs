@@ -13,10 +13,10 @@ use crate::env::{Asked, CheckpointReport, CompactReport, Core, EnvTxn, Progress,
 use crate::error::Result;
 use crate::pages::Pages;
 use crate::txn::catalog::{CatalogEntry, catalog_tree};
-use crate::txn::ranges::Span;
+use crate::txn::ranges::KeySpan;
 use crate::txn::{
-    Also, Committed, Direct, Durability, Holds, IndexInfo, Isolation, Kernel, Options, Presence, Records,
-    TreeRef, View, With, change_followed, not_empty, ranges,
+    Also, CommittedState, Direct, Durability, FollowedRecords, Holds, IndexInfo, Isolation, Kernel, Options,
+    Presence, TreeRef, View, With, change_followed, not_empty, ranges,
 };
 use crate::types::{Lsn, TreeId};
 
@@ -125,7 +125,7 @@ impl Read for DataStore {
         let seat = kernel.pages.participants.sit()?;
         let pinned = kernel.pages.pinned(&seat);
         self.tree(db)?.tree().fold(
-            Committed { kernel, me: &seat, at: pinned.at() },
+            CommittedState { kernel, me: &seat, at: pinned.at() },
             bounds,
             true,
             initial,
@@ -523,7 +523,7 @@ impl View for InPlace<'_> {
     }
 }
 
-impl Records for InPlace<'_> {
+impl FollowedRecords for InPlace<'_> {
     fn get(&mut self, tree: &TreeRef, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.kernel().get_one(tree, key)
     }
@@ -536,7 +536,7 @@ impl Records for InPlace<'_> {
         self.kernel().get_one(tree, key)
     }
 
-    fn first(&mut self, tree: &TreeRef, (lower, upper): &Span) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+    fn first(&mut self, tree: &TreeRef, (lower, upper): &KeySpan) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         let mut scan = Scan::new(lower.clone(), upper.clone());
         self.store.with(|Seen(txn)| txn.records.next(tree, &mut scan, true))
     }
@@ -544,7 +544,7 @@ impl Records for InPlace<'_> {
     // Nobody else changes anything.
     fn must_stay(&mut self, _: &TreeRef, _: &[u8]) {}
 
-    fn must_be_empty(&mut self, _: &TreeRef, _: Span, _: (TreeId, &[u8])) {}
+    fn must_be_empty(&mut self, _: &TreeRef, _: KeySpan, _: (TreeId, &[u8])) {}
 
     fn set(&mut self, tree: &TreeRef, change: Change<'_>, with: &With) -> Result<()> {
         for (tree, key, value) in with.first.iter().chain(&with.last) {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use super::cursor::Walk;
 use super::read::{Record, foreign};
 use super::within::{self, address};
-use super::{Bounds, Cursor, DataStore, DatabaseStats, Entry, Env, KeyRange, Read, Txn, TxnOptions};
+use super::{Cursor, DataStore, DatabaseStats, Entry, Env, KeyRange, KeySpan, Read, Txn, TxnOptions};
 use crate::access::Method;
 use crate::env::{Core, Databases, Named};
 use crate::error::{Error, Result};
@@ -175,7 +175,7 @@ impl<K: Kind> Database<K> {
     }
 
     /// The bounds of some of its keys.
-    pub(super) fn bounds(&self, keys: &impl KeyRange) -> Result<Bounds> {
+    pub(super) fn bounds(&self, keys: &impl KeyRange) -> Result<KeySpan> {
         keys.bounds(|| self.require_order_of_bytes("asking for a prefix"))
     }
 

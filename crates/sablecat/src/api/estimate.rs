@@ -1,6 +1,6 @@
 //! How many records a range has, about.
 
-use super::{Bounds, DataStore, Database, KeyRange};
+use super::{DataStore, Database, KeyRange, KeySpan};
 use crate::env::Core;
 use crate::error::Result;
 use crate::txn::{TreeRef, ranges};
@@ -17,7 +17,7 @@ pub struct RangeEstimate {
 }
 
 impl RangeEstimate {
-    fn of(core: &Core, tree: &TreeRef, bounds: &Bounds) -> Result<RangeEstimate> {
+    fn of(core: &Core, tree: &TreeRef, bounds: &KeySpan) -> Result<RangeEstimate> {
         let records = core.kernel.estimate_range(tree, ranges::bounds(bounds))?;
         Ok(RangeEstimate { records: records.number.round() as u64, is_exact: records.is_exact })
     }

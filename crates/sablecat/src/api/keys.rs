@@ -4,9 +4,7 @@ use std::ops::{Bound, Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, Rang
 
 use crate::access;
 use crate::error::Result;
-
-/// The bounds of a range, as owned keys.
-pub(super) type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+use crate::txn::ranges::KeySpan;
 
 /// A range of keys, or all keys with a prefix.
 ///
@@ -41,12 +39,12 @@ pub trait KeyRange: sealed::Bounded {}
 pub struct Prefix<K>(pub K);
 
 pub(super) mod sealed {
-    use super::{Bounds, Result};
+    use super::{KeySpan, Result};
 
     /// What a range of keys is to the engine.
     pub trait Bounded {
         /// Its bounds. `in_bytes` is an error if the database is not in the order of bytes.
-        fn bounds(&self, in_bytes: impl FnOnce() -> Result<()>) -> Result<Bounds>;
+        fn bounds(&self, in_bytes: impl FnOnce() -> Result<()>) -> Result<KeySpan>;
     }
 }
 
@@ -57,14 +55,14 @@ fn owned(key: impl AsRef<[u8]>) -> Vec<u8> {
 }
 
 /// The bounds of all keys that begin with `prefix`, in the order of bytes.
-fn prefixed(prefix: &[u8]) -> Bounds {
+fn prefixed(prefix: &[u8]) -> KeySpan {
     (Bound::Included(prefix.to_vec()), access::after(prefix).map_or(Bound::Unbounded, Bound::Excluded))
 }
 
 macro_rules! ranges {
     ($($range:ty, $this:ident => $bounds:expr;)*) => {$(
         impl<K: AsRef<[u8]>> Bounded for $range {
-            fn bounds(&self, _: impl FnOnce() -> Result<()>) -> Result<Bounds> {
+            fn bounds(&self, _: impl FnOnce() -> Result<()>) -> Result<KeySpan> {
                 let $this = self;
                 Ok($bounds)
             }
@@ -83,21 +81,21 @@ ranges! {
 }
 
 impl Bounded for RangeFull {
-    fn bounds(&self, _: impl FnOnce() -> Result<()>) -> Result<Bounds> {
+    fn bounds(&self, _: impl FnOnce() -> Result<()>) -> Result<KeySpan> {
         Ok((Bound::Unbounded, Bound::Unbounded))
     }
 }
 impl KeyRange for RangeFull {}
 
 impl<K: AsRef<[u8]>> Bounded for Prefix<K> {
-    fn bounds(&self, in_bytes: impl FnOnce() -> Result<()>) -> Result<Bounds> {
+    fn bounds(&self, in_bytes: impl FnOnce() -> Result<()>) -> Result<KeySpan> {
         in_bytes().map(|()| prefixed(self.0.as_ref()))
     }
 }
 impl<K: AsRef<[u8]>> KeyRange for Prefix<K> {}
 
 impl<R: Bounded> Bounded for &R {
-    fn bounds(&self, in_bytes: impl FnOnce() -> Result<()>) -> Result<Bounds> {
+    fn bounds(&self, in_bytes: impl FnOnce() -> Result<()>) -> Result<KeySpan> {
         (**self).bounds(in_bytes)
     }
 }

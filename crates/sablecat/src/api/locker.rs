@@ -53,7 +53,7 @@ const PATHS: TreeId = TreeId(u32::MAX);
 /// locks of transactions, gets `Deadlock`. The engine cannot know that two owners, or an owner and a
 /// transaction, belong to one thread: if these wait for each other, they get `Timeout`.
 pub struct Locker {
-    inner: Kept<'static, crate::txn::Locker<'static>>,
+    inner: Kept<'static, crate::txn::LockOwner<'static>>,
     /// How often each path is locked, by its hash.
     counts: HashMap<u64, u32>,
 }
@@ -71,7 +71,7 @@ impl Env {
     /// `TooMany` if all slots of the environment are taken; `Poisoned` if other processes took this one for
     /// dead.
     pub fn locker(&self) -> Result<Locker> {
-        let inner = Kept::owned(self.clone(), |core| crate::txn::Locker::new(&core.kernel))?;
+        let inner = Kept::owned(self.clone(), |core| crate::txn::LockOwner::new(&core.kernel))?;
         Ok(Locker { inner, counts: HashMap::new() })
     }
 }
@@ -93,10 +93,10 @@ impl Locker {
         self.lock_hashes(&hashes(path)?, self.patience())
     }
 
-    /// As [`Locker::lock`], waiting for no longer than this. False if it did not get the lock.
+    /// As [`LockOwner::lock`], waiting for no longer than this. False if it did not get the lock.
     ///
     /// # Errors
-    /// As [`Locker::lock`], except `Timeout`.
+    /// As [`LockOwner::lock`], except `Timeout`.
     pub fn lock_within<N: AsRef<[u8]>>(
         &mut self,
         path: impl IntoIterator<Item = N>,
@@ -130,7 +130,7 @@ impl Locker {
         path.last().and_then(|last| self.counts.get(last)).copied().unwrap_or(0)
     }
 
-    /// As [`Locker::lock`], by the hashes of all on the way to a path.
+    /// As [`LockOwner::lock`], by the hashes of all on the way to a path.
     pub(crate) fn lock_hashes(&mut self, path: &[u64], time: Duration) -> Result<()> {
         self.inner.acquire(path, time)?;
         if let Some(last) = path.last() {

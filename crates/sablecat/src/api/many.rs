@@ -6,7 +6,7 @@ use super::within::{Doing, Within};
 use super::{Database, KeyRange, Range, Read, ReadTxn};
 use crate::access::Each;
 use crate::error::Result;
-use crate::txn::Committed;
+use crate::txn::CommittedState;
 
 /// Many records at once.
 impl Database {
@@ -94,7 +94,13 @@ impl Database {
         let pinned = kernel.pages.pinned(&seat);
         // The snapshot first: a database that is there after it stays there in it.
         self.tree().and_then(|tree| {
-            tree.tree().fold(Committed { kernel, me: &seat, at: pinned.at() }, bounds, true, initial, each)
+            tree.tree().fold(
+                CommittedState { kernel, me: &seat, at: pinned.at() },
+                bounds,
+                true,
+                initial,
+                each,
+            )
         })
     }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::read::{Record, within};
-use super::{Bounds, Database, Read};
+use super::{Database, KeySpan, Read};
 use crate::access::Scan;
 use crate::error::Result;
 
@@ -31,7 +31,7 @@ impl<S: Read> fmt::Debug for Range<S> {
 }
 
 impl<S: Read> Range<S> {
-    pub(super) fn new(state: S, database: Database<S::Of>, (lower, upper): Bounds) -> Range<S> {
+    pub(super) fn new(state: S, database: Database<S::Of>, (lower, upper): KeySpan) -> Range<S> {
         Range { state, database, scan: Scan::new(lower, upper), failed: false }
     }
 

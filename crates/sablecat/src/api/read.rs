@@ -382,7 +382,7 @@ impl<S: Read> Read for &S {
 fn edge<S: Read + ?Sized>(
     state: &S,
     db: &Database<S::Of>,
-    (lower, upper): super::Bounds,
+    (lower, upper): super::KeySpan,
     forward: bool,
 ) -> Result<Option<Record>> {
     at_one(state, db, |txn, tree| {
@@ -394,7 +394,7 @@ fn edge<S: Read + ?Sized>(
 fn fold<B>(
     txn: &EnvTxn<'_>,
     tree: &TreeRef,
-    (lower, upper): super::Bounds,
+    (lower, upper): super::KeySpan,
     forward: bool,
     initial: B,
     mut each: impl Each<B>,

@@ -3,7 +3,7 @@
 use std::ops::Bound;
 
 use super::read::{Read, Record};
-use super::{Bounds, Database, Entry, KeyRange};
+use super::{Database, Entry, KeyRange, KeySpan};
 use crate::error::{Error, Result};
 use crate::txn::TreeRef;
 
@@ -295,7 +295,7 @@ pub trait Write: Read {
 
 /// Whether the records of a range are removed one by one: somebody is to be told of each, or the range means
 /// others in a copy of the database, which hashes keys otherwise.
-pub(super) fn goes_singly(tree: &TreeRef, bounds: &Bounds) -> bool {
+pub(super) fn goes_singly(tree: &TreeRef, bounds: &KeySpan) -> bool {
     let is_whole = matches!(bounds, (Bound::Unbounded, Bound::Unbounded));
     tree.follower.is_some() || (tree.method.hashes() && !is_whole)
 }

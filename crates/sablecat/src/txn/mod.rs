@@ -35,10 +35,12 @@ mod tests;
 mod transactions;
 mod trees;
 
-pub(crate) use catalog::follow::{Also, Follow, Progress, Records, View, With, change as change_followed};
+pub(crate) use catalog::follow::{
+    Also, Follow, FollowedRecords, RemovalProgress, View, With, change as change_followed,
+};
 pub(crate) use catalog::meaning::Meaning;
-pub(crate) use catalog::presence::State;
-pub(crate) use catalog::{Comparator, Known, Lapse, Looked, Presence, TreeRef, lapse, relation};
+pub(crate) use catalog::presence::PresenceState;
+pub(crate) use catalog::{Comparator, KnownDatabase, Lapse, Looked, Presence, TreeRef, lapse, relation};
 pub use catalog::{Duplicates, Holds, IndexInfo, OnRemove};
 pub(crate) use commit::caller;
 pub(crate) use commit::direct::Direct;
@@ -49,6 +51,6 @@ pub use options::{Durability, Isolation};
 pub(crate) use pending::runs;
 pub(crate) use pending::savepoints::Position;
 pub(crate) use refusals::{conflict, not_empty};
-pub(crate) use state::Committed;
-pub(crate) use transactions::{Locker, Stamp, Transaction, queue};
+pub(crate) use state::CommittedState;
+pub(crate) use transactions::{LockOwner, Stamp, Transaction, queue};
 pub(crate) use trees::listed;

@@ -7,10 +7,8 @@
 
 use std::ops::Bound;
 
+use super::ranges::KeySpan;
 use crate::error::{Error, Result};
-
-/// Bounds of keys.
-type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
 /// After the first, before the second.
 pub(crate) const END: [u8; 2] = [0, 1];
@@ -84,7 +82,7 @@ pub(crate) fn parts(bytes: &[u8]) -> Result<(Vec<u8>, &[u8])> {
 }
 
 /// The bounds of all with one of some firsts.
-pub(crate) fn bounds_of((lower, upper): Bounds) -> Bounds {
+pub(crate) fn bounds_of((lower, upper): KeySpan) -> KeySpan {
     let lower = match lower {
         Bound::Included(key) => Bound::Included(with_end(&key, END)),
         Bound::Excluded(key) => Bound::Included(with_end(&key, BEYOND)),
@@ -99,6 +97,6 @@ pub(crate) fn bounds_of((lower, upper): Bounds) -> Bounds {
 }
 
 /// The bounds of all with this first.
-pub(crate) fn bounds_of_one(first: &[u8]) -> Bounds {
+pub(crate) fn bounds_of_one(first: &[u8]) -> KeySpan {
     (Bound::Included(with_end(first, END)), Bound::Excluded(with_end(first, BEYOND)))
 }

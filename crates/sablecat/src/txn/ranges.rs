@@ -9,10 +9,10 @@ use std::ops::Bound;
 use crate::access::Bounds;
 
 /// Keys between two bounds.
-pub(crate) type Span = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+pub(crate) type KeySpan = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
 /// The bounds of a span.
-pub(crate) fn bounds((lower, upper): &Span) -> Bounds<'_> {
+pub(crate) fn bounds((lower, upper): &KeySpan) -> Bounds<'_> {
     (lower.as_ref().map(Vec::as_slice), upper.as_ref().map(Vec::as_slice))
 }
 
@@ -39,14 +39,14 @@ fn beyond(bound: &Bound<Vec<u8>>) -> Option<Bound<Vec<u8>>> {
 /// Ranges that lie apart, in order.
 #[derive(Debug, Default)]
 pub(in crate::txn) struct Ranges {
-    spans: Vec<Span>,
+    spans: Vec<KeySpan>,
 }
 
 /// What undoes the addition of a range: where it is, and whose place it took.
 #[derive(Debug)]
 pub(in crate::txn) struct Added {
     at: usize,
-    replaced: Vec<Span>,
+    replaced: Vec<KeySpan>,
 }
 
 impl Ranges {
@@ -54,12 +54,12 @@ impl Ranges {
         self.spans.len()
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Span> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &KeySpan> {
         self.spans.iter()
     }
 
     /// Adds a range, which is not empty.
-    pub(super) fn add(&mut self, span: Span, compare: impl Fn(&[u8], &[u8]) -> Ordering) -> Added {
+    pub(super) fn add(&mut self, span: KeySpan, compare: impl Fn(&[u8], &[u8]) -> Ordering) -> Added {
         let at = self.spans.partition_point(|have| ends_before(&have.1, &span.0, &compare));
         let met = self.spans[at..].partition_point(|have| !ends_before(&span.1, &have.0, &compare));
         let met = at..at + met;
@@ -83,8 +83,12 @@ impl Ranges {
     }
 
     /// The range that a key is in.
-    pub(super) fn covering(&self, key: &[u8], compare: impl Fn(&[u8], &[u8]) -> Ordering) -> Option<&Span> {
-        let is_before = |(_, upper): &Span| match upper {
+    pub(super) fn covering(
+        &self,
+        key: &[u8],
+        compare: impl Fn(&[u8], &[u8]) -> Ordering,
+    ) -> Option<&KeySpan> {
+        let is_before = |(_, upper): &KeySpan| match upper {
             Bound::Unbounded => false,
             Bound::Included(upper) => compare(upper, key).is_lt(),
             Bound::Excluded(upper) => compare(upper, key).is_le(),
@@ -99,7 +103,7 @@ impl Ranges {
     }
 
     /// What of a range is in none of them, in order.
-    pub(super) fn gaps(&self, span: &Span, compare: impl Fn(&[u8], &[u8]) -> Ordering) -> Vec<Span> {
+    pub(super) fn gaps(&self, span: &KeySpan, compare: impl Fn(&[u8], &[u8]) -> Ordering) -> Vec<KeySpan> {
         let mut gaps = Vec::new();
         let mut from = Some(span.0.clone());
         let behind = self.spans.iter().filter(|have| !ends_before(&have.1, &span.0, &compare));

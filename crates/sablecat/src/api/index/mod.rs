@@ -28,7 +28,7 @@ pub(in crate::api) use verifying::verify_indices;
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Bounds, Database, Env, KeyRange, Kind, Read, Record, Write};
+use super::{Database, Env, KeyRange, KeySpan, Kind, Read, Record, Write};
 use crate::access::Counting;
 use crate::env::{key_of, leads_nowhere};
 use crate::error::Result;
@@ -183,7 +183,7 @@ impl<O: Kind> Index<O> {
         Ok(FoundKeys::new(from.range(&self.entries, bounds)?, self.info.unique))
     }
 
-    fn found<'s, S: Read<Of = O>>(&self, from: &'s S, bounds: Bounds) -> Result<Found<S::Lasting<'s>>> {
+    fn found<'s, S: Read<Of = O>>(&self, from: &'s S, bounds: KeySpan) -> Result<Found<S::Lasting<'s>>> {
         let keys = FoundKeys::new(from.range(&self.entries, bounds)?, self.info.unique);
         Ok(Found::new(keys, self.clone()))
     }

@@ -9,7 +9,7 @@ use std::ops::{Bound, ControlFlow};
 
 use shown::Shown;
 
-use super::{Bounds, Database, Env, KeyRange, Kind, Range, Read, Record, Write, label};
+use super::{Database, Env, KeyRange, KeySpan, Kind, Range, Read, Record, Write, label};
 use crate::access::Counting;
 use crate::error::{Error, Result};
 use crate::txn::pairs::{BEYOND, END, bounds_of, bounds_of_one, pair, parts, with_end};
@@ -256,7 +256,7 @@ impl<O: Kind> MultiMap<O> {
         wrong.map_or(Ok(folded), Err)
     }
 
-    fn pairs<'s, S: Read<Of = O>>(&self, from: &'s S, keys: Bounds) -> Result<Pairs<S::Lasting<'s>>> {
+    fn pairs<'s, S: Read<Of = O>>(&self, from: &'s S, keys: KeySpan) -> Result<Pairs<S::Lasting<'s>>> {
         Ok(Pairs { range: from.range(&self.database, bounds_of(keys))?, order: self.order })
     }
 

@@ -22,8 +22,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::seldom::Seldom;
 use crate::txn::catalog::{self, CatalogEntry, catalog_tree};
 use crate::txn::lapse::BY_EXPIRY;
-use crate::txn::relation::{FUNCTION_NAME_BYTES_MAX, Related as RelatedTo};
-use crate::txn::{Holds, IndexInfo, Known, OnRemove, TreeRef, View};
+use crate::txn::relation::{FUNCTION_NAME_BYTES_MAX, RelatedIndex as RelatedTo};
+use crate::txn::{Holds, IndexInfo, KnownDatabase, OnRemove, TreeRef, View};
 use crate::types::TreeId;
 
 /// What a transaction does about which databases are indices of which. Most do nothing.
@@ -127,7 +127,7 @@ impl EnvTxn<'_> {
         if let Some(own) = all.get(&entry.tree).filter(|own| own.presence.knows(&entry)) {
             return Ok(Some(Arc::clone(own)));
         }
-        let presence = self.records.presence(entry.tree).knowing(Known::of(name, &entry));
+        let presence = self.records.presence(entry.tree).knowing(KnownDatabase::of(name, &entry));
         let own = self.core.name(name, &entry, Arc::new(presence), &self.records)?;
         all.insert(entry.tree, Arc::clone(&own));
         Ok(Some(own))

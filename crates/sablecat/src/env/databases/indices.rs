@@ -25,8 +25,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::txn::catalog::CatalogEntry;
 use crate::txn::pairs::{self, END};
 use crate::txn::{
-    Also, Comparator, Follow, IndexInfo, Known, Lapse, OnRemove, Progress, Records, TreeRef, View, With,
-    conflict,
+    Also, Comparator, Follow, FollowedRecords, IndexInfo, KnownDatabase, Lapse, OnRemove, RemovalProgress,
+    TreeRef, View, With, conflict,
 };
 use crate::types::{Lsn, TreeId};
 
@@ -38,7 +38,7 @@ struct Guard {
 }
 
 impl Follow for Guard {
-    fn follow(&self, _: &TreeRef, _: Change<'_>, _: &mut dyn Records) -> Result<With> {
+    fn follow(&self, _: &TreeRef, _: Change<'_>, _: &mut dyn FollowedRecords) -> Result<With> {
         Err(Error::new(
             ErrorKind::NotAllowed,
             format!(
@@ -49,7 +49,7 @@ impl Follow for Guard {
         ))
     }
 
-    fn entries(&self, _: &str, _: (&[u8], &[u8]), _: &TreeRef, _: &mut dyn Records) -> Result<With> {
+    fn entries(&self, _: &str, _: (&[u8], &[u8]), _: &TreeRef, _: &mut dyn FollowedRecords) -> Result<With> {
         Ok(With::default())
     }
 
@@ -57,7 +57,12 @@ impl Follow for Guard {
         false
     }
 
-    fn consequence(&self, _: (TreeId, &[u8]), _: &mut Progress, _: &mut dyn Records) -> Result<Option<Also>> {
+    fn consequence(
+        &self,
+        _: (TreeId, &[u8]),
+        _: &mut RemovalProgress,
+        _: &mut dyn FollowedRecords,
+    ) -> Result<Option<Also>> {
         Ok(None)
     }
 
@@ -138,7 +143,7 @@ impl Index {
         functions: &Functions,
         (tree, key): (&TreeRef, &[u8]),
         (before, after): (Option<&[u8]>, Option<&[u8]>),
-        records: &mut dyn Records,
+        records: &mut dyn FollowedRecords,
         with: &mut With,
     ) -> Result<()> {
         let extractor = self.extractor(functions)?;
@@ -180,7 +185,7 @@ impl Index {
         tree: &TreeRef,
         (index_key, entry): (&[u8], &[u8]),
         key: &[u8],
-        records: &mut dyn Records,
+        records: &mut dyn FollowedRecords,
     ) -> Result<()> {
         if self.info.unique
             && let Some(other) = records.before(&self.tree, entry)?
@@ -222,7 +227,12 @@ impl Index {
 }
 
 impl Follow for Indexed {
-    fn follow(&self, tree: &TreeRef, (key, value): Change<'_>, records: &mut dyn Records) -> Result<With> {
+    fn follow(
+        &self,
+        tree: &TreeRef,
+        (key, value): Change<'_>,
+        records: &mut dyn FollowedRecords,
+    ) -> Result<With> {
         let mut with = With::default();
         if self.indices.is_empty() {
             return Ok(with);
@@ -245,7 +255,7 @@ impl Follow for Indexed {
         index: &str,
         (key, value): (&[u8], &[u8]),
         tree: &TreeRef,
-        records: &mut dyn Records,
+        records: &mut dyn FollowedRecords,
     ) -> Result<With> {
         let mut with = With::default();
         for index in self.indices.iter().filter(|one| one.name == index) {
@@ -261,8 +271,8 @@ impl Follow for Indexed {
     fn consequence(
         &self,
         (tree, key): (TreeId, &[u8]),
-        progress: &mut Progress,
-        records: &mut dyn Records,
+        progress: &mut RemovalProgress,
+        records: &mut dyn FollowedRecords,
     ) -> Result<Option<Also>> {
         while let Some(referrer) = self.referrers.get(progress.done) {
             let (begin, end) = pairs::bounds_of_one(key);
@@ -293,7 +303,7 @@ impl Indexed {
         referrer: &Referrer,
         removed: &[u8],
         (entry, value): (Vec<u8>, Vec<u8>),
-        records: &mut dyn Records,
+        records: &mut dyn FollowedRecords,
     ) -> Result<Option<Also>> {
         let seen = records.state();
         let key = key_of(referrer.info.unique, &entry, value.clone())?;
@@ -345,7 +355,7 @@ impl Indexed {
     }
 
     /// The tree of the database that an index is of, with what follows it now.
-    fn primary_of(&self, referrer: &Referrer, records: &dyn Records) -> Result<TreeRef> {
+    fn primary_of(&self, referrer: &Referrer, records: &dyn FollowedRecords) -> Result<TreeRef> {
         let view = as_view(records);
         let seen = self.since.min(view.state());
         let gone = || {
@@ -357,7 +367,7 @@ impl Indexed {
         let index = view.entry(&referrer.name)?.filter(|entry| entry.tree == referrer.tree.id);
         let info = index.and_then(|entry| entry.relations.index).ok_or_else(gone)?;
         let entry = view.entry(&info.primary)?.ok_or_else(gone)?;
-        let presence = view.presence(entry.tree).knowing(Known::of(&info.primary, &entry));
+        let presence = view.presence(entry.tree).knowing(KnownDatabase::of(&info.primary, &entry));
         let follower = follower(&self.functions, view, &info.primary, &entry)?;
         Ok(TreeRef {
             presence: Some(Arc::new(presence)),
@@ -395,7 +405,7 @@ fn disagrees(view: &dyn View, seen: Lsn, what: impl FnOnce() -> String) -> Error
     if view.names_since() > seen { Error::changed() } else { Error::corruption(what()) }
 }
 
-fn as_view(records: &dyn Records) -> &dyn View {
+fn as_view(records: &dyn FollowedRecords) -> &dyn View {
     records
 }
 
@@ -428,7 +438,7 @@ pub(super) fn follower(
     }
     // Each look of a read committed transaction is at a state of its own.
     let begun = view.state();
-    let found = |related: &crate::txn::relation::Related| -> Result<(TreeRef, IndexInfo)> {
+    let found = |related: &crate::txn::relation::RelatedIndex| -> Result<(TreeRef, IndexInfo)> {
         let bad = || {
             disagrees(view, begun, || {
                 format!(

@@ -28,8 +28,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::pages::LocalParticipant;
 use crate::txn::catalog::{self, CatalogEntry, OPTION_BYTES_MAX};
 use crate::txn::{
-    Comparator, Durability, Holds, IndexInfo, Isolation, Known as KnownOf, Looked, Options, Presence, State,
-    TreeRef, View,
+    Comparator, Durability, Holds, IndexInfo, Isolation, KnownDatabase as KnownOf, Looked, Options, Presence,
+    PresenceState, TreeRef, View,
 };
 use crate::types::{Lsn, TreeId, VolumeId};
 
@@ -269,7 +269,7 @@ impl Databases {
             if self.kernel.is_surely_there(&named.presence) {
                 return Ok(&named.tree);
             }
-            if matches!(named.presence.state(), State::New(_)) {
+            if matches!(named.presence.state(), PresenceState::New(_)) {
                 return Err(named.not_yet());
             }
             match self.look_for(named)? {

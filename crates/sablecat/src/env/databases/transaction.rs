@@ -32,7 +32,9 @@ use super::{Asked, Databases, Named, check_asked, seen_as};
 use crate::access::Scan;
 use crate::error::{Error, ErrorKind, Result};
 use crate::txn::catalog::{self, CatalogEntry, catalog_tree, former_key, note_key};
-use crate::txn::{Durability, Known, Options, Position, Presence, State, Transaction, TreeRef, View};
+use crate::txn::{
+    Durability, KnownDatabase, Options, Position, Presence, PresenceState, Transaction, TreeRef, View,
+};
 use crate::types::{Content, Lsn, TreeId};
 
 /// Work of the environment's own whose snapshot is given up so often in a row, and for so long, is not run
@@ -133,8 +135,8 @@ impl<'e> EnvTxn<'e> {
     pub(super) fn tree_if_there<'n>(&self, named: &'n Named) -> Result<&'n TreeRef> {
         let named = named.newest();
         let is_there = match (named.presence.state(), self.fate(named.tree.id)) {
-            (State::New(slot), fate) if slot == self.records.number() => fate == Fate::Created,
-            (State::New(_), _) => return Err(named.not_yet()),
+            (PresenceState::New(slot), fate) if slot == self.records.number() => fate == Fate::Created,
+            (PresenceState::New(_), _) => return Err(named.not_yet()),
             (_, Fate::Removed) => false,
             _ => self.sees(named)?,
         };
@@ -209,7 +211,7 @@ impl<'e> EnvTxn<'e> {
     pub(in crate::env) fn make(&mut self, name: &str, asked: Asked<'_>) -> Result<CatalogEntry> {
         let mut entry = self.core.make_tree(self.records.committed().me, name, asked)?;
         entry.relations.index = asked.index.cloned();
-        let presence = Presence::made_in(self.records.number()).knowing(Known::of(name, &entry));
+        let presence = Presence::made_in(self.records.number()).knowing(KnownDatabase::of(name, &entry));
         self.made.push(Made { entry: entry.clone(), presence: Arc::new(presence) });
         self.records.set(&catalog_tree(), name.as_bytes(), Some(&entry.named().encode()))?;
         self.records.set(&catalog_tree(), &note_key(entry.tree), None)?;

@@ -56,7 +56,7 @@ pub(in crate::env) fn build_kernel(
     let bytes_max =
         (region.geometry().frames * region.page_size() / 4).clamp(SPILL_BYTES_MIN, SPILL_BYTES_MAX);
     let keys = volume.as_ref().and_then(Volume::keyring).cloned();
-    let spill = directory.map(|directory| txn::runs::Place {
+    let spill = directory.map(|directory| txn::runs::SpillSettings {
         disk: Arc::clone(&config.disk),
         directory: directory.to_owned(),
         bytes_max,

@@ -15,7 +15,7 @@ use crate::pages::LocalParticipant;
 use crate::pages::volume::Superblock;
 use crate::trace::{self, Happened};
 use crate::txn::catalog::{self, CATALOG, CatalogEntry};
-use crate::txn::{Committed, Direct, Kernel, Meaning, TreeRef};
+use crate::txn::{CommittedState, Direct, Kernel, Meaning, TreeRef};
 use crate::types::{Lsn, TreeId};
 
 /// What opening an environment found and did.
@@ -281,7 +281,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    fn committed(&self) -> Committed<'_> {
-        Committed { kernel: self.kernel, me: self.me, at: self.kernel.pages.newest() }
+    fn committed(&self) -> CommittedState<'_> {
+        CommittedState { kernel: self.kernel, me: self.me, at: self.kernel.pages.newest() }
     }
 }

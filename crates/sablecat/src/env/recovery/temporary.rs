@@ -18,7 +18,7 @@ use crate::access::{PageRead, PageWrite};
 use crate::error::{ErrorKind, Result};
 use crate::pages::{LocalParticipant, PageSet};
 use crate::txn::catalog::{self, CatalogEntry, catalog_tree};
-use crate::txn::{Committed, Direct, Kernel};
+use crate::txn::{CommittedState, Direct, Kernel};
 
 /// Empties all temporary databases. True if any had anything.
 pub(super) fn empty_all<'a>(
@@ -27,7 +27,7 @@ pub(super) fn empty_all<'a>(
     direct: impl Fn() -> Direct<'a>,
 ) -> Result<bool> {
     let mut changed = false;
-    for (key, entry) in catalog::records(&mut Committed { kernel, me, at: kernel.pages.newest() })? {
+    for (key, entry) in catalog::records(&mut CommittedState { kernel, me, at: kernel.pages.newest() })? {
         // One that this build does not know is left to a build that does.
         if entry.temporary && catalog::is_name(&key) && entry.method(&key).is_ok() {
             changed |= empty(kernel, &key, entry, direct())?;

@@ -18,7 +18,7 @@ use crate::env::files::{LOCK, existing_volume, log_memory};
 use crate::error::{Error, Result};
 use crate::pages::volume::Volume;
 use crate::region::{Membership, NO_EPOCH, Phase, Region, STRUCTURE_LATCHES, Work};
-use crate::txn::locks::{LockTable, Mode, Seen};
+use crate::txn::locks::{LockMode, LockTable, SeenLock};
 use crate::types::{Lsn, PageId};
 
 /// A process that has the environment open, or died while it had.
@@ -227,14 +227,14 @@ impl Shared<'_> {
     }
 
     fn record_locks(&self) -> Vec<RecordLock> {
-        let shown = |seen: Seen| RecordLock {
+        let shown = |seen: SeenLock| RecordLock {
             record: seen.record,
             slot: seen.slot,
             pid: pid_of(self.region, seen.slot),
             name: (seen.slot < self.region.geometry().slots)
                 .then(|| self.region.slot(seen.slot).name())
                 .flatten(),
-            exclusive: seen.mode == Mode::Exclusive,
+            exclusive: seen.mode == LockMode::Exclusive,
             coarse: seen.coarse,
             waits_for: seen.waits_for,
         };

@@ -19,7 +19,7 @@ use super::Change;
 use crate::access::Method;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::LoggedCommit;
-use crate::txn::catalog::{self, CatalogEntry, Key};
+use crate::txn::catalog::{self, CatalogEntry, CatalogKey};
 use crate::txn::{Holds, IndexInfo, Meaning};
 use crate::types::TreeId;
 
@@ -76,8 +76,8 @@ impl Said {
         while let Some(operation) = operations.next()? {
             match Meaning::of(operation)? {
                 Meaning::Record { .. } | Meaning::Range { .. } => break,
-                Meaning::Stands { key, entry } => match Key::of(key) {
-                    Key::Name(name) => said.named.push((
+                Meaning::Stands { key, entry } => match CatalogKey::of(key) {
+                    CatalogKey::Name(name) => said.named.push((
                         text(name)?,
                         entry.tree,
                         How {

@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use super::lapse::BY_EXPIRY;
 use super::relation::Relations;
-use super::{Comparator, Holds, Key, Lapse, TreeRef, note_key};
+use super::{CatalogKey, Comparator, Holds, Lapse, TreeRef, note_key};
 use crate::access::{Hashing, Seed};
 use crate::access::{KeyRule, Method};
 use crate::error::{Error, Result};
@@ -242,8 +242,8 @@ impl CatalogEntry {
     /// about it that it would have to.
     pub(crate) fn method(&self, key: &[u8]) -> Result<Method> {
         let unknown = |what: String| {
-            let whose = match Key::of(key) {
-                Key::Name(name) => format!("the database {:?}", String::from_utf8_lossy(name)),
+            let whose = match CatalogKey::of(key) {
+                CatalogKey::Name(name) => format!("the database {:?}", String::from_utf8_lossy(name)),
                 _ => format!("tree {}, which has no name any more", self.tree),
             };
             Error::not_known(format!(

@@ -31,7 +31,7 @@ use super::{CatalogEntry, Presence, TreeRef};
 use crate::access::Change;
 use crate::error::Result;
 use crate::pages::Pages;
-use crate::txn::ranges::Span;
+use crate::txn::ranges::KeySpan;
 use crate::types::{Lsn, TreeId};
 
 /// Follows the records of a tree.
@@ -40,7 +40,7 @@ pub(crate) trait Follow: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// Whatever it fails with, nothing is changed.
-    fn follow(&self, tree: &TreeRef, change: Change<'_>, records: &mut dyn Records) -> Result<With>;
+    fn follow(&self, tree: &TreeRef, change: Change<'_>, records: &mut dyn FollowedRecords) -> Result<With>;
 
     /// What a record that is there has in one of the indices, by name.
     ///
@@ -51,7 +51,7 @@ pub(crate) trait Follow: fmt::Debug + Send + Sync {
         index: &str,
         record: (&[u8], &[u8]),
         tree: &TreeRef,
-        records: &mut dyn Records,
+        records: &mut dyn FollowedRecords,
     ) -> Result<With>;
 
     /// Whether records of others may refer to those of the tree.
@@ -65,8 +65,8 @@ pub(crate) trait Follow: fmt::Debug + Send + Sync {
     fn consequence(
         &self,
         removed: (TreeId, &[u8]),
-        progress: &mut Progress,
-        records: &mut dyn Records,
+        progress: &mut RemovalProgress,
+        records: &mut dyn FollowedRecords,
     ) -> Result<Option<Also>>;
 
     /// The trees that it changes with that which it follows, and a state that had them.
@@ -86,7 +86,7 @@ pub(crate) struct With {
 
 /// How far the consequences of a removal have come.
 #[derive(Debug, Default)]
-pub(crate) struct Progress {
+pub(crate) struct RemovalProgress {
     /// How many of the indices that refer to the record lead to none any more.
     pub(crate) done: usize,
     /// Which entry of the next one was dealt with last.
@@ -113,7 +113,7 @@ pub(crate) trait View {
 }
 
 /// The records that a follower sees, and changes.
-pub(crate) trait Records: View {
+pub(crate) trait FollowedRecords: View {
     /// The value of a record.
     fn get(&mut self, tree: &TreeRef, key: &[u8]) -> Result<Option<Vec<u8>>>;
 
@@ -124,14 +124,14 @@ pub(crate) trait Records: View {
     fn before(&mut self, tree: &TreeRef, key: &[u8]) -> Result<Option<Vec<u8>>>;
 
     /// The first record of a range.
-    fn first(&mut self, tree: &TreeRef, span: &Span) -> Result<Option<(Vec<u8>, Vec<u8>)>>;
+    fn first(&mut self, tree: &TreeRef, span: &KeySpan) -> Result<Option<(Vec<u8>, Vec<u8>)>>;
 
     /// A record that is there is to be there when this is committed, or to be removed by it.
     fn must_stay(&mut self, tree: &TreeRef, key: &[u8]);
 
     /// A range in which there is nothing any more is to be empty when this is committed, if it removes a
     /// record then that is removed by now.
-    fn must_be_empty(&mut self, tree: &TreeRef, span: Span, removed: (TreeId, &[u8]));
+    fn must_be_empty(&mut self, tree: &TreeRef, span: KeySpan, removed: (TreeId, &[u8]));
 
     /// Sets or removes a record, and others with it.
     fn set(&mut self, tree: &TreeRef, change: Change<'_>, with: &With) -> Result<()>;
@@ -139,15 +139,19 @@ pub(crate) trait Records: View {
 
 /// Sets or removes a record of a tree that somebody follows, with all that follows from it. After an error
 /// the caller undoes what was done.
-pub(crate) fn change(records: &mut dyn Records, tree: &TreeRef, (key, value): Change<'_>) -> Result<()> {
+pub(crate) fn change(
+    records: &mut dyn FollowedRecords,
+    tree: &TreeRef,
+    (key, value): Change<'_>,
+) -> Result<()> {
     let Some(follower) = step(records, tree, (key, value))? else { return Ok(()) };
-    let mut removed = vec![(follower, (tree.id, key.to_vec()), Progress::default())];
+    let mut removed = vec![(follower, (tree.id, key.to_vec()), RemovalProgress::default())];
     while let Some((follower, (tree, key), progress)) = removed.last_mut() {
         match follower.consequence((*tree, key), progress, records)? {
             None => _ = removed.pop(),
             Some((tree, key, value)) => {
                 if let Some(follower) = step(records, &tree, (&key, value.as_deref()))? {
-                    removed.push((follower, (tree.id, key), Progress::default()));
+                    removed.push((follower, (tree.id, key), RemovalProgress::default()));
                 }
             }
         }
@@ -156,7 +160,11 @@ pub(crate) fn change(records: &mut dyn Records, tree: &TreeRef, (key, value): Ch
 }
 
 /// Changes one record, and what is kept with it. Returns the record's follower, if that has consequences.
-fn step(records: &mut dyn Records, tree: &TreeRef, change: Change<'_>) -> Result<Option<Arc<dyn Follow>>> {
+fn step(
+    records: &mut dyn FollowedRecords,
+    tree: &TreeRef,
+    change: Change<'_>,
+) -> Result<Option<Arc<dyn Follow>>> {
     let Some(follower) = &tree.follower else {
         return records.set(tree, change, &With::default()).map(|()| None);
     };

@@ -4,7 +4,7 @@
 //! (env/recovery/recover.rs); a follower of the log says it by the names of databases
 //! (env/streams/naming.rs), and sets it in transactions elsewhere (api/follower.rs).
 
-use super::{CATALOG, CatalogEntry, Key};
+use super::{CATALOG, CatalogEntry, CatalogKey};
 use crate::access::Bounds;
 use crate::error::{Error, Result};
 use crate::log::LogOperation;
@@ -38,11 +38,11 @@ impl<'a> Meaning<'a> {
             LogOperation::Put { tree: CATALOG, key, value } => {
                 Meaning::Stands { key, entry: CatalogEntry::decode(key, value)? }
             }
-            LogOperation::Delete { tree: CATALOG, key } => match Key::of(key) {
-                Key::Name(name) => Meaning::Unnamed { name },
-                Key::Note(tree) => Meaning::Unnoted { tree },
-                Key::Former(tree, name) => Meaning::Formerly { tree, name },
-                Key::Unknown => Meaning::Nothing,
+            LogOperation::Delete { tree: CATALOG, key } => match CatalogKey::of(key) {
+                CatalogKey::Name(name) => Meaning::Unnamed { name },
+                CatalogKey::Note(tree) => Meaning::Unnoted { tree },
+                CatalogKey::Former(tree, name) => Meaning::Formerly { tree, name },
+                CatalogKey::Unknown => Meaning::Nothing,
             },
             LogOperation::DeleteRange { tree: CATALOG, .. } => {
                 return Err(Error::corruption(

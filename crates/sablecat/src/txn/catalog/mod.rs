@@ -39,7 +39,7 @@ pub(in crate::txn) mod tree;
 pub(crate) use entry::{CatalogEntry, Listed, OPTION_BYTES_MAX};
 pub use holds::{Duplicates, Holds};
 pub(crate) use lapse::Lapse;
-pub(crate) use presence::{Known, Looked, Presence};
+pub(crate) use presence::{KnownDatabase, Looked, Presence};
 pub use relation::{IndexInfo, OnRemove};
 pub(in crate::txn) use tree::check_record;
 pub(crate) use tree::{Comparator, TreeRef};
@@ -104,7 +104,7 @@ pub(crate) fn former_key(tree: TreeId, name: &[u8]) -> Vec<u8> {
 
 /// What a key of the catalog says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Key<'a> {
+pub(crate) enum CatalogKey<'a> {
     /// The name of a database.
     Name(&'a [u8]),
     /// The note of a tree.
@@ -115,16 +115,16 @@ pub(crate) enum Key<'a> {
     Unknown,
 }
 
-impl<'a> Key<'a> {
-    pub(crate) fn of(key: &'a [u8]) -> Key<'a> {
+impl<'a> CatalogKey<'a> {
+    pub(crate) fn of(key: &'a [u8]) -> CatalogKey<'a> {
         match key {
             [0, kind, a, b, c, d, name @ ..] => match (kind, TreeId(u32::from_be_bytes([*a, *b, *c, *d]))) {
-                (b'd', tree) if name.is_empty() => Key::Note(tree),
-                (b'w', tree) => Key::Former(tree, name),
-                _ => Key::Unknown,
+                (b'd', tree) if name.is_empty() => CatalogKey::Note(tree),
+                (b'w', tree) => CatalogKey::Former(tree, name),
+                _ => CatalogKey::Unknown,
             },
-            key if is_name(key) => Key::Name(key),
-            _ => Key::Unknown,
+            key if is_name(key) => CatalogKey::Name(key),
+            _ => CatalogKey::Unknown,
         }
     }
 }
@@ -163,12 +163,12 @@ mod tests {
     #[test]
     fn a_key_is_what_it_was_made_as() {
         let tree = TreeId(0x0102_0304);
-        assert_eq!(Key::of(b"letters"), Key::Name(b"letters"));
-        assert_eq!(Key::of(&note_key(tree)), Key::Note(tree));
-        assert_eq!(Key::of(&former_key(tree, b"letters")), Key::Former(tree, b"letters"));
-        assert_eq!(Key::of(&former_key(tree, b"")), Key::Former(tree, b""));
+        assert_eq!(CatalogKey::of(b"letters"), CatalogKey::Name(b"letters"));
+        assert_eq!(CatalogKey::of(&note_key(tree)), CatalogKey::Note(tree));
+        assert_eq!(CatalogKey::of(&former_key(tree, b"letters")), CatalogKey::Former(tree, b"letters"));
+        assert_eq!(CatalogKey::of(&former_key(tree, b"")), CatalogKey::Former(tree, b""));
         for unknown in [&b""[..], b"\0", b"\0d\0\0", b"\0d\0\0\0\x01more", b"\0x\0\0\0\x01"] {
-            assert_eq!(Key::of(unknown), Key::Unknown);
+            assert_eq!(CatalogKey::of(unknown), CatalogKey::Unknown);
         }
     }
 }

@@ -16,7 +16,7 @@
 //!
 //! *Indices.* A database's entry in the catalog, under its name, says which indices it has. A commit that
 //! changes that changes what the name stands for, and raises the word too. A process that writes to the
-//! database knows the indices that it has found ([`Known`]), and looks for the same when it looks whether the
+//! database knows the indices that it has found ([`KnownDatabase`]), and looks for the same when it looks whether the
 //! database is there. If there are others, what it writes is a conflict, and it goes on with what there is
 //! now. So a handle from before an index keeps it, from the commit on that made it.
 
@@ -36,12 +36,12 @@ pub(crate) struct Presence {
     /// [`THERE`], [`GONE`], or the slot of the transaction that is making it.
     state: AtomicU32,
     /// What is known of it besides, if that is to be so still.
-    pub(in crate::txn) known: Option<Known>,
+    pub(in crate::txn) known: Option<KnownDatabase>,
 }
 
 /// What a process knows of a database that it may write to.
 #[derive(Debug)]
-pub(crate) struct Known {
+pub(crate) struct KnownDatabase {
     /// Its name, when it was last looked for.
     name: Mutex<String>,
     /// What of its entry a transaction that writes to it has to know: which indices there are
@@ -49,10 +49,10 @@ pub(crate) struct Known {
     followers: Vec<u8>,
 }
 
-impl Known {
+impl KnownDatabase {
     /// What an entry says that was found under a name.
-    pub(crate) fn of(name: &str, entry: &CatalogEntry) -> Known {
-        Known { name: Mutex::new(name.to_owned()), followers: entry.relations.followers() }
+    pub(crate) fn of(name: &str, entry: &CatalogEntry) -> KnownDatabase {
+        KnownDatabase { name: Mutex::new(name.to_owned()), followers: entry.relations.followers() }
     }
 
     /// The name that it was last found under.
@@ -80,7 +80,7 @@ const GONE: u32 = u32::MAX;
 
 /// What is known of a database.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum State {
+pub(crate) enum PresenceState {
     /// It was there when last looked for.
     There,
     /// The transaction in this slot is making it.
@@ -101,13 +101,13 @@ impl Presence {
     }
 
     /// The same, of one of which more is known.
-    pub(crate) fn knowing(self, known: Known) -> Presence {
+    pub(crate) fn knowing(self, known: KnownDatabase) -> Presence {
         Presence { known: Some(known), ..self }
     }
 
     /// The name that it was last found under, if that is known.
     pub(crate) fn name(&self) -> Option<String> {
-        self.known.as_ref().map(Known::name)
+        self.known.as_ref().map(KnownDatabase::name)
     }
 
     /// Whether an entry says the same of its indices as is known.
@@ -115,13 +115,13 @@ impl Presence {
         self.known.as_ref().is_none_or(|known| known.followers == entry.relations.followers())
     }
 
-    pub(crate) fn state(&self) -> State {
+    pub(crate) fn state(&self) -> PresenceState {
         // Acquire and Release only so that one can reason from one handle to another: each state is true by
         // itself.
         match self.state.load(Ordering::Acquire) {
-            THERE => State::There,
-            GONE => State::Gone,
-            slot => State::New(slot as u16),
+            THERE => PresenceState::There,
+            GONE => PresenceState::Gone,
+            slot => PresenceState::New(slot as u16),
         }
     }
 

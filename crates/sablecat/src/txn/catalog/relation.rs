@@ -68,7 +68,7 @@ impl IndexInfo {
 
 /// An index that a database has, or that refers to it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Related {
+pub(crate) struct RelatedIndex {
     pub(crate) name: String,
     pub(crate) tree: TreeId,
 }
@@ -77,9 +77,9 @@ pub(crate) struct Related {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Relations {
     /// Its indices.
-    pub(crate) indices: Vec<Related>,
+    pub(crate) indices: Vec<RelatedIndex>,
     /// The indices of others whose keys must be its keys.
-    pub(crate) referred_by: Vec<Related>,
+    pub(crate) referred_by: Vec<RelatedIndex>,
     /// What it is an index of.
     pub(crate) index: Option<IndexInfo>,
 }
@@ -120,8 +120,8 @@ impl Relations {
     /// What is wrong with it.
     pub(in crate::txn) fn decode(&mut self, tag: u8, option: &[u8]) -> Result<bool, &'static str> {
         match tag {
-            INDEXED_BY => self.indices.push(Related::decode(option)?),
-            REFERRED_BY => self.referred_by.push(Related::decode(option)?),
+            INDEXED_BY => self.indices.push(RelatedIndex::decode(option)?),
+            REFERRED_BY => self.referred_by.push(RelatedIndex::decode(option)?),
             INDEX_OF => {
                 let (flags, primary, extractor) = names_of(option)?;
                 if flags & !UNIQUE != 0 || self.index.is_some() {
@@ -147,14 +147,14 @@ impl Relations {
     }
 }
 
-impl Related {
+impl RelatedIndex {
     fn encode(&self) -> Vec<u8> {
         [&self.tree.0.to_le_bytes()[..], self.name.as_bytes()].concat()
     }
 
-    fn decode(option: &[u8]) -> Result<Related, &'static str> {
+    fn decode(option: &[u8]) -> Result<RelatedIndex, &'static str> {
         let (tree, name) = option.split_first_chunk::<4>().ok_or(BAD)?;
-        Ok(Related { name: text(name)?, tree: TreeId(u32::from_le_bytes(*tree)) })
+        Ok(RelatedIndex { name: text(name)?, tree: TreeId(u32::from_le_bytes(*tree)) })
     }
 }
 

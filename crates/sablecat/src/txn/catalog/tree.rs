@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::follow::Follow;
 use super::lapse::Lapse;
-use super::presence::{Presence, State};
+use super::presence::{Presence, PresenceState};
 use crate::access::{HashTable, Hashing};
 use crate::access::{Home, KeyRule, Method, Order, Tree};
 use crate::error::{Error, Result};
@@ -105,13 +105,13 @@ impl TreeRef {
     /// Whether a transaction in progress is making it: then it has nothing but what is pending there.
     #[inline]
     pub(in crate::txn) fn is_new(&self) -> bool {
-        self.presence.as_ref().is_some_and(|presence| matches!(presence.state(), State::New(_)))
+        self.presence.as_ref().is_some_and(|presence| matches!(presence.state(), PresenceState::New(_)))
     }
 
     /// Whether it was found to be no database's any more.
     #[cold]
     pub(in crate::txn) fn is_gone(&self) -> bool {
-        self.presence.as_ref().is_some_and(|presence| presence.state() == State::Gone)
+        self.presence.as_ref().is_some_and(|presence| presence.state() == PresenceState::Gone)
     }
 }
 

@@ -12,7 +12,7 @@ use crate::seldom::Seldom;
 use crate::types::{Lsn, PageId, TreeId, VolumeId};
 
 /// The pages that one commit changes.
-pub(crate) struct Changes<'a> {
+pub(crate) struct ChangedPages<'a> {
     pages: &'a Pages,
     pub(super) versions: NewVersions<'a>,
     /// The snapshot at which pages that are not changed here are read.
@@ -31,11 +31,11 @@ struct Ids<'a> {
     hand: Option<InHand<'a>>,
 }
 
-impl<'a> Changes<'a> {
+impl<'a> ChangedPages<'a> {
     /// No changes yet, over the state at `at`, which `me` has pinned.
     #[inline]
-    pub(crate) fn new(pages: &'a Pages, me: &'a LocalParticipant, at: Lsn) -> Changes<'a> {
-        Changes { pages, versions: NewVersions::new(pages, me), at, ids: Seldom::default() }
+    pub(crate) fn new(pages: &'a Pages, me: &'a LocalParticipant, at: Lsn) -> ChangedPages<'a> {
+        ChangedPages { pages, versions: NewVersions::new(pages, me), at, ids: Seldom::default() }
     }
 
     /// Page ids are about to be taken, which have names when this is published.
@@ -45,8 +45,8 @@ impl<'a> Changes<'a> {
     }
 
     /// No changes yet, over the newest state, which the participant's guard holds from now on.
-    pub(in crate::txn) fn at_newest(pages: &'a Pages, me: &'a LocalParticipant) -> Changes<'a> {
-        let mut changes = Changes::new(pages, me, Lsn::MAX);
+    pub(in crate::txn) fn at_newest(pages: &'a Pages, me: &'a LocalParticipant) -> ChangedPages<'a> {
+        let mut changes = ChangedPages::new(pages, me, Lsn::MAX);
         changes.at = changes.guard();
         changes
     }
@@ -114,7 +114,7 @@ impl<'a> Changes<'a> {
     }
 }
 
-impl Changes<'_> {
+impl ChangedPages<'_> {
     #[cold]
     fn undo(&mut self) {
         // If this process was taken for dead, all of it is for others to mend, or mended.
@@ -128,7 +128,7 @@ impl Changes<'_> {
     }
 }
 
-impl Drop for Changes<'_> {
+impl Drop for ChangedPages<'_> {
     /// Undoes what was not published: frees the new frames, ends the latches, gives back the page ids.
     #[inline]
     fn drop(&mut self) {
@@ -142,7 +142,7 @@ impl Drop for Changes<'_> {
     }
 }
 
-impl PageRead for Changes<'_> {
+impl PageRead for ChangedPages<'_> {
     fn read<R>(&self, page: PageId, look: impl FnOnce(&[u8]) -> R) -> Result<R> {
         if let Some(index) = self.versions.find(page) {
             return Ok(look(self.versions.bytes(index)));
@@ -155,7 +155,7 @@ impl PageRead for Changes<'_> {
     }
 }
 
-impl PageWrite for Changes<'_> {
+impl PageWrite for ChangedPages<'_> {
     #[inline]
     fn latched(&mut self, page: PageId) -> Result<&[u8]> {
         let index = self.versions.hold(page, true)?.expect("waiting ends with the latch");

@@ -16,7 +16,7 @@
 //! Costs (sketch, uncontended, one page): two locked swaps for the role, one for the entry, one for
 //! `visible`: 20 ns; the record's copy.
 
-use super::changes::Changes;
+use super::changes::ChangedPages;
 use super::{Committer, recent};
 use crate::error::Result;
 use crate::log::{self, Log, RecordBuilder};
@@ -31,9 +31,9 @@ use crate::types::{FrameId, Lsn};
 pub(crate) fn publish(
     pages: &Pages,
     log: &Log,
-    mut changes: Changes<'_>,
+    mut changes: ChangedPages<'_>,
     record: &mut RecordBuilder,
-    validate: impl FnOnce(&mut Changes<'_>) -> Result<()>,
+    validate: impl FnOnce(&mut ChangedPages<'_>) -> Result<()>,
 ) -> Result<Lsn> {
     let me = changes.participant();
     let slot = me.slot();

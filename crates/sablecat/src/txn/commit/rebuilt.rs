@@ -32,7 +32,7 @@
 use sablecat_os::atomic::Ordering;
 
 use super::Committer;
-use super::changes::Changes;
+use super::changes::ChangedPages;
 use super::publish::{self, filler};
 use crate::error::{Error, Result};
 use crate::pages::LocalParticipant;
@@ -86,7 +86,7 @@ impl Committer {
             word.fetch_and(!(frozen.bits & !before), Ordering::SeqCst);
             return Err(error);
         }
-        let changes = Changes::new(&self.pages, me, Lsn(0));
+        let changes = ChangedPages::new(&self.pages, me, Lsn(0));
         let at = publish::publish(&self.pages, &self.log, changes, &mut filler(), |_| {
             self.forget_leaves();
             Ok(())

@@ -7,19 +7,19 @@ use crate::log::RecordBuilder;
 use crate::pages::LocalParticipant;
 
 /// A record builder over the participant's memory.
-pub(in crate::txn) struct Record<'a> {
+pub(in crate::txn) struct ScratchRecord<'a> {
     me: &'a LocalParticipant,
     builder: RecordBuilder,
 }
 
-impl<'a> Record<'a> {
+impl<'a> ScratchRecord<'a> {
     #[inline]
-    pub(in crate::txn) fn of(me: &'a LocalParticipant) -> Record<'a> {
-        Record { me, builder: RecordBuilder::over(me.scratch.take()) }
+    pub(in crate::txn) fn of(me: &'a LocalParticipant) -> ScratchRecord<'a> {
+        ScratchRecord { me, builder: RecordBuilder::over(me.scratch.take()) }
     }
 }
 
-impl Deref for Record<'_> {
+impl Deref for ScratchRecord<'_> {
     type Target = RecordBuilder;
     #[inline]
     fn deref(&self) -> &RecordBuilder {
@@ -27,14 +27,14 @@ impl Deref for Record<'_> {
     }
 }
 
-impl DerefMut for Record<'_> {
+impl DerefMut for ScratchRecord<'_> {
     #[inline]
     fn deref_mut(&mut self) -> &mut RecordBuilder {
         &mut self.builder
     }
 }
 
-impl Drop for Record<'_> {
+impl Drop for ScratchRecord<'_> {
     #[inline]
     fn drop(&mut self) {
         self.me.scratch.set(std::mem::take(&mut self.builder).into_memory());

@@ -6,9 +6,9 @@
 
 use sablecat_os::atomic::{AtomicU64, Ordering};
 
-use super::table::Table;
+use super::table::BucketTable;
 use super::word::{Want, Word, clash};
-use super::{Held, LockTable, Mode};
+use super::{HeldLocks, LockMode, LockTable};
 use crate::error::Result;
 
 /// How a lock is asked for.
@@ -51,7 +51,7 @@ pub(super) struct Survey {
 impl LockTable {
     /// Tries to get the lock, and says whether `me` has it now.
     #[inline]
-    pub(super) fn attempt(&self, me: u16, want: Want, manner: Manner, held: &mut Held) -> Result<bool> {
+    pub(super) fn attempt(&self, me: u16, want: Want, manner: Manner, held: &mut HeldLocks) -> Result<bool> {
         let home = self.table.home(want.id);
         loop {
             let mut latch = self.table.latch(home, me);
@@ -89,7 +89,7 @@ impl LockTable {
 
     /// Writes a lock into a free word. The caller has the latch of the word's bucket.
     #[inline]
-    pub(super) fn write(&self, index: u32, word: Word, held: &mut Held) {
+    pub(super) fn write(&self, index: u32, word: Word, held: &mut HeldLocks) {
         held.words.push(index);
         let place = self.table.word(index as usize);
         debug_assert_eq!(
@@ -112,7 +112,7 @@ impl LockTable {
                 let word = Word(place.load(Ordering::Acquire));
                 if word.is_free() {
                     if distance == 0 && found.free.is_none() {
-                        found.free = Some(Table::index(number, position));
+                        found.free = Some(BucketTable::index(number, position));
                     }
                     continue;
                 }
@@ -126,7 +126,7 @@ impl LockTable {
                     found.company = true;
                     found.covered |= covers && word.mode() >= want.mode;
                     if same && !word.is_coarse() {
-                        found.own = Some(Table::index(number, position));
+                        found.own = Some(BucketTable::index(number, position));
                     }
                 } else if covers && clash(word.mode(), want.mode) {
                     found.blocked |= !manner.will_sleep || flag(place, word);
@@ -151,7 +151,7 @@ impl LockTable {
         self.table.slots_in_use().any(|(_, slot)| {
             // SeqCst, as all looks at announcements.
             let announced = Word(slot.waits_for.load(Ordering::SeqCst));
-            !announced.is_free() && announced.want() == Want { id, mode: Mode::Exclusive }
+            !announced.is_free() && announced.want() == Want { id, mode: LockMode::Exclusive }
         })
     }
 }

@@ -6,7 +6,7 @@ use super::table::Counter;
 #[cfg(test)]
 use super::word::Want;
 use super::word::{LockId, Word};
-use super::{LockTable, Mode};
+use super::{LockMode, LockTable};
 
 /// A lock that somebody has.
 #[cfg(test)]
@@ -15,7 +15,7 @@ pub(crate) struct Holder {
     /// The participant.
     pub(crate) slot: u16,
     /// How it has it.
-    pub(crate) mode: Mode,
+    pub(crate) mode: LockMode,
     /// Whether it has it as part of a lock on many records.
     pub(crate) coarse: bool,
     /// Whether somebody may be waiting for it.
@@ -24,13 +24,13 @@ pub(crate) struct Holder {
 
 /// A lock, or the wait for one.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct SeenLock {
     /// What the table knows of the record.
     pub(crate) record: u64,
     /// The participant.
     pub(crate) slot: u16,
     /// How it has the record, or wants it.
-    pub(crate) mode: Mode,
+    pub(crate) mode: LockMode,
     /// Whether it has it as part of a lock on many records.
     pub(crate) coarse: bool,
     /// The participants it waits for; none: it has the lock.
@@ -44,7 +44,7 @@ pub(crate) fn kept_of(hash: u64) -> u64 {
 
 /// What happened since the region was created.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Counts {
+pub(crate) struct LockCounts {
     /// Locks that were not to be had at once.
     pub(crate) waits: u64,
     /// Waits that ended in a deadlock error.
@@ -60,7 +60,7 @@ impl LockTable {
     #[cfg(test)]
     pub(crate) fn holders(&self, hash: u64) -> Vec<Holder> {
         let mut holders = Vec::new();
-        let want = Want { id: LockId::of(hash), mode: Mode::Shared };
+        let want = Want { id: LockId::of(hash), mode: LockMode::Shared };
         self.table.against(0, want, |lock| {
             holders.push(Holder {
                 slot: lock.owner(),
@@ -74,8 +74,8 @@ impl LockTable {
 
     /// All locks, and all waits for one, at a glance: no latch is taken, so what was there all the time is
     /// shown, and nothing else for sure.
-    pub(crate) fn look(&self) -> Vec<Seen> {
-        let seen = |word: Word, slot, waits_for| Seen {
+    pub(crate) fn look(&self) -> Vec<SeenLock> {
+        let seen = |word: Word, slot, waits_for| SeenLock {
             record: word.id().0,
             slot,
             mode: word.mode(),
@@ -108,9 +108,9 @@ impl LockTable {
     }
 
     /// What happened since the region was created.
-    pub(crate) fn counts(&self) -> Counts {
+    pub(crate) fn counts(&self) -> LockCounts {
         let of = |counter| self.table.counter(counter).load(Ordering::Relaxed);
-        Counts {
+        LockCounts {
             waits: of(Counter::Waits),
             deadlocks: of(Counter::Deadlocks),
             timeouts: of(Counter::Timeouts),

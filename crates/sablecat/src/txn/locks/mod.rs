@@ -60,7 +60,7 @@ mod wait;
 mod word;
 
 pub use deadlock::DeadlockPolicy;
-pub(crate) use holders::{Seen, kept_of};
+pub(crate) use holders::{SeenLock, kept_of};
 pub(crate) use name::record_hash;
 pub(crate) use named::NamedLocks;
 
@@ -72,12 +72,12 @@ use sablecat_os::atomic::Ordering;
 use crate::error::Result;
 use crate::region::Region;
 use grant::Manner;
-use table::Table;
+use table::BucketTable;
 use word::{LockId, Want, Word};
 
 /// How a record is locked.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Mode {
+pub(crate) enum LockMode {
     /// With others that share it.
     Shared,
     /// Alone.
@@ -87,7 +87,7 @@ pub(crate) enum Mode {
 /// The locks of one transaction: where their words are. To drop it without [`LockTable::release_all`] leaves
 /// them locked.
 #[derive(Debug, Default)]
-pub(crate) struct Held {
+pub(crate) struct HeldLocks {
     /// Indices of the words in the table. One that was given up for a coarse lock may be somebody else's by
     /// now.
     words: Vec<u32>,
@@ -95,7 +95,7 @@ pub(crate) struct Held {
     dated: bool,
 }
 
-impl Held {
+impl HeldLocks {
     /// True while no lock is held.
     pub(crate) fn is_empty(&self) -> bool {
         self.words.is_empty()
@@ -105,14 +105,14 @@ impl Held {
 /// The record locks of a region.
 #[derive(Debug)]
 pub(crate) struct LockTable {
-    table: Table,
+    table: BucketTable,
     policy: DeadlockPolicy,
 }
 
 impl LockTable {
     /// The lock table of `region`.
     pub(crate) fn new(region: &Arc<Region>) -> LockTable {
-        LockTable { table: Table::new(Arc::clone(region)), policy: DeadlockPolicy::default() }
+        LockTable { table: BucketTable::new(Arc::clone(region)), policy: DeadlockPolicy::default() }
     }
 
     /// The same, with this choice of the participant that gives way in a deadlock. A matter of the
@@ -134,9 +134,9 @@ impl LockTable {
         &self,
         me: u16,
         hash: u64,
-        mode: Mode,
+        mode: LockMode,
         timeout: Duration,
-        held: &mut Held,
+        held: &mut HeldLocks,
     ) -> Result<()> {
         let want = Want { id: LockId::of(hash), mode };
         self.date(me, held);
@@ -151,7 +151,13 @@ impl LockTable {
     /// # Errors
     /// `TooMany`: no word is free.
     #[inline]
-    pub(crate) fn try_acquire(&self, me: u16, hash: u64, mode: Mode, held: &mut Held) -> Result<bool> {
+    pub(crate) fn try_acquire(
+        &self,
+        me: u16,
+        hash: u64,
+        mode: LockMode,
+        held: &mut HeldLocks,
+    ) -> Result<bool> {
         self.date(me, held);
         self.attempt(me, Want { id: LockId::of(hash), mode }, Manner::TAKE, held)
     }
@@ -162,7 +168,7 @@ impl LockTable {
     #[inline]
     pub(crate) fn is_taken(&self, me: u16, hash: u64) -> bool {
         let mut is_taken = false;
-        let want = Want { id: LockId::of(hash), mode: Mode::Exclusive };
+        let want = Want { id: LockId::of(hash), mode: LockMode::Exclusive };
         self.table.against(me, want, |_| is_taken = true);
         is_taken
     }
@@ -170,12 +176,12 @@ impl LockTable {
     /// Whether somebody else has the record of `hash` locked. If so, the end of that lock wakes the
     /// transactions that sleep until something changes.
     pub(crate) fn is_barred(&self, me: u16, hash: u64) -> bool {
-        self.stands_against(me, Want { id: LockId::of(hash), mode: Mode::Exclusive })
+        self.stands_against(me, Want { id: LockId::of(hash), mode: LockMode::Exclusive })
     }
 
     /// Ends all locks in `held` and wakes their waiters.
     #[inline]
-    pub(crate) fn release_all(&self, me: u16, held: &mut Held) {
+    pub(crate) fn release_all(&self, me: u16, held: &mut HeldLocks) {
         self.release_to_retry(me, held);
         held.dated = false;
     }
@@ -183,14 +189,14 @@ impl LockTable {
     /// Releases all locks of a transaction that will run again. It keeps its age, so that it does not give
     /// way as the youngest for ever.
     #[inline]
-    pub(crate) fn release_to_retry(&self, me: u16, held: &mut Held) {
+    pub(crate) fn release_to_retry(&self, me: u16, held: &mut HeldLocks) {
         if !held.is_empty() {
             self.release_some(me, held);
         }
     }
 
     #[inline(never)]
-    fn release_some(&self, me: u16, held: &mut Held) {
+    fn release_some(&self, me: u16, held: &mut HeldLocks) {
         // If this process was taken for dead, the slot is another's, and with it the locks that name it.
         let is_fenced = self.table.is_fenced();
         for index in held.words.drain(..).filter(|_| !is_fenced) {
@@ -239,7 +245,7 @@ impl LockTable {
 
     /// Notes when the transaction took its first lock: that is its age, when one of several has to give way.
     #[inline]
-    fn date(&self, me: u16, held: &mut Held) {
+    fn date(&self, me: u16, held: &mut HeldLocks) {
         if !held.dated {
             held.dated = true;
             // Relaxed: others look at it after they saw the announcement of a wait, which is a Release.

@@ -19,13 +19,13 @@ use sablecat_os::atomic::Ordering;
 use sablecat_os::clock;
 
 use super::word::{LockId, Word};
-use super::{Held, LockTable, Mode};
+use super::{HeldLocks, LockMode, LockTable};
 use crate::error::Result;
 
 /// The locks of one owner.
 #[derive(Debug, Default)]
 pub(crate) struct NamedLocks {
-    held: Held,
+    held: HeldLocks,
     /// What is had of each record.
     of: HashMap<LockId, Uses>,
 }
@@ -45,28 +45,28 @@ struct Uses {
 }
 
 impl Uses {
-    fn count(&mut self, mode: Mode) -> &mut u32 {
+    fn count(&mut self, mode: LockMode) -> &mut u32 {
         match mode {
-            Mode::Exclusive => &mut self.exclusive,
-            Mode::Shared => &mut self.shared,
+            LockMode::Exclusive => &mut self.exclusive,
+            LockMode::Shared => &mut self.shared,
         }
     }
 
-    fn mode(self) -> Option<Mode> {
+    fn mode(self) -> Option<LockMode> {
         match self {
             Uses { exclusive: 0, shared: 0 } => None,
-            Uses { exclusive: 0, .. } => Some(Mode::Shared),
-            _ => Some(Mode::Exclusive),
+            Uses { exclusive: 0, .. } => Some(LockMode::Shared),
+            _ => Some(LockMode::Exclusive),
         }
     }
 }
 
 /// The locks of a path: of each hash on the way to it, the last of which is its own.
-fn locks_of(path: &[u64]) -> impl Iterator<Item = (u64, Mode)> {
+fn locks_of(path: &[u64]) -> impl Iterator<Item = (u64, LockMode)> {
     let last = path.len().saturating_sub(1);
     path.iter()
         .enumerate()
-        .map(move |(n, &hash)| (hash, if n == last { Mode::Exclusive } else { Mode::Shared }))
+        .map(move |(n, &hash)| (hash, if n == last { LockMode::Exclusive } else { LockMode::Shared }))
 }
 
 impl LockTable {
@@ -111,7 +111,7 @@ impl LockTable {
     }
 
     /// Counts one use of a record less. The table has what the others need, or what it had, if that is less.
-    fn give_back(&self, me: u16, hash: u64, mode: Mode, named: &mut NamedLocks) {
+    fn give_back(&self, me: u16, hash: u64, mode: LockMode, named: &mut NamedLocks) {
         let id = LockId::of(hash);
         let Some(uses) = named.of.get_mut(&id) else { return };
         let count = uses.count(mode);
@@ -120,13 +120,13 @@ impl LockTable {
         if left.is_none() {
             named.of.remove(&id);
         }
-        if left < Some(Mode::Exclusive) && !self.table.is_fenced() {
+        if left < Some(LockMode::Exclusive) && !self.table.is_fenced() {
             self.weaken(me, id, left, named);
         }
     }
 
     /// Leaves a lock with no more than this.
-    fn weaken(&self, me: u16, id: LockId, left: Option<Mode>, named: &mut NamedLocks) {
+    fn weaken(&self, me: u16, id: LockId, left: Option<LockMode>, named: &mut NamedLocks) {
         let home = self.table.home(id);
         let is_home_left = || named.of.keys().any(|other| self.table.home(*other) == home);
         let mut ended = Vec::new();

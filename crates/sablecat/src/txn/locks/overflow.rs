@@ -17,9 +17,9 @@
 use sablecat_os::atomic::Ordering;
 
 use super::grant::Survey;
-use super::table::{Counter, Latch, Table, WORDS};
+use super::table::{BucketTable, Counter, Latch, WORDS};
 use super::word::{Want, Word, clash};
-use super::{Held, LockTable, Mode};
+use super::{HeldLocks, LockMode, LockTable};
 use crate::error::{Error, Result};
 
 /// Buckets after the home that are looked through before a coarse lock is considered.
@@ -30,7 +30,7 @@ const COARSE_FROM: usize = 8;
 impl LockTable {
     /// Whether a transaction has so many locks that it should make them coarse where it can.
     #[inline]
-    pub(super) fn wants_coarse(&self, held: &Held) -> bool {
+    pub(super) fn wants_coarse(&self, held: &HeldLocks) -> bool {
         held.words.len() >= self.table.capacity() / COARSE_FROM
     }
 
@@ -43,7 +43,7 @@ impl LockTable {
         home: usize,
         word: Word,
         found: &Survey,
-        held: &mut Held,
+        held: &mut HeldLocks,
     ) -> Result<Option<usize>> {
         let company = found.company;
         if company && self.wants_coarse(held) && self.make_coarse(home, home_latch.reach(), word) {
@@ -87,7 +87,7 @@ impl LockTable {
         distance: usize,
         word: Word,
         busy: &mut Option<usize>,
-        held: &mut Held,
+        held: &mut HeldLocks,
     ) -> bool {
         let number = self.table.at(home, distance);
         let Some(_latch) = self.table.try_latch(number, word.owner()) else {
@@ -101,7 +101,7 @@ impl LockTable {
             return false;
         };
         home_latch.raise_reach(distance);
-        self.write(Table::index(number, position), word, held);
+        self.write(BucketTable::index(number, position), word, held);
         true
     }
 
@@ -136,7 +136,7 @@ impl LockTable {
         for (index, _) in mine {
             self.table.word(index).swap(Word::FREE.0, Ordering::SeqCst);
         }
-        if mode == Mode::Exclusive || !seen.is_coarse() {
+        if mode == LockMode::Exclusive || !seen.is_coarse() {
             self.table.count(Counter::Coarse);
         }
         true
@@ -146,7 +146,7 @@ impl LockTable {
     pub(super) fn places(&self, home: usize, reach: usize) -> impl Iterator<Item = usize> {
         (0..=reach).flat_map(move |distance| {
             let number = self.table.at(home, distance);
-            (0..WORDS).map(move |position| Table::index(number, position) as usize)
+            (0..WORDS).map(move |position| BucketTable::index(number, position) as usize)
         })
     }
 }

@@ -41,30 +41,30 @@ pub(super) enum Counter {
 
 #[repr(C, align(64))]
 #[derive(Debug)]
-pub(super) struct Bucket {
+pub(super) struct LockBucket {
     header: AtomicU64,
     pub(super) words: [AtomicU64; WORDS],
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Header(u64);
+struct BucketHeader(u64);
 
-impl Header {
+impl BucketHeader {
     fn owner(self) -> u16 {
         self.0 as u16
     }
     fn reach(self) -> usize {
         (self.0 >> 16 & 0xffff) as usize
     }
-    fn taken_by(self, owner: u16) -> Header {
-        Header((self.0 & !0xffff | u64::from(owner)).wrapping_add(1 << 32))
+    fn taken_by(self, owner: u16) -> BucketHeader {
+        BucketHeader((self.0 & !0xffff | u64::from(owner)).wrapping_add(1 << 32))
     }
-    fn given_back(self) -> Header {
-        Header(self.0 & !0xffff)
+    fn given_back(self) -> BucketHeader {
+        BucketHeader(self.0 & !0xffff)
     }
-    fn with_reach(self, reach: usize) -> Header {
+    fn with_reach(self, reach: usize) -> BucketHeader {
         debug_assert!(reach <= 0xffff);
-        Header(self.0 & !0xffff_0000 | (reach as u64) << 16)
+        BucketHeader(self.0 & !0xffff_0000 | (reach as u64) << 16)
     }
 }
 
@@ -79,20 +79,20 @@ impl Latch<'_> {
     /// How many buckets after this one may hold locks of records at home here.
     #[inline]
     pub(super) fn reach(&self) -> usize {
-        Header(self.now).reach()
+        BucketHeader(self.now).reach()
     }
 
     /// Lowers the reach, when the latch is given back.
     #[inline]
     pub(super) fn lower_reach(&mut self, reach: usize) {
         debug_assert!(reach <= self.reach());
-        self.now = Header(self.now).with_reach(reach).0;
+        self.now = BucketHeader(self.now).with_reach(reach).0;
     }
 
     /// Raises the reach at once: before a word is written that far out.
     pub(super) fn raise_reach(&mut self, reach: usize) {
         if reach > self.reach() {
-            self.now = Header(self.now).with_reach(reach).0;
+            self.now = BucketHeader(self.now).with_reach(reach).0;
             // Release: as in `drop`.
             self.header.store(self.now, Ordering::Release);
         }
@@ -103,20 +103,20 @@ impl Drop for Latch<'_> {
     #[inline]
     fn drop(&mut self) {
         // Release: pairs with the Acquire of the next taking, which sees the words written under this one.
-        self.header.store(Header(self.now).given_back().0, Ordering::Release);
+        self.header.store(BucketHeader(self.now).given_back().0, Ordering::Release);
     }
 }
 
 #[derive(Debug)]
-pub(super) struct Table {
+pub(super) struct BucketTable {
     region: Arc<Region>,
 }
 
-impl Table {
-    pub(super) fn new(region: Arc<Region>) -> Table {
+impl BucketTable {
+    pub(super) fn new(region: Arc<Region>) -> BucketTable {
         let words = region.geometry().lock_words;
         assert!((2 * LINE..1 << 32).contains(&words), "a lock table of {words} words");
-        Table { region }
+        BucketTable { region }
     }
 
     /// Whether this process was taken for dead.
@@ -140,7 +140,7 @@ impl Table {
     }
 
     #[inline]
-    fn buckets(&self) -> &[Bucket] {
+    fn buckets(&self) -> &[LockBucket] {
         let (words, count) = self.region.lock_words();
         // SAFETY: `count` words, a power of two and at least 16, start at the 4096-aligned `words` and live
         // as long as the region, which we hold. They are only accessed as atomics, valid for any bytes; a
@@ -175,7 +175,7 @@ impl Table {
     }
 
     #[inline]
-    pub(super) fn bucket(&self, number: usize) -> &Bucket {
+    pub(super) fn bucket(&self, number: usize) -> &LockBucket {
         &self.buckets()[number]
     }
 
@@ -196,7 +196,7 @@ impl Table {
     pub(super) fn try_latch(&self, number: usize, me: u16) -> Option<Latch<'_>> {
         debug_assert_ne!(number, 0);
         let header = &self.bucket(number).header;
-        let seen = Header(header.load(Ordering::Relaxed));
+        let seen = BucketHeader(header.load(Ordering::Relaxed));
         if seen.owner() != 0 {
             return None;
         }
@@ -222,14 +222,14 @@ impl Table {
 
     /// The owners of all latches that somebody has.
     pub(super) fn latch_owners(&self) -> impl Iterator<Item = u16> {
-        let owner = |bucket: &Bucket| Header(bucket.header.load(Ordering::Acquire)).owner();
+        let owner = |bucket: &LockBucket| BucketHeader(bucket.header.load(Ordering::Acquire)).owner();
         self.buckets()[1..].iter().map(owner).filter(|&owner| owner != 0)
     }
 
     /// Gives back the latches that a dead participant holds.
     pub(super) fn break_latches_of(&self, slot: u16) {
         for bucket in &self.buckets()[1..] {
-            let seen = Header(bucket.header.load(Ordering::Acquire));
+            let seen = BucketHeader(bucket.header.load(Ordering::Acquire));
             if seen.owner() == slot {
                 // The owner is dead, so only another reaper can have changed the word. AcqRel: as a holder's
                 // taking and giving back.
@@ -249,7 +249,7 @@ impl Table {
     pub(super) fn against(&self, me: u16, want: Want, mut see: impl FnMut(Word)) {
         let home = self.home(want.id);
         // Acquire: pairs with the Release that raised the reach before the word out there was written.
-        let reach = Header(self.bucket(home).header.load(Ordering::Acquire)).reach();
+        let reach = BucketHeader(self.bucket(home).header.load(Ordering::Acquire)).reach();
         for distance in 0..=reach.min(self.reach_max()) {
             for place in &self.bucket(self.at(home, distance)).words {
                 // Acquire: pairs with the Release that wrote the word.
@@ -274,7 +274,7 @@ impl Table {
     /// Calls `see` with the index of every lock word.
     pub(super) fn each_place(&self, mut see: impl FnMut(usize)) {
         self.each_bucket(|number| {
-            (0..WORDS).for_each(|position| see(Table::index(number, position) as usize))
+            (0..WORDS).for_each(|position| see(BucketTable::index(number, position) as usize))
         });
     }
 

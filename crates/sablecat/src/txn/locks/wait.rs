@@ -17,14 +17,14 @@ use sablecat_os::clock;
 use super::grant::Manner;
 use super::table::Counter;
 use super::word::{Want, Word, clash};
-use super::{Held, LockTable, Mode};
+use super::{HeldLocks, LockMode, LockTable};
 use crate::error::{Error, ErrorKind, Result};
 use crate::region::WaitPhase;
 
 impl LockTable {
     /// Waits until `me` has the lock.
     #[cold]
-    pub(super) fn wait(&self, me: u16, want: Want, timeout: Duration, held: &mut Held) -> Result<()> {
+    pub(super) fn wait(&self, me: u16, want: Want, timeout: Duration, held: &mut HeldLocks) -> Result<()> {
         self.table.count(Counter::Waits);
         self.announce(me, want);
         let deadline = clock::monotonic().checked_add(timeout);
@@ -46,7 +46,7 @@ impl LockTable {
                     return None;
                 }
                 manner.polite = false;
-                if want.mode == Mode::Exclusive {
+                if want.mode == LockMode::Exclusive {
                     // Perhaps a release woke nobody but us, and then somebody shared the lock: others that
                     // wait to share it may go on.
                     self.pass_on(Word::new(want, me));
@@ -66,7 +66,7 @@ impl LockTable {
         end
     }
 
-    fn last_try(&self, me: u16, want: Want, timeout: Duration, held: &mut Held) -> Result<()> {
+    fn last_try(&self, me: u16, want: Want, timeout: Duration, held: &mut HeldLocks) -> Result<()> {
         if self.attempt(me, want, Manner { has_slept: true, ..Manner::TAKE }, held)? {
             return Ok(());
         }
@@ -74,7 +74,7 @@ impl LockTable {
         let mut holders = String::new();
         self.table.against(me, want, |lock| {
             let and = if holders.is_empty() { "" } else { " and " };
-            let how = if lock.mode() == Mode::Exclusive { "exclusively" } else { "shared" };
+            let how = if lock.mode() == LockMode::Exclusive { "exclusively" } else { "shared" };
             holders += &format!("{and}{} ({how})", self.table.slot(lock.owner()).called(lock.owner()));
         });
         if holders.is_empty() {
@@ -186,9 +186,9 @@ enum Chance {
 }
 
 /// A lock, as messages call it.
-pub(super) fn named(mode: Mode) -> &'static str {
+pub(super) fn named(mode: LockMode) -> &'static str {
     match mode {
-        Mode::Shared => "a shared lock on a record",
-        Mode::Exclusive => "an exclusive lock on a record",
+        LockMode::Shared => "a shared lock on a record",
+        LockMode::Exclusive => "an exclusive lock on a record",
     }
 }

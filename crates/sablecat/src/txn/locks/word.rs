@@ -9,7 +9,7 @@
 //! layout. In the owner's place it has the low bits of the wait's number, so that two waits for one record
 //! differ. Its flag says that this wait was chosen to end in a deadlock error.
 
-use super::Mode;
+use super::LockMode;
 
 const OWNER_MASK: u64 = 0xffff;
 const MODE_SHIFT: u32 = 16;
@@ -39,7 +39,7 @@ impl LockId {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Want {
     pub(super) id: LockId,
-    pub(super) mode: Mode,
+    pub(super) mode: LockMode,
 }
 
 /// A lock, as it stands in the table; or the announcement of a wait, as it stands in a slot.
@@ -53,7 +53,7 @@ impl Word {
 
     #[inline]
     pub(super) fn new(want: Want, owner: u16) -> Word {
-        let mode = if want.mode == Mode::Exclusive { EXCLUSIVE } else { SHARED };
+        let mode = if want.mode == LockMode::Exclusive { EXCLUSIVE } else { SHARED };
         Word(want.id.0 << ID_SHIFT | mode | u64::from(owner))
     }
 
@@ -75,8 +75,8 @@ impl Word {
         LockId(self.0 >> ID_SHIFT)
     }
     #[inline]
-    pub(super) fn mode(self) -> Mode {
-        if self.0 & EXCLUSIVE == EXCLUSIVE { Mode::Exclusive } else { Mode::Shared }
+    pub(super) fn mode(self) -> LockMode {
+        if self.0 & EXCLUSIVE == EXCLUSIVE { LockMode::Exclusive } else { LockMode::Shared }
     }
     #[inline]
     pub(super) fn want(self) -> Want {
@@ -115,6 +115,6 @@ impl Word {
 
 /// Whether two locks on one record can not be held at once by different owners.
 #[inline]
-pub(super) fn clash(one: Mode, other: Mode) -> bool {
-    one == Mode::Exclusive || other == Mode::Exclusive
+pub(super) fn clash(one: LockMode, other: LockMode) -> bool {
+    one == LockMode::Exclusive || other == LockMode::Exclusive
 }

@@ -27,7 +27,7 @@ use crate::pages::{LocalParticipant, PageSet};
 use crate::region::Work;
 use crate::txn::catalog;
 use crate::txn::options::Durability;
-use crate::txn::state::Committed;
+use crate::txn::state::CommittedState;
 use crate::txn::trees::listed;
 use crate::txn::trees::making::CHANGED_AT_ONCE;
 use crate::types::{Lsn, PageId};
@@ -96,7 +96,7 @@ impl Mender {
     /// All pages that something leads to at a state.
     fn reach_all(&self, at: Lsn, me: &LocalParticipant) -> Result<PageSet> {
         let mut reached = PageSet::new(self.pages.page_ids().high_water());
-        let mut state = Committed { kernel: self, me, at };
+        let mut state = CommittedState { kernel: self, me, at };
         let notes_and_names = catalog::records(&mut state)?;
         // Order and placement do not matter for which pages there are.
         for (_, entry) in &notes_and_names {

@@ -20,12 +20,12 @@ use crate::error::{Error, Result};
 use crate::log::{self, RecordBuilder};
 use crate::pages::{LocalParticipant, PageRun, header};
 use crate::txn::catalog::TreeRef;
-use crate::txn::commit::changes::Changes;
+use crate::txn::commit::changes::ChangedPages;
 use crate::txn::commit::publish::{self, filler};
 use crate::txn::options::{Durability, Isolation, Options};
 use crate::txn::refusals::conflict;
 use crate::txn::refusals::{not_empty, removed};
-use crate::txn::state::Committed;
+use crate::txn::state::CommittedState;
 use crate::txn::transactions::Transaction;
 use crate::txn::trees::chunks::ChainHold;
 use crate::types::{FrameId, Lsn, PageId, TreeId, VolumeId};
@@ -118,8 +118,8 @@ struct Loading<'a> {
 
 impl<'a> Loading<'a> {
     /// Begins changes over the newest state, which the guard holds: a load's snapshot may be given up.
-    fn changes(&self) -> Changes<'a> {
-        Changes::at_newest(&self.kernel.pages, self.me)
+    fn changes(&self) -> ChangedPages<'a> {
+        ChangedPages::at_newest(&self.kernel.pages, self.me)
     }
 
     fn run<K: AsRef<[u8]>, V: AsRef<[u8]>>(
@@ -261,7 +261,7 @@ impl<'a> Loading<'a> {
         let (kernel, me) = (self.kernel, self.me);
         kernel.patiently_at_newest(me, || {
             let newest = kernel.pages.guarded(me);
-            Committed { kernel, me, at: newest.at() }
+            CommittedState { kernel, me, at: newest.at() }
                 .read(self.tree.root, |root| self.tree.tree().is_as_made(root))
         })
     }
@@ -269,7 +269,7 @@ impl<'a> Loading<'a> {
     /// Stores a long value in pages of its own, past the pool if it is large, and says which is the first.
     fn store(
         &mut self,
-        changes: &mut Changes<'a>,
+        changes: &mut ChangedPages<'a>,
         (within, home): (TreeId, VolumeId),
         value: &[u8],
     ) -> Result<PageId> {
@@ -283,7 +283,7 @@ impl<'a> Loading<'a> {
     }
 
     /// Publishes the pages made so far under `record`.
-    fn publish(&mut self, changes: Changes<'a>, record: &mut RecordBuilder) -> Result<()> {
+    fn publish(&mut self, changes: ChangedPages<'a>, record: &mut RecordBuilder) -> Result<()> {
         // A subtree's root is published twice: when it is made, and when it is loaded.
         let made = changes.items().iter().filter(|item| item.old == FrameId::NONE);
         let mut made: Vec<(PageId, u64)> = made.map(|item| (item.page, 1)).collect();
@@ -305,10 +305,10 @@ impl<'a> Loading<'a> {
     /// Up to now the tree has no leaf but its root, and has had none since that was last changed. If that was
     /// after leaves were said not to be remembered, it may have had others in between, which were, and which
     /// the pages have their numbers from.
-    fn be_alone(&mut self, changes: &mut Changes<'_>) -> Result<()> {
+    fn be_alone(&mut self, changes: &mut ChangedPages<'_>) -> Result<()> {
         changes.guard();
         self.kernel.check_there(self.tree, self.me)?;
-        let newest = Committed { kernel: self.kernel, me: self.me, at: self.kernel.pages.newest() };
+        let newest = CommittedState { kernel: self.kernel, me: self.me, at: self.kernel.pages.newest() };
         let (is_as_made, born) =
             newest.read(self.tree.root, |root| (self.tree.tree().is_as_made(root), header::born(root)))?;
         if !is_as_made {

@@ -5,7 +5,7 @@ use crate::access::{Bounds, Estimate, Records};
 use crate::error::{ErrorKind, Result};
 use crate::txn::catalog::TreeRef;
 use crate::txn::options::{Durability, Isolation, Options};
-use crate::txn::state::Committed;
+use crate::txn::state::CommittedState;
 use crate::txn::transactions::Transaction;
 
 impl Kernel {
@@ -19,7 +19,11 @@ impl Kernel {
         self.estimate_by(tree, |state, seed| tree.tree().estimate_range(state, bounds, seed))
     }
 
-    fn estimate_by<T>(&self, tree: &TreeRef, look: impl Fn(&Committed<'_>, u64) -> Result<T>) -> Result<T> {
+    fn estimate_by<T>(
+        &self,
+        tree: &TreeRef,
+        look: impl Fn(&CommittedState<'_>, u64) -> Result<T>,
+    ) -> Result<T> {
         let options = Options {
             isolation: Isolation::Snapshot,
             durability: Durability::Memory,

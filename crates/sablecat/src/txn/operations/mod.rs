@@ -16,7 +16,7 @@ use crate::pages::Pages;
 use crate::txn::commit::Committer;
 use crate::txn::locks::LockTable;
 use crate::txn::mending::Mender;
-use crate::txn::pending::runs::Place;
+use crate::txn::pending::runs::SpillSettings;
 use crate::txn::state::States;
 use crate::txn::transactions::Transactions;
 use crate::txn::trees::Trees;
@@ -32,7 +32,7 @@ impl Kernel {
         pages: Pages,
         (log, locks): (Log, LockTable),
         patience: Duration,
-        spill: Option<Place>,
+        spill: Option<SpillSettings>,
     ) -> Kernel {
         let trees = Trees::new(Committer::new(States::new(pages), log, patience));
         Kernel(Mender::new(Transactions::new(trees, locks, spill)))

@@ -22,9 +22,9 @@ use crate::error::{ErrorKind, Result};
 use crate::log::{RecordBuilder, RecordKind};
 use crate::pages::LocalParticipant;
 use crate::txn::catalog::TreeRef;
-use crate::txn::commit::changes::Changes;
+use crate::txn::commit::changes::ChangedPages;
 use crate::txn::commit::publish;
-use crate::txn::commit::scratch::Record;
+use crate::txn::commit::scratch::ScratchRecord;
 use crate::txn::locks::record_hash;
 use crate::txn::options::Durability;
 use crate::txn::refusals::conflict;
@@ -58,7 +58,7 @@ impl<T> Prepared<T> {
 }
 
 /// What is consumed.
-struct First {
+struct FirstRecord {
     key: [u8; 8],
     value: Vec<u8>,
     /// It stays as a mark: a record is removed only by an operation that sees one above it.
@@ -214,7 +214,13 @@ impl Kernel {
 
     /// The first record of a leaf that nobody has in hand, if there is another record above it there or none
     /// anywhere.
-    fn first_free(&self, tree: &TreeRef, view: &Tree<'_>, leaf: &[u8], me: u16) -> Result<Option<First>> {
+    fn first_free(
+        &self,
+        tree: &TreeRef,
+        view: &Tree<'_>,
+        leaf: &[u8],
+        me: u16,
+    ) -> Result<Option<FirstRecord>> {
         let Some(records) = view.records_on(leaf) else { return Ok(None) };
         let (mut marks, mut marked) = ([[0; 8]; MARKS], 0);
         for n in 0..records.count() {
@@ -224,7 +230,13 @@ impl Kernel {
             if !value.is_empty() && is_free() {
                 let is_highest = n + 1 == records.count();
                 let is_known = !is_highest || records.next().is_none();
-                return Ok(is_known.then(|| First { key, value: value.to_vec(), is_highest, marks, marked }));
+                return Ok(is_known.then(|| FirstRecord {
+                    key,
+                    value: value.to_vec(),
+                    is_highest,
+                    marks,
+                    marked,
+                }));
             }
             if value.is_empty() && marked < MARKS && is_free() {
                 marks[marked] = key;
@@ -242,7 +254,7 @@ impl Kernel {
         durability: Durability,
         find: impl Fn(&Tree<'_>, Lsn, &LocalParticipant) -> Result<Option<Covered>>,
         mut change: impl FnMut(
-            &mut Changes<'_>,
+            &mut ChangedPages<'_>,
             &Tree<'_>,
             PageId,
             &mut RecordBuilder,
@@ -253,7 +265,7 @@ impl Kernel {
         }
         let seat = self.pages.participants.sit()?;
         let me = &*seat;
-        let mut log = Record::of(me);
+        let mut log = ScratchRecord::of(me);
         self.wait_for_gate(me)?;
         let (lsn, done) = loop {
             let attempt = self.patiently(|| {
@@ -285,14 +297,14 @@ impl Kernel {
         me: &LocalParticipant,
         log: &mut RecordBuilder,
         change: impl FnOnce(
-            &mut Changes<'_>,
+            &mut ChangedPages<'_>,
             &Tree<'_>,
             PageId,
             &mut RecordBuilder,
         ) -> Result<Option<Prepared<T>>>,
     ) -> Result<Attempt<T>> {
         let view = tree.tree();
-        let mut changes = Changes::new(&self.pages, me, at);
+        let mut changes = ChangedPages::new(&self.pages, me, at);
         let leaf = changes.latched(page)?;
         if !view.covers(leaf, view.sought(&key)) {
             me.hints.forget(tree.id);
@@ -305,8 +317,8 @@ impl Kernel {
         }
         log.finish_body();
         #[cfg(test)]
-        others(At::Prepared);
-        let validate = |_: &mut Changes<'_>| {
+        others(InterleavingPoint::Prepared);
+        let validate = |_: &mut ChangedPages<'_>| {
             self.check_not_rebuilt(tree.id, at)?;
             self.check_there(tree, me)?;
             let mut locks = prepared.free[..prepared.locks].iter();
@@ -316,7 +328,7 @@ impl Kernel {
                 ));
             }
             #[cfg(test)]
-            others(At::Checked);
+            others(InterleavingPoint::Checked);
             Ok(())
         };
         match publish::publish(&self.pages, &self.log, changes, log, validate) {
@@ -342,7 +354,7 @@ fn number_at(records: RecordsOnPage<'_>, n: usize) -> Result<u64> {
 /// Where others may come in between.
 #[cfg(test)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::txn) enum At {
+pub(in crate::txn) enum InterleavingPoint {
     /// The change is made, and not yet published.
     Prepared,
     /// In the commit step, what others have locked was looked at.
@@ -351,7 +363,7 @@ pub(in crate::txn) enum At {
 
 /// What others do there.
 #[cfg(test)]
-type Others = std::rc::Rc<dyn Fn(At)>;
+type Others = std::rc::Rc<dyn Fn(InterleavingPoint)>;
 
 #[cfg(test)]
 thread_local! {
@@ -359,14 +371,14 @@ thread_local! {
 }
 
 #[cfg(test)]
-fn others(at: At) {
+fn others(at: InterleavingPoint) {
     let others = OTHERS.with_borrow(Clone::clone);
     others.into_iter().for_each(|others| others(at));
 }
 
 /// Does something of which `others` come in between.
 #[cfg(test)]
-pub(in crate::txn) fn between<T>(others: impl Fn(At) + 'static, act: impl FnOnce() -> T) -> T {
+pub(in crate::txn) fn between<T>(others: impl Fn(InterleavingPoint) + 'static, act: impl FnOnce() -> T) -> T {
     OTHERS.set(Some(std::rc::Rc::new(others)));
     let done = act();
     OTHERS.set(None);

@@ -12,9 +12,9 @@ use crate::error::{ErrorKind, Result};
 use crate::log::RecordBuilder;
 use crate::pages::{LocalParticipant, Use, header};
 use crate::txn::catalog::TreeRef;
-use crate::txn::commit::changes::Changes;
+use crate::txn::commit::changes::ChangedPages;
 use crate::txn::commit::publish;
-use crate::txn::commit::scratch::Record;
+use crate::txn::commit::scratch::ScratchRecord;
 use crate::txn::options::{Durability, Isolation, Options};
 use crate::txn::transactions::Transaction;
 use crate::types::Lsn;
@@ -217,7 +217,7 @@ impl Kernel {
         self.foresee_change(&view, sought);
         let seat = self.pages.participants.sit()?;
         let me = &*seat;
-        let mut record = Record::of(me);
+        let mut record = ScratchRecord::of(me);
         record.begin(tree.record_kind());
         match change {
             _ if tree.temporary => {}
@@ -277,7 +277,7 @@ impl Kernel {
             Ok((page, snapshot.into_pinned()))
         })?;
         let at = pinned.at();
-        let mut changes = Changes::new(&self.pages, me, at);
+        let mut changes = ChangedPages::new(&self.pages, me, at);
         if matches!(change, RecordChange::Remove) {
             changes.only_remove();
         }
@@ -301,7 +301,7 @@ impl Kernel {
                 return Ok(if is_of_tree { Attempt::Nothing } else { Attempt::Structure });
             }
         }
-        let validate = |_: &mut Changes<'_>| {
+        let validate = |_: &mut ChangedPages<'_>| {
             self.check_not_rebuilt(tree.id, at)?;
             self.check_there(tree, me)
         };
@@ -341,7 +341,7 @@ impl Kernel {
     ) -> Result<Option<Lsn>> {
         // Pinned after the structure latch was taken: every earlier change of shape is visible.
         let pinned = self.pages.pinned(me);
-        let mut changes = Changes::new(&self.pages, me, pinned.at());
+        let mut changes = ChangedPages::new(&self.pages, me, pinned.at());
         if matches!(change, RecordChange::Remove) {
             changes.only_remove();
         }

@@ -1,7 +1,7 @@
 //! A block of a run, as it is read: entries, and behind them where each begins.
 
 use super::short::Short;
-use super::write_set::{Becomes, Slot};
+use super::write_set::{Becomes, MaybePending};
 
 const HEADER_BYTES: usize = 9;
 const REMOVED: u8 = 0;
@@ -37,14 +37,14 @@ pub(super) fn end(buffer: &mut Vec<u8>, places: &[u32]) {
 }
 
 /// An entry of a block.
-pub(super) struct Entry<'a> {
+pub(super) struct BlockEntry<'a> {
     pub(super) key: &'a [u8],
     what: u8,
     value: &'a [u8],
 }
 
-impl Entry<'_> {
-    pub(super) fn slot(&self) -> Slot {
+impl BlockEntry<'_> {
+    pub(super) fn slot(&self) -> MaybePending {
         match self.what {
             REMOVED => Some(None),
             SET => Some(Some(Short::from(self.value))),
@@ -54,26 +54,26 @@ impl Entry<'_> {
 }
 
 /// The entry that begins at a place.
-pub(super) fn entry_at(bytes: &[u8], begin: usize) -> Option<Entry<'_>> {
+pub(super) fn entry_at(bytes: &[u8], begin: usize) -> Option<BlockEntry<'_>> {
     let (what, rest) = bytes.get(begin..)?.split_first()?;
     let (key_len, value_len) = (word(rest, 0)?, word(rest, 4)?);
     let (key, rest) = rest.get(HEADER_BYTES - 1..)?.split_at_checked(key_len)?;
-    Some(Entry { key, what: *what, value: rest.get(..value_len)? })
+    Some(BlockEntry { key, what: *what, value: rest.get(..value_len)? })
 }
 
 /// A block in memory.
 #[derive(Debug)]
-pub(super) struct Block {
+pub(super) struct RunBlock {
     bytes: Vec<u8>,
     count: usize,
 }
 
-impl Block {
+impl RunBlock {
     /// None if that is no block.
-    pub(super) fn new(bytes: Vec<u8>) -> Option<Block> {
+    pub(super) fn new(bytes: Vec<u8>) -> Option<RunBlock> {
         let count = word(&bytes, bytes.len().checked_sub(PLACE_BYTES)?)?;
         let places = count.checked_add(1)?.checked_mul(PLACE_BYTES)?;
-        (places <= bytes.len()).then_some(Block { bytes, count })
+        (places <= bytes.len()).then_some(RunBlock { bytes, count })
     }
 
     /// How many entries it has.
@@ -82,7 +82,7 @@ impl Block {
     }
 
     /// An entry; none if it is not as it was written, or there are not as many.
-    pub(super) fn entry(&self, at: usize) -> Option<Entry<'_>> {
+    pub(super) fn entry(&self, at: usize) -> Option<BlockEntry<'_>> {
         let places = self.bytes.len() - (self.count + 1) * PLACE_BYTES;
         entry_at(&self.bytes, word(&self.bytes, (at < self.count).then_some(places + at * PLACE_BYTES)?)?)
     }
@@ -117,7 +117,7 @@ mod tests {
         /// What is no block, or one that was changed, has entries or has none.
         #[test]
         fn odd_bytes_are_read_without_a_panic(bytes in prop::collection::vec(prop::sample::select(vec![0u8, 1, 2, 9, 255]), 0..60)) {
-            if let Some(block) = Block::new(bytes) {
+            if let Some(block) = RunBlock::new(bytes) {
                 let last = block.count().min(20);
                 (0..=last).for_each(|at| assert!(block.entry(at).is_none_or(|entry| entry.key.len() < 60)));
                 let _ = block.partition_point(|key| key < &[1, 1][..]);

@@ -103,9 +103,9 @@ impl Custom {
     }
 
     /// Those after a key; none: all.
-    pub(super) fn after(&self, after: Option<&[u8]>) -> Iter<'_> {
+    pub(super) fn after(&self, after: Option<&[u8]>) -> CustomIter<'_> {
         let at = after.map_or((0, 0), |after| self.behind(|key| self.compare(key, after).is_le()));
-        Iter { of: self, at }
+        CustomIter { of: self, at }
     }
 
     /// The first record within the bounds (`forward`), or the last.
@@ -132,12 +132,12 @@ impl Custom {
 }
 
 /// Records in order.
-pub(crate) struct Iter<'a> {
+pub(crate) struct CustomIter<'a> {
     of: &'a Custom,
     at: At,
 }
 
-impl<'a> Iterator for Iter<'a> {
+impl<'a> Iterator for CustomIter<'a> {
     type Item = (&'a [u8], Becomes<'a>);
 
     fn next(&mut self) -> Option<Self::Item> {

@@ -6,7 +6,7 @@ use std::slice;
 use std::sync::Arc;
 
 use super::custom::{self, Custom};
-use super::short::{First, Short};
+use super::short::{FirstBytes, Short};
 use super::sorted::{self, Sorted};
 use super::write_set::{Becomes, Pending};
 use crate::access::Bounds;
@@ -20,7 +20,7 @@ const FEW: usize = 32;
 
 /// The pending records of one tree that are in memory, in its order.
 #[derive(Debug)]
-pub(super) enum Recent {
+pub(super) enum RecentRecords {
     /// In the order of bytes, at most [`FEW`].
     Few(Vec<(Short, Pending)>),
     /// In the order of bytes.
@@ -39,73 +39,73 @@ pub(super) struct Hashed {
     map: BTreeMap<(u64, Short), Pending>,
 }
 
-impl Recent {
-    pub(super) fn new(tree: &TreeRef) -> Recent {
+impl RecentRecords {
+    pub(super) fn new(tree: &TreeRef) -> RecentRecords {
         match &tree.comparator {
-            None => Recent::Few(Vec::new()),
+            None => RecentRecords::Few(Vec::new()),
             Some(comparator) => match &comparator.table {
-                Some(table) => Recent::hashed(comparator, table.hashing),
-                None => Recent::custom(comparator),
+                Some(table) => RecentRecords::hashed(comparator, table.hashing),
+                None => RecentRecords::custom(comparator),
             },
         }
     }
 
     /// None, in the same order.
-    pub(super) fn like(&self) -> Recent {
+    pub(super) fn like(&self) -> RecentRecords {
         match self {
-            Recent::Few(_) | Recent::Bytes(_) => Recent::Few(Vec::new()),
-            Recent::Hashed(of) => Recent::hashed(&of.comparator, of.hashing),
-            Recent::Custom(of) => Recent::custom(&of.comparator),
+            RecentRecords::Few(_) | RecentRecords::Bytes(_) => RecentRecords::Few(Vec::new()),
+            RecentRecords::Hashed(of) => RecentRecords::hashed(&of.comparator, of.hashing),
+            RecentRecords::Custom(of) => RecentRecords::custom(&of.comparator),
         }
     }
 
-    fn hashed(comparator: &Arc<Comparator>, hashing: Hashing) -> Recent {
+    fn hashed(comparator: &Arc<Comparator>, hashing: Hashing) -> RecentRecords {
         let comparator = Arc::clone(comparator);
-        Recent::Hashed(Box::new(Hashed { comparator, hashing, map: BTreeMap::new() }))
+        RecentRecords::Hashed(Box::new(Hashed { comparator, hashing, map: BTreeMap::new() }))
     }
 
-    fn custom(comparator: &Arc<Comparator>) -> Recent {
-        Recent::Custom(Box::new(Custom::new(comparator)))
+    fn custom(comparator: &Arc<Comparator>) -> RecentRecords {
+        RecentRecords::Custom(Box::new(Custom::new(comparator)))
     }
 
     /// The order, if it is not that of bytes.
     pub(super) fn order(&self) -> Option<&Comparator> {
         match self {
-            Recent::Few(_) | Recent::Bytes(_) => None,
-            Recent::Hashed(of) => Some(&of.comparator),
-            Recent::Custom(of) => Some(&of.comparator),
+            RecentRecords::Few(_) | RecentRecords::Bytes(_) => None,
+            RecentRecords::Hashed(of) => Some(&of.comparator),
+            RecentRecords::Custom(of) => Some(&of.comparator),
         }
     }
 
     pub(super) fn clear(&mut self) {
         match self {
-            Recent::Bytes(sorted) => sorted.clear(),
-            Recent::Hashed(of) => of.map.clear(),
-            Recent::Few(records) => records.clear(),
-            Recent::Custom(of) => of.clear(),
+            RecentRecords::Bytes(sorted) => sorted.clear(),
+            RecentRecords::Hashed(of) => of.map.clear(),
+            RecentRecords::Few(records) => records.clear(),
+            RecentRecords::Custom(of) => of.clear(),
         }
     }
 
     /// Those after a key; none: all.
-    pub(super) fn after(&self, after: Option<&[u8]>) -> Iter<'_> {
+    pub(super) fn after(&self, after: Option<&[u8]>) -> RecentIter<'_> {
         match (self, after) {
             (_, None) => self.iter(),
-            (Recent::Few(records), Some(after)) => {
+            (RecentRecords::Few(records), Some(after)) => {
                 let from = records.partition_point(|(key, _)| **key <= *after);
-                Iter::Listed(records[from..].iter())
+                RecentIter::Listed(records[from..].iter())
             }
-            (Recent::Bytes(sorted), after) => Iter::Bytes(sorted.after(after)),
-            (Recent::Hashed(of), Some(after)) => {
-                Iter::Hashed(of.map.range((Bound::Excluded(of.key(after)), Bound::Unbounded)))
+            (RecentRecords::Bytes(sorted), after) => RecentIter::Bytes(sorted.after(after)),
+            (RecentRecords::Hashed(of), Some(after)) => {
+                RecentIter::Hashed(of.map.range((Bound::Excluded(of.key(after)), Bound::Unbounded)))
             }
-            (Recent::Custom(of), after) => Iter::Custom(of.after(after)),
+            (RecentRecords::Custom(of), after) => RecentIter::Custom(of.after(after)),
         }
     }
 
     /// Where a key is among few, or belongs.
     #[inline]
     fn place_of_few(records: &[(Short, Pending)], key: &[u8]) -> std::result::Result<usize, usize> {
-        let first = First::of(key);
+        let first = FirstBytes::of(key);
         match records.last() {
             None => Err(0),
             // Keys often come in order.
@@ -117,26 +117,28 @@ impl Recent {
     #[inline]
     pub(super) fn get(&self, key: &[u8]) -> Option<Becomes<'_>> {
         match self {
-            Recent::Few(records) => Self::place_of_few(records, key).ok().map(|at| records[at].1.as_deref()),
+            RecentRecords::Few(records) => {
+                Self::place_of_few(records, key).ok().map(|at| records[at].1.as_deref())
+            }
             others => others.get_of_others(key),
         }
     }
 
-    /// As [`Recent::get`], of more than a few or in another order: where there are few, that has looked.
+    /// As [`RecentRecords::get`], of more than a few or in another order: where there are few, that has looked.
     #[inline(never)]
     fn get_of_others(&self, key: &[u8]) -> Option<Becomes<'_>> {
         match self {
-            Recent::Few(_) => None,
-            Recent::Bytes(sorted) => sorted.get(key),
-            Recent::Hashed(of) => of.map.get(&of.key(key)).map(Option::as_deref),
-            Recent::Custom(of) => of.get(key),
+            RecentRecords::Few(_) => None,
+            RecentRecords::Bytes(sorted) => sorted.get(key),
+            RecentRecords::Hashed(of) => of.map.get(&of.key(key)).map(Option::as_deref),
+            RecentRecords::Custom(of) => of.get(key),
         }
     }
 
     /// Sets a record. `before` is shown what was pending of it.
     #[inline]
     pub(super) fn set(&mut self, key: &[u8], value: Becomes<'_>, before: impl FnOnce(Option<Becomes<'_>>)) {
-        if let Recent::Few(records) = self {
+        if let RecentRecords::Few(records) = self {
             match Self::place_of_few(records, key) {
                 Ok(at) => return replace(&mut records[at].1, value, before),
                 Err(at) if records.len() < FEW => {
@@ -152,77 +154,77 @@ impl Recent {
         self.set_of_others(key, value, before);
     }
 
-    /// As [`Recent::set`], of more than a few or in another order.
+    /// As [`RecentRecords::set`], of more than a few or in another order.
     #[inline(never)]
     fn set_of_others(&mut self, key: &[u8], value: Becomes<'_>, before: impl FnOnce(Option<Becomes<'_>>)) {
         match self {
-            Recent::Few(records) => {
+            RecentRecords::Few(records) => {
                 let mut sorted = Sorted::of(records);
                 sorted.set(key, value, before);
-                *self = Recent::Bytes(Box::new(sorted));
+                *self = RecentRecords::Bytes(Box::new(sorted));
             }
-            Recent::Bytes(sorted) => sorted.set(key, value, before),
-            Recent::Hashed(of) => match of.map.entry(of.key(key)) {
+            RecentRecords::Bytes(sorted) => sorted.set(key, value, before),
+            RecentRecords::Hashed(of) => match of.map.entry(of.key(key)) {
                 btree_map::Entry::Occupied(mut have) => replace(have.get_mut(), value, before),
                 btree_map::Entry::Vacant(place) => {
                     before(None);
                     place.insert(value.map(Short::from));
                 }
             },
-            Recent::Custom(of) => of.set(key, value, before),
+            RecentRecords::Custom(of) => of.set(key, value, before),
         }
     }
 
     pub(super) fn unset(&mut self, key: &[u8]) {
         match self {
-            Recent::Few(records) => {
+            RecentRecords::Few(records) => {
                 if let Ok(at) = Self::place_of_few(records, key) {
                     records.remove(at);
                 }
             }
-            Recent::Bytes(sorted) => sorted.unset(key),
-            Recent::Hashed(of) => {
+            RecentRecords::Bytes(sorted) => sorted.unset(key),
+            RecentRecords::Hashed(of) => {
                 of.map.remove(&of.key(key));
             }
-            Recent::Custom(of) => of.unset(key),
+            RecentRecords::Custom(of) => of.unset(key),
         }
     }
 
     #[inline]
     pub(super) fn len(&self) -> usize {
         match self {
-            Recent::Few(records) => records.len(),
+            RecentRecords::Few(records) => records.len(),
             others => others.len_of_others(),
         }
     }
 
     #[inline]
-    pub(super) fn iter(&self) -> Iter<'_> {
+    pub(super) fn iter(&self) -> RecentIter<'_> {
         match self {
-            Recent::Few(records) => Iter::Listed(records.iter()),
+            RecentRecords::Few(records) => RecentIter::Listed(records.iter()),
             others => others.iter_of_others(),
         }
     }
 
-    /// As [`Recent::len`], of more than a few or in another order.
+    /// As [`RecentRecords::len`], of more than a few or in another order.
     #[inline(never)]
     fn len_of_others(&self) -> usize {
         match self {
-            Recent::Few(records) => records.len(),
-            Recent::Bytes(sorted) => sorted.len(),
-            Recent::Hashed(of) => of.map.len(),
-            Recent::Custom(of) => of.len(),
+            RecentRecords::Few(records) => records.len(),
+            RecentRecords::Bytes(sorted) => sorted.len(),
+            RecentRecords::Hashed(of) => of.map.len(),
+            RecentRecords::Custom(of) => of.len(),
         }
     }
 
-    /// As [`Recent::iter`], of more than a few or in another order.
+    /// As [`RecentRecords::iter`], of more than a few or in another order.
     #[inline(never)]
-    fn iter_of_others(&self) -> Iter<'_> {
+    fn iter_of_others(&self) -> RecentIter<'_> {
         match self {
-            Recent::Few(records) => Iter::Listed(records.iter()),
-            Recent::Bytes(sorted) => Iter::Bytes(sorted.after(None)),
-            Recent::Hashed(of) => Iter::Hashed(of.map.range(..)),
-            Recent::Custom(of) => Iter::Custom(of.after(None)),
+            RecentRecords::Few(records) => RecentIter::Listed(records.iter()),
+            RecentRecords::Bytes(sorted) => RecentIter::Bytes(sorted.after(None)),
+            RecentRecords::Hashed(of) => RecentIter::Hashed(of.map.range(..)),
+            RecentRecords::Custom(of) => RecentIter::Custom(of.after(None)),
         }
     }
 
@@ -234,8 +236,8 @@ impl Recent {
         forward: bool,
     ) -> Option<(&[u8], Becomes<'_>)> {
         match self {
-            Recent::Bytes(sorted) => sorted.edge((lower, upper), forward),
-            Recent::Hashed(of) => {
+            RecentRecords::Bytes(sorted) => sorted.edge((lower, upper), forward),
+            RecentRecords::Hashed(of) => {
                 if ranges::is_empty((lower, upper), |a, b| of.hashing.compare(a, b)) {
                     return None;
                 }
@@ -244,8 +246,8 @@ impl Recent {
                 let found = if forward { range.next() } else { range.next_back() };
                 found.map(|((_, key), value)| (&**key, value.as_deref()))
             }
-            Recent::Few(records) => edge_of_few(records, (lower, upper), forward),
-            Recent::Custom(of) => of.edge((lower, upper), forward),
+            RecentRecords::Few(records) => edge_of_few(records, (lower, upper), forward),
+            RecentRecords::Custom(of) => of.edge((lower, upper), forward),
         }
     }
 }
@@ -285,23 +287,23 @@ impl Hashed {
 }
 
 /// Records in memory, in order.
-pub(crate) enum Iter<'a> {
-    Bytes(sorted::Iter<'a>),
+pub(crate) enum RecentIter<'a> {
+    Bytes(sorted::SortedIter<'a>),
     Hashed(btree_map::Range<'a, (u64, Short), Pending>),
     Listed(slice::Iter<'a, (Short, Pending)>),
-    Custom(custom::Iter<'a>),
+    Custom(custom::CustomIter<'a>),
 }
 
-impl<'a> Iterator for Iter<'a> {
+impl<'a> Iterator for RecentIter<'a> {
     type Item = (&'a [u8], Becomes<'a>);
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         match self {
-            Iter::Listed(records) => records.next().map(|(key, value)| (&**key, value.as_deref())),
-            Iter::Bytes(records) => records.next(),
-            Iter::Custom(records) => records.next(),
-            Iter::Hashed(records) => records.next().map(|((_, key), value)| (&**key, value.as_deref())),
+            RecentIter::Listed(records) => records.next().map(|(key, value)| (&**key, value.as_deref())),
+            RecentIter::Bytes(records) => records.next(),
+            RecentIter::Custom(records) => records.next(),
+            RecentIter::Hashed(records) => records.next().map(|((_, key), value)| (&**key, value.as_deref())),
         }
     }
 }
@@ -318,7 +320,7 @@ mod tests {
         for count in [1, 2, FEW - 1, FEW, FEW + 1, 3 * FEW] {
             // Up, down, and from the middle on.
             for step in [1, count - 1, count / 2 * 2 + 1] {
-                let (mut recent, mut model) = (Recent::new(&tree), BTreeMap::new());
+                let (mut recent, mut model) = (RecentRecords::new(&tree), BTreeMap::new());
                 for n in 0..count {
                     let key = (n * step % count) as u16;
                     let value = (!n.is_multiple_of(3)).then(|| vec![n as u8; n]);

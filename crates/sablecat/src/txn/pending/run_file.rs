@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sablecat_os::disk::File;
 
-use super::runs::Place;
+use super::runs::SpillSettings;
 use crate::crypt::{RunKey, RunKeys};
 use crate::error::{Error, Result};
 
@@ -79,7 +79,7 @@ impl Space {
 }
 
 impl RunFile {
-    pub(in crate::txn) fn make(place: &Place) -> Result<Arc<RunFile>> {
+    pub(in crate::txn) fn make(place: &SpillSettings) -> Result<Arc<RunFile>> {
         let file = place.make_file()?;
         let keys = place.cipher.and_then(RunKeys::random);
         Ok(Arc::new(RunFile {
@@ -120,17 +120,17 @@ impl RunFile {
 
 /// A part of the file, given back when dropped.
 #[derive(Debug)]
-pub(in crate::txn) struct Extent {
+pub(in crate::txn) struct FileExtent {
     of: Arc<RunFile>,
     begin: u64,
     bytes: u64,
 }
 
-impl Extent {
+impl FileExtent {
     /// So many bytes of a file.
-    pub(in crate::txn) fn take(of: &Arc<RunFile>, bytes: u64) -> Extent {
+    pub(in crate::txn) fn take(of: &Arc<RunFile>, bytes: u64) -> FileExtent {
         let begin = of.space().take(bytes);
-        Extent { of: Arc::clone(of), begin, bytes }
+        FileExtent { of: Arc::clone(of), begin, bytes }
     }
 
     /// How many bytes it has.
@@ -171,7 +171,7 @@ impl Extent {
     }
 }
 
-impl Drop for Extent {
+impl Drop for FileExtent {
     fn drop(&mut self) {
         self.of.space().give_back(self.begin, self.bytes);
     }

@@ -30,11 +30,11 @@ use std::sync::Arc;
 
 use sablecat_os::disk::{Disk, File, How};
 
-use super::block::{self, Block, PLACE_BYTES};
+use super::block::{self, PLACE_BYTES, RunBlock};
 use super::filter::Filter;
-use super::run_file::{Extent, RunFile};
+use super::run_file::{FileExtent, RunFile};
 use super::short::Short;
-use super::write_set::{Becomes, Slot};
+use super::write_set::{Becomes, MaybePending};
 use crate::crypt::{self, Cipher, RunKey};
 use crate::error::{Error, Result};
 use crate::txn::catalog::Comparator;
@@ -54,7 +54,7 @@ const NAME: &str = "sablecat.spill";
 
 /// Where the files of runs are made.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct SpillSettings {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) directory: PathBuf,
     /// So many bytes of a write set stay in memory, about.
@@ -63,7 +63,7 @@ pub(crate) struct Place {
     pub(crate) cipher: Option<Cipher>,
 }
 
-impl Place {
+impl SpillSettings {
     fn path(&self) -> PathBuf {
         self.directory.join(NAME)
     }
@@ -107,8 +107,8 @@ pub(in crate::txn) fn compare(order: Option<&Comparator>, a: &[u8], b: &[u8]) ->
 
 /// One run.
 #[derive(Debug)]
-pub(in crate::txn) struct Run {
-    extent: Extent,
+pub(in crate::txn) struct SortedRun {
+    extent: FileExtent,
     key: Option<RunKey>,
     /// How often what is in it was merged.
     level: u32,
@@ -118,7 +118,7 @@ pub(in crate::txn) struct Run {
     last_key: Option<Short>,
     filter: Option<Filter>,
     /// The block that was looked at last.
-    last: RefCell<Option<(usize, Arc<Block>)>>,
+    last: RefCell<Option<(usize, Arc<RunBlock>)>>,
 }
 
 /// Where a block is, and which key it begins with.
@@ -133,7 +133,7 @@ struct BlockAt {
 
 /// A run being written.
 pub(in crate::txn) struct Writer {
-    run: Run,
+    run: SortedRun,
     buffer: Vec<u8>,
     /// Where the block in progress begins in the buffer.
     begun: usize,
@@ -173,11 +173,11 @@ impl Writer {
         // Each block but the last has so many bytes at least.
         let blocks = most.bytes / BLOCK_BYTES as u64 + 1;
         let each = PLACE_BYTES + key.as_ref().map_or(0, |_| crypt::RUN_BYTES);
-        let extent = Extent::take(file, most.bytes + blocks * each as u64);
+        let extent = FileExtent::take(file, most.bytes + blocks * each as u64);
         // An order of users' may take keys for one that are written in different ways.
         let is_of_bytes = order.is_none_or(|order| order.table.is_some());
         let filter = is_of_bytes.then(|| Filter::new(file, most.entries, returning)).flatten();
-        let run = Run {
+        let run = SortedRun {
             extent,
             key,
             level,
@@ -239,7 +239,7 @@ impl Writer {
     }
 
     /// Ends the run.
-    pub(in crate::txn) fn finish(mut self) -> Result<Run> {
+    pub(in crate::txn) fn finish(mut self) -> Result<SortedRun> {
         if self.begun < self.buffer.len() {
             self.end_block();
         }
@@ -249,8 +249,8 @@ impl Writer {
     }
 }
 
-impl Run {
-    fn block(&self, index: usize) -> Result<Arc<Block>> {
+impl SortedRun {
+    fn block(&self, index: usize) -> Result<Arc<RunBlock>> {
         if let Some((_, block)) = self.last.borrow().as_ref().filter(|(last, _)| *last == index) {
             return Ok(Arc::clone(block));
         }
@@ -265,7 +265,7 @@ impl Run {
         {
             return Err(self.is_changed());
         }
-        let block = Arc::new(Block::new(bytes).ok_or_else(|| self.is_changed())?);
+        let block = Arc::new(RunBlock::new(bytes).ok_or_else(|| self.is_changed())?);
         // One that is large has one long value, and each run would keep its own.
         *self.last.borrow_mut() = (at.len <= KEPT_MAX).then(|| (index, Arc::clone(&block)));
         Ok(block)
@@ -279,11 +279,11 @@ impl Run {
         ))
     }
 
-    fn entry<'b>(&self, block: &'b Block, at: usize) -> Result<block::Entry<'b>> {
+    fn entry<'b>(&self, block: &'b RunBlock, at: usize) -> Result<block::BlockEntry<'b>> {
         block.entry(at).ok_or_else(|| self.is_changed())
     }
 
-    fn partition_point(&self, block: &Block, is_before: impl Fn(&[u8]) -> bool) -> Result<usize> {
+    fn partition_point(&self, block: &RunBlock, is_before: impl Fn(&[u8]) -> bool) -> Result<usize> {
         block.partition_point(is_before).ok_or_else(|| self.is_changed())
     }
 
@@ -298,7 +298,7 @@ impl Run {
         order: Option<&Comparator>,
         key: &[u8],
         hash: u64,
-    ) -> Result<Option<Slot>> {
+    ) -> Result<Option<MaybePending>> {
         self.find(order, key, hash, |entry| entry.slot())
     }
 
@@ -308,7 +308,7 @@ impl Run {
         order: Option<&Comparator>,
         key: &[u8],
         hash: u64,
-        look: impl FnOnce(block::Entry<'_>) -> R,
+        look: impl FnOnce(block::BlockEntry<'_>) -> R,
     ) -> Result<Option<R>> {
         let is_out = self.filter.as_ref().is_some_and(|filter| !filter.may_have(hash));
         if is_out || self.last_key.as_ref().is_none_or(|last| compare(order, last, key).is_lt()) {
@@ -363,8 +363,8 @@ impl Run {
         Ok(None)
     }
 
-    fn cursor(&self, order: Option<&Comparator>, after: Option<&[u8]>) -> Result<Cursor<'_>> {
-        let mut cursor = Cursor { run: self, index: 0, block: None, at: 0, entry: None };
+    fn cursor(&self, order: Option<&Comparator>, after: Option<&[u8]>) -> Result<RunCursor<'_>> {
+        let mut cursor = RunCursor { run: self, index: 0, block: None, at: 0, entry: None };
         if let Some(after) = after {
             let is_before = |key: &[u8]| compare(order, key, after).is_le();
             cursor.index = self.blocks.partition_point(|block| is_before(&block.first)).saturating_sub(1);
@@ -380,16 +380,16 @@ impl Run {
 }
 
 /// A place in a run.
-struct Cursor<'r> {
-    run: &'r Run,
+struct RunCursor<'r> {
+    run: &'r SortedRun,
     /// The block with the next entry, if there is one, and which that is; or the one after.
     index: usize,
-    block: Option<Arc<Block>>,
+    block: Option<Arc<RunBlock>>,
     at: usize,
-    entry: Option<(Vec<u8>, Slot)>,
+    entry: Option<(Vec<u8>, MaybePending)>,
 }
 
-impl Cursor<'_> {
+impl RunCursor<'_> {
     /// Goes to the next entry.
     fn step(&mut self) -> Result<()> {
         self.entry = None;
@@ -414,14 +414,14 @@ impl Cursor<'_> {
 pub(in crate::txn) struct Merge<'r> {
     order: Option<&'r Comparator>,
     /// The oldest first.
-    cursors: Vec<Cursor<'r>>,
+    cursors: Vec<RunCursor<'r>>,
 }
 
 impl<'r> Merge<'r> {
     /// Everything after a key; none: from the beginning.
     pub(in crate::txn) fn after(
         order: Option<&'r Comparator>,
-        runs: &'r [Run],
+        runs: &'r [SortedRun],
         after: Option<&[u8]>,
     ) -> Result<Merge<'r>> {
         Ok(Merge { order, cursors: runs.iter().map(|run| run.cursor(order, after)).collect::<Result<_>>()? })
@@ -434,7 +434,7 @@ impl<'r> Merge<'r> {
     }
 
     /// The next key and what is said of it.
-    pub(in crate::txn) fn next(&mut self) -> Result<Option<(Vec<u8>, Slot)>> {
+    pub(in crate::txn) fn next(&mut self) -> Result<Option<(Vec<u8>, MaybePending)>> {
         let Some(key) = self.peek().map(<[u8]>::to_vec) else { return Ok(None) };
         let mut said = None;
         for cursor in &mut self.cursors {
@@ -453,7 +453,11 @@ impl<'r> Merge<'r> {
 }
 
 /// Merges runs, the newest of which has just been added, as long as there are many of one size.
-pub(super) fn merge_some(file: &Arc<RunFile>, order: Option<&Comparator>, runs: &mut Vec<Run>) -> Result<()> {
+pub(super) fn merge_some(
+    file: &Arc<RunFile>,
+    order: Option<&Comparator>,
+    runs: &mut Vec<SortedRun>,
+) -> Result<()> {
     while let Some(newest) = runs.last() {
         let level = newest.level;
         let same = runs.iter().rev().take_while(|run| run.level == level).count();
@@ -493,11 +497,12 @@ mod tests {
     use super::*;
 
     fn file(disk: &SimDisk, bytes_max: usize) -> Arc<RunFile> {
-        let place = Place { disk: Arc::new(disk.clone()), directory: "".into(), bytes_max, cipher: None };
+        let place =
+            SpillSettings { disk: Arc::new(disk.clone()), directory: "".into(), bytes_max, cipher: None };
         RunFile::make(&place).unwrap()
     }
 
-    fn run(file: &Arc<RunFile>, entries: &BTreeMap<Vec<u8>, Vec<u8>>) -> Run {
+    fn run(file: &Arc<RunFile>, entries: &BTreeMap<Vec<u8>, Vec<u8>>) -> SortedRun {
         let mut most = Most::default();
         entries.iter().for_each(|(key, value)| most.add(key, Some(Some(value))));
         let mut writer = Writer::begin(file, None, most);
@@ -505,7 +510,7 @@ mod tests {
         writer.finish().unwrap()
     }
 
-    fn get(run: &Run, key: &[u8]) -> Option<Slot> {
+    fn get(run: &SortedRun, key: &[u8]) -> Option<MaybePending> {
         run.get(None, key, run.hash(key)).unwrap()
     }
 
@@ -560,8 +565,8 @@ mod tests {
         let disk = SimDisk::new(1);
         let file = file(&disk, 10_000);
         let entries = (0..5000u64).map(|n| (n.to_be_bytes().to_vec(), vec![])).collect();
-        let runs: Vec<Run> = (0..3).map(|_| run(&file, &entries)).collect();
-        let has_filter = |run: &Run| run.filter.is_some();
+        let runs: Vec<SortedRun> = (0..3).map(|_| run(&file, &entries)).collect();
+        let has_filter = |run: &SortedRun| run.filter.is_some();
         assert_eq!(runs.iter().map(has_filter).collect::<Vec<_>>(), [true, false, false]);
         assert!(runs.iter().all(|run| get(run, &7u64.to_be_bytes()).is_some()), "without one as well");
         drop(runs);

@@ -39,7 +39,7 @@ pub(crate) struct Position {
 
 /// The journal of a write set.
 #[derive(Debug)]
-pub(in crate::txn) struct Journal {
+pub(in crate::txn) struct UndoJournal {
     /// The write set's number: no other of this process has it.
     set: u64,
     /// How many changes there have been, the undone ones counted.
@@ -53,10 +53,10 @@ pub(in crate::txn) struct Journal {
 /// Numbers of write sets with savepoints.
 static SETS: AtomicU64 = AtomicU64::new(1);
 
-impl Default for Journal {
-    fn default() -> Journal {
+impl Default for UndoJournal {
+    fn default() -> UndoJournal {
         // Relaxed: the numbers need only differ.
-        Journal {
+        UndoJournal {
             set: SETS.fetch_add(1, atomic::Ordering::Relaxed),
             changes: 0,
             undos: Vec::new(),
@@ -65,7 +65,7 @@ impl Default for Journal {
     }
 }
 
-impl Journal {
+impl UndoJournal {
     pub(in crate::txn) fn position(&self) -> Position {
         Position {
             set: self.set,
@@ -116,7 +116,7 @@ impl Journal {
         self.kept.replace(self.undos.len())
     }
 
-    /// Ends [`Journal::keep`], by what that said.
+    /// Ends [`UndoJournal::keep`], by what that said.
     pub(in crate::txn) fn keep_only(&mut self, kept: Option<usize>) {
         self.kept = kept;
     }

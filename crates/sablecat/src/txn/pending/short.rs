@@ -69,10 +69,10 @@ impl Ord for Short {
 impl Short {
     /// What its bytes begin with.
     #[inline]
-    fn first(&self) -> First {
+    fn first(&self) -> FirstBytes {
         match self {
-            Short::InPlace(_, place) => First::of(place),
-            Short::Allocated(bytes) => First::of(bytes),
+            Short::InPlace(_, place) => FirstBytes::of(place),
+            Short::Allocated(bytes) => FirstBytes::of(bytes),
         }
     }
 
@@ -86,7 +86,7 @@ impl Short {
 
     /// Compares it with bytes, which begin so.
     #[inline]
-    pub(super) fn compare(&self, other: &[u8], first: First) -> Ordering {
+    pub(super) fn compare(&self, other: &[u8], first: FirstBytes) -> Ordering {
         self.first().cmp(&first).then_with(|| (**self).cmp(other))
     }
 }
@@ -94,15 +94,15 @@ impl Short {
 /// The first sixteen bytes of some, as a number: where two of them differ, what they are of is in their
 /// order. Behind fewer bytes there are zeros.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct First(u128);
+pub(super) struct FirstBytes(u128);
 
-impl First {
+impl FirstBytes {
     /// So many there are.
     pub(super) const BYTES: usize = 16;
 
     #[inline]
-    pub(super) fn of(bytes: &[u8]) -> First {
-        let of_both = |one: u64, other: u64| First(u128::from(one) << 64 | u128::from(other));
+    pub(super) fn of(bytes: &[u8]) -> FirstBytes {
+        let of_both = |one: u64, other: u64| FirstBytes(u128::from(one) << 64 | u128::from(other));
         match (bytes.first_chunk(), bytes.get(8..).and_then(|rest| rest.first_chunk())) {
             (Some(&one), Some(&other)) => of_both(u64::from_be_bytes(one), u64::from_be_bytes(other)),
             // Those behind the first eight are the last ones of the last eight.
@@ -141,7 +141,7 @@ mod tests {
         for one in &all {
             let short = Short::from(&one[..]);
             for other in &all {
-                assert_eq!(short.compare(other, First::of(other)), one.cmp(other), "{one:?} {other:?}");
+                assert_eq!(short.compare(other, FirstBytes::of(other)), one.cmp(other), "{one:?} {other:?}");
                 assert_eq!(short.cmp(&Short::from(&other[..])), one.cmp(other), "{one:?} {other:?}");
             }
         }

@@ -13,21 +13,21 @@ use std::ops::{Bound, Range};
 
 use sablecat_os::prefetch;
 
-use super::short::{First, Short};
+use super::short::{FirstBytes, Short};
 use super::write_set::{Becomes, Pending};
 use crate::access::Bounds;
 
 /// Records in a leaf, and leaves in a group, at most.
 const NODES_MAX: usize = 64;
 /// So many beginnings of keys are in a line of the processor's cache.
-const FIRSTS_IN_LINE: usize = 64 / size_of::<First>();
+const FIRSTS_IN_LINE: usize = 64 / size_of::<FirstBytes>();
 /// Bytes of a value that lies in its leaf, at most.
 const IN_LEAF_MAX: usize = 1 << 10;
 
 /// Pending records in the order of bytes.
 #[derive(Debug, Default)]
 pub(super) struct Sorted {
-    groups: Row<Row<Box<Leaf>>>,
+    groups: NodeRow<NodeRow<Box<SortedLeaf>>>,
     /// Values that lie apart. What was replaced leaves an empty one.
     apart: Vec<Box<[u8]>>,
     len: usize,
@@ -35,18 +35,18 @@ pub(super) struct Sorted {
 
 /// Leaves, or groups of leaves, in order. None is empty.
 #[derive(Debug)]
-struct Row<N> {
+struct NodeRow<N> {
     nodes: Vec<N>,
     /// What the first key of each begins with.
-    firsts: Vec<First>,
+    firsts: Vec<FirstBytes>,
 }
 
 #[derive(Debug)]
-struct Leaf {
+struct SortedLeaf {
     /// What the key of each record begins with,
-    firsts: [First; NODES_MAX],
+    firsts: [FirstBytes; NODES_MAX],
     /// and where it is.
-    entries: [Entry; NODES_MAX],
+    entries: [RecordPieces; NODES_MAX],
     /// So many of both are used.
     len: usize,
     bytes: Vec<u8>,
@@ -56,9 +56,9 @@ struct Leaf {
 
 /// Where a record of a leaf is.
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct RecordPieces {
     key: Piece,
-    value: Value,
+    value: ValuePlace,
 }
 
 /// Bytes of a leaf.
@@ -69,7 +69,7 @@ struct Piece {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Value {
+enum ValuePlace {
     Removed,
     Here(Piece),
     /// The number of a value that lies apart.
@@ -86,17 +86,17 @@ struct At {
 }
 
 /// What has a first key.
-trait Node {
+trait FirstKeyed {
     fn first_key(&self) -> &[u8];
 }
 
-impl<N: Node> Node for Row<N> {
+impl<N: FirstKeyed> FirstKeyed for NodeRow<N> {
     fn first_key(&self) -> &[u8] {
         self.nodes[0].first_key()
     }
 }
 
-impl Node for Box<Leaf> {
+impl FirstKeyed for Box<SortedLeaf> {
     fn first_key(&self) -> &[u8] {
         self.key(0)
     }
@@ -104,7 +104,7 @@ impl Node for Box<Leaf> {
 
 /// Those that begin as a key does, of which `firsts` is sorted. What comes before them has lesser keys, and
 /// what comes behind has greater ones.
-fn alike(firsts: &[First], first: First) -> Range<usize> {
+fn alike(firsts: &[FirstBytes], first: FirstBytes) -> Range<usize> {
     let from = firsts.partition_point(|have| *have < first);
     let len = firsts[from..].partition_point(|have| *have == first);
     from..from + len
@@ -123,14 +123,14 @@ fn partition(range: Range<usize>, comes_before: impl Fn(usize) -> bool) -> usize
     start
 }
 
-impl<N> Default for Row<N> {
-    fn default() -> Row<N> {
-        Row { nodes: Vec::new(), firsts: Vec::new() }
+impl<N> Default for NodeRow<N> {
+    fn default() -> NodeRow<N> {
+        NodeRow { nodes: Vec::new(), firsts: Vec::new() }
     }
 }
 
-impl<N> Row<N> {
-    fn insert(&mut self, at: usize, first: First, node: N) {
+impl<N> NodeRow<N> {
+    fn insert(&mut self, at: usize, first: FirstBytes, node: N) {
         self.nodes.insert(at, node);
         self.firsts.insert(at, first);
     }
@@ -141,14 +141,14 @@ impl<N> Row<N> {
     }
 
     /// Takes away what is from a place on.
-    fn divide(&mut self, at: usize) -> Row<N> {
-        Row { nodes: self.nodes.split_off(at), firsts: self.firsts.split_off(at) }
+    fn divide(&mut self, at: usize) -> NodeRow<N> {
+        NodeRow { nodes: self.nodes.split_off(at), firsts: self.firsts.split_off(at) }
     }
 }
 
-impl<N: Node> Row<N> {
+impl<N: FirstKeyed> NodeRow<N> {
     /// The node in which a key is or belongs; 0 if there is none.
-    fn node_for(&self, key: &[u8], first: First) -> usize {
+    fn node_for(&self, key: &[u8], first: FirstBytes) -> usize {
         let begins_by = |node: usize| self.nodes[node].first_key() <= key;
         partition(alike(&self.firsts, first), begins_by).saturating_sub(1)
     }
@@ -160,12 +160,12 @@ impl Piece {
     }
 }
 
-impl Leaf {
+impl SortedLeaf {
     /// An empty one, with room for so many bytes.
-    fn with_room(bytes: usize) -> Box<Leaf> {
-        let nowhere = Entry { key: Piece { at: 0, len: 0 }, value: Value::Removed };
-        Box::new(Leaf {
-            firsts: [First::default(); NODES_MAX],
+    fn with_room(bytes: usize) -> Box<SortedLeaf> {
+        let nowhere = RecordPieces { key: Piece { at: 0, len: 0 }, value: ValuePlace::Removed };
+        Box::new(SortedLeaf {
+            firsts: [FirstBytes::default(); NODES_MAX],
             entries: [nowhere; NODES_MAX],
             len: 0,
             bytes: Vec::with_capacity(bytes),
@@ -173,11 +173,11 @@ impl Leaf {
         })
     }
 
-    fn firsts(&self) -> &[First] {
+    fn firsts(&self) -> &[FirstBytes] {
         &self.firsts[..self.len]
     }
 
-    fn entries(&self) -> &[Entry] {
+    fn entries(&self) -> &[RecordPieces] {
         &self.entries[..self.len]
     }
 
@@ -186,7 +186,7 @@ impl Leaf {
     }
 
     /// Where a key is, or belongs.
-    fn search(&self, key: &[u8], first: First) -> Result<usize, usize> {
+    fn search(&self, key: &[u8], first: FirstBytes) -> Result<usize, usize> {
         // Which of them are looked at depends on each other; all are few.
         self.firsts.chunks(FIRSTS_IN_LINE).for_each(|line| prefetch::read(line.as_ptr().cast()));
         let alike = alike(self.firsts(), first);
@@ -197,21 +197,21 @@ impl Leaf {
     /// Compares a record's key with one that begins so too.
     fn compare_alike(&self, record: usize, key: &[u8]) -> Ordering {
         let have = self.entries()[record].key;
-        if have.len as usize <= First::BYTES && key.len() <= First::BYTES {
+        if have.len as usize <= FirstBytes::BYTES && key.len() <= FirstBytes::BYTES {
             // The longer one goes on with zeros, and nobody has to look.
             return (have.len as usize).cmp(&key.len());
         }
         have.of(&self.bytes).cmp(key)
     }
 
-    fn insert(&mut self, record: usize, first: First, entry: Entry) {
+    fn insert(&mut self, record: usize, first: FirstBytes, entry: RecordPieces) {
         self.firsts.copy_within(record..self.len, record + 1);
         self.entries.copy_within(record..self.len, record + 1);
         (self.firsts[record], self.entries[record]) = (first, entry);
         self.len += 1;
     }
 
-    fn remove(&mut self, record: usize) -> Entry {
+    fn remove(&mut self, record: usize) -> RecordPieces {
         let entry = self.entries[record];
         self.firsts.copy_within(record + 1..self.len, record);
         self.entries.copy_within(record + 1..self.len, record);
@@ -228,20 +228,20 @@ impl Leaf {
 
     /// Takes the bytes of its records together, from where they are.
     fn gather(&mut self, from: &[u8]) {
-        let len = |Entry { key, value }: &Entry| match value {
-            Value::Here(value) => (key.len + value.len) as usize,
+        let len = |RecordPieces { key, value }: &RecordPieces| match value {
+            ValuePlace::Here(value) => (key.len + value.len) as usize,
             _ => key.len as usize,
         };
         let bytes = self.entries().iter().map(len).sum();
         (self.bytes, self.garbage) = (Vec::with_capacity(bytes), 0);
         for record in 0..self.len {
-            let Entry { key, value } = self.entries[record];
+            let RecordPieces { key, value } = self.entries[record];
             let key = self.add(key.of(from));
             let value = match value {
-                Value::Here(value) => Value::Here(self.add(value.of(from))),
+                ValuePlace::Here(value) => ValuePlace::Here(self.add(value.of(from))),
                 elsewhere => elsewhere,
             };
-            self.entries[record] = Entry { key, value };
+            self.entries[record] = RecordPieces { key, value };
         }
     }
 
@@ -254,10 +254,10 @@ impl Leaf {
     }
 
     /// Takes away the second half.
-    fn divide(&mut self) -> Box<Leaf> {
+    fn divide(&mut self) -> Box<SortedLeaf> {
         let middle = self.len / 2;
         let bytes = std::mem::take(&mut self.bytes);
-        let mut right = Leaf::with_room(0);
+        let mut right = SortedLeaf::with_room(0);
         right.len = self.len - middle;
         right.firsts[..right.len].copy_from_slice(&self.firsts[middle..self.len]);
         right.entries[..right.len].copy_from_slice(&self.entries[middle..self.len]);
@@ -286,7 +286,7 @@ impl Sorted {
 
     /// Where a key is, or belongs.
     fn find(&self, key: &[u8]) -> Result<At, At> {
-        let first = First::of(key);
+        let first = FirstBytes::of(key);
         let end = self.end();
         // Keys often come in order.
         let is_end = self.leaf(end).is_none_or(|leaf| {
@@ -310,11 +310,11 @@ impl Sorted {
         At { group, leaf: leaves.len().saturating_sub(1), record: leaves.last().map_or(0, |leaf| leaf.len) }
     }
 
-    fn leaf(&self, at: At) -> Option<&Leaf> {
+    fn leaf(&self, at: At) -> Option<&SortedLeaf> {
         self.groups.nodes.get(at.group)?.nodes.get(at.leaf).map(|leaf| &**leaf)
     }
 
-    fn leaf_mut(&mut self, at: At) -> &mut Leaf {
+    fn leaf_mut(&mut self, at: At) -> &mut SortedLeaf {
         &mut self.groups.nodes[at.group].nodes[at.leaf]
     }
 
@@ -322,9 +322,9 @@ impl Sorted {
         let leaf = self.leaf(at)?;
         let entry = leaf.entries().get(at.record)?;
         let value = match entry.value {
-            Value::Removed => None,
-            Value::Here(value) => Some(value.of(&leaf.bytes)),
-            Value::Apart(number) => Some(&*self.apart[number as usize]),
+            ValuePlace::Removed => None,
+            ValuePlace::Here(value) => Some(value.of(&leaf.bytes)),
+            ValuePlace::Apart(number) => Some(&*self.apart[number as usize]),
         };
         Some((entry.key.of(&leaf.bytes), value))
     }
@@ -351,12 +351,12 @@ impl Sorted {
         let leaf = self.leaf_mut(at);
         let old = leaf.entries[at.record].value;
         let new = match (old, value) {
-            (Value::Here(piece), Some(value)) if value.len() <= piece.len as usize => {
+            (ValuePlace::Here(piece), Some(value)) if value.len() <= piece.len as usize => {
                 leaf.bytes[piece.at as usize..][..value.len()].copy_from_slice(value);
                 leaf.garbage += piece.len as usize - value.len();
-                Value::Here(Piece { len: value.len() as u32, ..piece })
+                ValuePlace::Here(Piece { len: value.len() as u32, ..piece })
             }
-            (Value::Apart(number), Some(value)) if value.len() > IN_LEAF_MAX => {
+            (ValuePlace::Apart(number), Some(value)) if value.len() > IN_LEAF_MAX => {
                 self.apart[number as usize] = value.into();
                 old
             }
@@ -370,37 +370,37 @@ impl Sorted {
         leaf.tidy();
     }
 
-    fn add_value(&mut self, at: At, value: Becomes<'_>) -> Value {
+    fn add_value(&mut self, at: At, value: Becomes<'_>) -> ValuePlace {
         match value {
-            None => Value::Removed,
-            Some(value) if value.len() <= IN_LEAF_MAX => Value::Here(self.leaf_mut(at).add(value)),
+            None => ValuePlace::Removed,
+            Some(value) if value.len() <= IN_LEAF_MAX => ValuePlace::Here(self.leaf_mut(at).add(value)),
             Some(value) => {
                 self.apart.push(value.into());
-                Value::Apart(self.apart.len() as u32 - 1)
+                ValuePlace::Apart(self.apart.len() as u32 - 1)
             }
         }
     }
 
-    fn drop_value(&mut self, at: At, value: Value) {
+    fn drop_value(&mut self, at: At, value: ValuePlace) {
         match value {
-            Value::Removed => {}
-            Value::Here(piece) => self.leaf_mut(at).garbage += piece.len as usize,
-            Value::Apart(number) => self.apart[number as usize] = Box::default(),
+            ValuePlace::Removed => {}
+            ValuePlace::Here(piece) => self.leaf_mut(at).garbage += piece.len as usize,
+            ValuePlace::Apart(number) => self.apart[number as usize] = Box::default(),
         }
     }
 
     fn insert(&mut self, at: At, key: &[u8], value: Becomes<'_>) {
-        let first = First::of(key);
+        let first = FirstBytes::of(key);
         let at = self.room_at(at, first);
         let key = self.leaf_mut(at).add(key);
         let value = self.add_value(at, value);
-        self.leaf_mut(at).insert(at.record, first, Entry { key, value });
+        self.leaf_mut(at).insert(at.record, first, RecordPieces { key, value });
         self.begins(at, first);
         self.len += 1;
     }
 
     /// A leaf's record begins so: it may be the leaf's first one, and that its group's.
-    fn begins(&mut self, at: At, first: First) {
+    fn begins(&mut self, at: At, first: FirstBytes) {
         if at.record == 0 {
             self.groups.nodes[at.group].firsts[at.leaf] = first;
             if at.leaf == 0 {
@@ -411,12 +411,12 @@ impl Sorted {
 
     /// Makes room for one more record, which begins so, where that belongs; says where it belongs then. A
     /// leaf made for it has no other.
-    fn room_at(&mut self, at: At, first: First) -> At {
+    fn room_at(&mut self, at: At, first: FirstBytes) -> At {
         let At { group, leaf, record } = at;
         let Some(have) = self.leaf(at) else {
             // There is none at all.
-            let mut leaves = Row::default();
-            leaves.insert(0, first, Leaf::with_room(0));
+            let mut leaves = NodeRow::default();
+            leaves.insert(0, first, SortedLeaf::with_room(0));
             self.groups.insert(0, first, leaves);
             return at;
         };
@@ -429,7 +429,7 @@ impl Sorted {
         let have = &mut leaves.nodes[leaf];
         let middle = if is_last && record == have.len {
             // The next ones go there too, and are like those before.
-            let next = Leaf::with_room(have.bytes.len());
+            let next = SortedLeaf::with_room(have.bytes.len());
             leaves.insert(leaf + 1, first, next);
             record
         } else {
@@ -475,12 +475,12 @@ impl Sorted {
     }
 
     /// The records after a key; none: all.
-    pub(super) fn after(&self, after: Option<&[u8]>) -> Iter<'_> {
+    pub(super) fn after(&self, after: Option<&[u8]>) -> SortedIter<'_> {
         let at = after.map_or(At { group: 0, leaf: 0, record: 0 }, |after| match self.find(after) {
             Ok(at) => At { record: at.record + 1, ..at },
             Err(at) => at,
         });
-        Iter { records: self, at }
+        SortedIter { records: self, at }
     }
 
     /// The first record within the bounds (`forward`), or the last.
@@ -488,7 +488,7 @@ impl Sorted {
         let found = match (forward, if forward { lower } else { upper }) {
             (true, Bound::Unbounded) => self.after(None).next(),
             (true, Bound::Included(key)) => {
-                Iter { records: self, at: self.find(key).unwrap_or_else(|at| at) }.next()
+                SortedIter { records: self, at: self.find(key).unwrap_or_else(|at| at) }.next()
             }
             (true, Bound::Excluded(key)) => self.after(Some(key)).next(),
             (false, Bound::Unbounded) => {
@@ -536,12 +536,12 @@ impl Sorted {
 }
 
 /// Records in order.
-pub(crate) struct Iter<'a> {
+pub(crate) struct SortedIter<'a> {
     records: &'a Sorted,
     at: At,
 }
 
-impl<'a> Iterator for Iter<'a> {
+impl<'a> Iterator for SortedIter<'a> {
     type Item = (&'a [u8], Becomes<'a>);
 
     #[inline]

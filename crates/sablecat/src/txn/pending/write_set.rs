@@ -18,17 +18,17 @@ use std::iter::Peekable;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::recent::{Iter, Recent};
+use super::recent::{RecentIter, RecentRecords};
 use super::run_file::RunFile;
-use super::runs::{self, Merge, Most, Place, Run, Writer, compare};
-use super::savepoints::{Journal, Position, Undone, foreign};
+use super::runs::{self, Merge, Most, SortedRun, SpillSettings, Writer, compare};
+use super::savepoints::{Position, UndoJournal, Undone, foreign};
 use super::short::Short;
 use crate::access::{Bounds, PendingRecord};
 use crate::error::Result;
 use crate::log::operation_bytes_max;
 use crate::seldom::Seldom;
 use crate::txn::catalog::{self, CATALOG, TreeRef};
-use crate::txn::ranges::{self, Ranges, Span};
+use crate::txn::ranges::{self, KeySpan, Ranges};
 use crate::types::TreeId;
 
 /// What a record is to become: a value, or none (removed).
@@ -38,7 +38,7 @@ pub(crate) type Pending = Option<Short>;
 pub(crate) type Becomes<'a> = Option<&'a [u8]>;
 
 /// What is said of a key: what is pending, or that nothing is.
-pub(in crate::txn) type Slot = Option<Pending>;
+pub(in crate::txn) type MaybePending = Option<Pending>;
 
 /// What a record takes in memory beside its bytes, about.
 const RECORD_BYTES: usize = 80;
@@ -47,8 +47,8 @@ const _: () =
 
 /// The pending records of one tree, in its order.
 #[derive(Debug)]
-pub(crate) struct Records {
-    recent: Recent,
+pub(crate) struct PendingRecords {
+    recent: RecentRecords,
     more: Seldom<More>,
 }
 
@@ -56,25 +56,25 @@ pub(crate) struct Records {
 #[derive(Debug, Default)]
 struct More {
     /// What is not in memory, the oldest first.
-    runs: Vec<Run>,
+    runs: Vec<SortedRun>,
     /// Keys of which nothing is pending, whatever the runs say: it was rolled back. In the tree's order,
     /// which may take keys for one that are written in different ways. None: there are none.
-    void: Option<Recent>,
+    void: Option<RecentRecords>,
     /// Where all that is committed goes. What is pending there comes after it.
     removed: Ranges,
 }
 
-impl Records {
-    fn new(tree: &TreeRef) -> Records {
-        Records { recent: Recent::new(tree), more: Seldom::default() }
+impl PendingRecords {
+    fn new(tree: &TreeRef) -> PendingRecords {
+        PendingRecords { recent: RecentRecords::new(tree), more: Seldom::default() }
     }
 
     #[inline]
-    fn runs(&self) -> &[Run] {
+    fn runs(&self) -> &[SortedRun] {
         self.more.get().map_or(&[], |more| &more.runs)
     }
 
-    fn void(&self) -> Option<&Recent> {
+    fn void(&self) -> Option<&RecentRecords> {
         self.more.get().and_then(|more| more.void.as_ref())
     }
 
@@ -89,14 +89,14 @@ impl Records {
 
     /// What a record is to become, if it is to change: by itself, or with a range that is removed.
     #[inline]
-    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Found<'_>>> {
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<NewValue<'_>>> {
         let own = self.get_own(key)?;
         Ok(if own.is_none() && self.removed_around(key).is_some() { Some(None) } else { own })
     }
 
     /// What a record is to become, if it is to change by itself.
     #[inline]
-    fn get_own(&self, key: &[u8]) -> Result<Option<Found<'_>>> {
+    fn get_own(&self, key: &[u8]) -> Result<Option<NewValue<'_>>> {
         match self.recent.get(key) {
             Some(pending) => Ok(Some(pending.map(Cow::Borrowed))),
             None if !self.is_spilled() => Ok(None),
@@ -105,7 +105,7 @@ impl Records {
     }
 
     #[cold]
-    fn get_spilled(&self, key: &[u8]) -> Result<Slot> {
+    fn get_spilled(&self, key: &[u8]) -> Result<MaybePending> {
         if self.is_void(key) {
             return Ok(None);
         }
@@ -118,7 +118,7 @@ impl Records {
         Ok(None)
     }
 
-    /// As [`Records::get`], where nothing has gone to a file.
+    /// As [`PendingRecords::get`], where nothing has gone to a file.
     pub(crate) fn get_in_memory(&self, key: &[u8]) -> Option<Becomes<'_>> {
         debug_assert!(!self.is_spilled());
         self.recent.get(key)
@@ -134,7 +134,7 @@ impl Records {
     }
 
     /// All records, in order, where nothing has gone to a file.
-    pub(crate) fn iter(&self) -> Iter<'_> {
+    pub(crate) fn iter(&self) -> RecentIter<'_> {
         debug_assert!(!self.is_spilled());
         self.recent.iter()
     }
@@ -252,7 +252,7 @@ impl Records {
     }
 
     /// What of a range is not removed yet, in order.
-    pub(crate) fn not_removed(&self, span: &Span) -> Vec<Span> {
+    pub(crate) fn not_removed(&self, span: &KeySpan) -> Vec<KeySpan> {
         match self.more.get() {
             Some(more) => more.removed.gaps(span, self.compare()),
             None => Ranges::default().gaps(span, self.compare()),
@@ -260,7 +260,7 @@ impl Records {
     }
 
     /// All that changes where nothing has gone to a file, in the order of keys: a range where it begins.
-    pub(crate) fn steps(&self) -> impl Iterator<Item = Step<'_>> {
+    pub(crate) fn steps(&self) -> impl Iterator<Item = WriteStep<'_>> {
         let (mut records, mut ranges) = (self.iter().peekable(), self.removed().peekable());
         let begins_first = move |(lower, _): Bounds<'_>, key: Option<&[u8]>| match (lower, key) {
             (Bound::Unbounded, _) | (_, None) => true,
@@ -270,8 +270,8 @@ impl Records {
         std::iter::from_fn(move || {
             let next = records.peek().map(|(key, _)| *key);
             match ranges.next_if(|range| begins_first(*range, next)) {
-                Some(range) => Some(Step::Range(range)),
-                None => records.next().map(|(key, pending)| Step::Record(key, pending)),
+                Some(range) => Some(WriteStep::Range(range)),
+                None => records.next().map(|(key, pending)| WriteStep::Record(key, pending)),
             }
         })
     }
@@ -290,7 +290,7 @@ impl Records {
     fn spill(&mut self, file: &Arc<RunFile>) -> Result<()> {
         let order = self.recent.order();
         let void = || {
-            let all = self.void().into_iter().flat_map(Recent::iter);
+            let all = self.void().into_iter().flat_map(RecentRecords::iter);
             all.map(|(key, _)| key).filter(|key| self.recent.get(key).is_none())
         };
         let mut most = Most::default();
@@ -315,7 +315,7 @@ impl Records {
 }
 
 /// Something that changes.
-pub(crate) enum Step<'a> {
+pub(crate) enum WriteStep<'a> {
     /// All that is committed between two bounds goes.
     Range(Bounds<'a>),
     /// A record is set, or goes.
@@ -323,27 +323,27 @@ pub(crate) enum Step<'a> {
 }
 
 /// What a record is to become, in memory or read from a file.
-pub(crate) type Found<'a> = Option<Cow<'a, [u8]>>;
+pub(crate) type NewValue<'a> = Option<Cow<'a, [u8]>>;
 
 /// As it was read from a file.
-fn owned(pending: Pending) -> Found<'static> {
+fn owned(pending: Pending) -> NewValue<'static> {
     pending.map(|value| Cow::Owned(value.into_vec()))
 }
 
 /// The key of a record and what it is to become.
-pub(crate) type Change<'a> = (Cow<'a, [u8]>, Found<'a>);
+pub(crate) type PendingChange<'a> = (Cow<'a, [u8]>, NewValue<'a>);
 
 /// Records of a tree, in order, from memory and runs.
 pub(crate) struct All<'a> {
-    records: &'a Records,
-    recent: Peekable<Iter<'a>>,
+    records: &'a PendingRecords,
+    recent: Peekable<RecentIter<'a>>,
     runs: Merge<'a>,
 }
 
 impl<'a> All<'a> {
     /// The next record.
     #[inline]
-    pub(crate) fn next(&mut self) -> Result<Option<Change<'a>>> {
+    pub(crate) fn next(&mut self) -> Result<Option<PendingChange<'a>>> {
         if !self.records.is_spilled() {
             return Ok(self.next_recent());
         }
@@ -351,12 +351,12 @@ impl<'a> All<'a> {
     }
 
     #[inline]
-    fn next_recent(&mut self) -> Option<Change<'a>> {
+    fn next_recent(&mut self) -> Option<PendingChange<'a>> {
         self.recent.next().map(|(key, pending)| (Cow::Borrowed(key), pending.map(Cow::Borrowed)))
     }
 
     #[cold]
-    fn next_of_both(&mut self) -> Result<Option<Change<'a>>> {
+    fn next_of_both(&mut self) -> Result<Option<PendingChange<'a>>> {
         loop {
             let order = match (self.recent.peek(), self.runs.peek()) {
                 (_, None) => Ordering::Less,
@@ -389,8 +389,8 @@ impl<'a> All<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct WriteSet {
     /// In the order of tree numbers.
-    trees: Vec<(TreeRef, Records)>,
-    journal: Seldom<Journal>,
+    trees: Vec<(TreeRef, PendingRecords)>,
+    journal: Seldom<UndoJournal>,
     /// Where records are that are not in memory.
     file: Option<Arc<RunFile>>,
     /// What has been set, or rolled back of what is in the file, since the last time that anything went
@@ -448,7 +448,7 @@ impl WriteSet {
     /// Moves what is in memory to the file, if it is much, before a record of a tree is set. Whether that
     /// goes well or not, the write set says what it did. Nothing is moved for the catalog's records: those
     /// stay in memory, and some are set together, which nothing is to come between.
-    pub(crate) fn make_room(&mut self, tree: TreeId, place: &Place) -> Result<()> {
+    pub(crate) fn make_room(&mut self, tree: TreeId, place: &SpillSettings) -> Result<()> {
         if self.bytes < place.bytes_max || tree == CATALOG {
             return Ok(());
         }
@@ -487,12 +487,12 @@ impl WriteSet {
 
     /// The trees written to, in the order in which their leaves are latched. Not those of which everything
     /// was rolled back: they may be gone.
-    pub(crate) fn trees(&self) -> impl Iterator<Item = (&TreeRef, &Records)> {
+    pub(crate) fn trees(&self) -> impl Iterator<Item = (&TreeRef, &PendingRecords)> {
         self.trees.iter().filter(|(_, records)| records.has_any()).map(|(tree, records)| (tree, records))
     }
 
     /// Those of them of which the log tells: all but the temporary ones.
-    pub(crate) fn logged_trees(&self) -> impl Iterator<Item = (&TreeRef, &Records)> {
+    pub(crate) fn logged_trees(&self) -> impl Iterator<Item = (&TreeRef, &PendingRecords)> {
         self.trees().filter(|(tree, _)| !tree.temporary)
     }
 
@@ -501,18 +501,18 @@ impl WriteSet {
         self.logged_trees().next().is_some()
     }
 
-    pub(crate) fn records(&self, tree: TreeId) -> Option<&Records> {
+    pub(crate) fn records(&self, tree: TreeId) -> Option<&PendingRecords> {
         self.trees.binary_search_by_key(&tree, |(have, _)| have.id).ok().map(|at| &self.trees[at].1)
     }
 
-    fn records_mut(&mut self, tree: &TreeRef) -> &mut Records {
+    fn records_mut(&mut self, tree: &TreeRef) -> &mut PendingRecords {
         let at = match self.trees.binary_search_by_key(&tree.id, |(have, _)| have.id) {
             Ok(at) => at,
             Err(at) => {
                 if self.trees.capacity() == 0 {
                     self.trees = Vec::with_capacity(2);
                 }
-                self.trees.insert(at, (tree.clone(), Records::new(tree)));
+                self.trees.insert(at, (tree.clone(), PendingRecords::new(tree)));
                 at
             }
         };
@@ -542,7 +542,7 @@ impl WriteSet {
     }
 
     /// Removes a range: all that is committed in it. Nothing that is pending in it may be set.
-    pub(crate) fn remove_range(&mut self, tree: &TreeRef, span: Span) {
+    pub(crate) fn remove_range(&mut self, tree: &TreeRef, span: KeySpan) {
         let records = self.records_mut(tree);
         let order = records.recent.order();
         let added = records.more.needed().removed.add(span, |a, b| compare(order, a, b));
@@ -610,7 +610,7 @@ impl WriteSet {
 
     /// Keeps what was set so far from being rolled back; says how much was kept before.
     pub(crate) fn keep(&mut self) -> Option<usize> {
-        self.journal.get_mut().and_then(Journal::keep)
+        self.journal.get_mut().and_then(UndoJournal::keep)
     }
 
     /// Ends [`WriteSet::keep`], by what that said.
@@ -629,7 +629,7 @@ mod tests {
     #[test]
     fn what_is_rolled_back_again_and_again_takes_no_more_memory() {
         let disk = Arc::new(SimDisk::new(1));
-        let place = Place { disk, directory: "".into(), bytes_max: 20_000, cipher: None };
+        let place = SpillSettings { disk, directory: "".into(), bytes_max: 20_000, cipher: None };
         let tree = TreeRef { id: TreeId(20), ..catalog::catalog_tree() };
         let mut set = WriteSet::default();
         for n in 0..20_000u32 {

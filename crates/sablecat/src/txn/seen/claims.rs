@@ -22,9 +22,9 @@ use crate::txn::catalog::lapse::{expires, is_gone};
 use crate::txn::catalog::{CATALOG, Lapse, TreeRef};
 use crate::txn::commit::Committer;
 use crate::txn::pending::write_set::WriteSet;
-use crate::txn::ranges::{self, Span};
+use crate::txn::ranges::{self, KeySpan};
 use crate::txn::refusals::conflict;
-use crate::txn::state::{Committed, OwnedValue};
+use crate::txn::state::{CommittedState, OwnedValue};
 use crate::types::TreeId;
 
 /// What a transaction has found that is to be the same when it commits. Most claim nothing.
@@ -34,7 +34,7 @@ pub(in crate::txn) struct Claims(Seldom<Claimed>);
 /// What records were found to be, by tree and key.
 #[derive(Debug, Default)]
 struct Claimed {
-    records: BTreeMap<(TreeId, Vec<u8>), Claim>,
+    records: BTreeMap<(TreeId, Vec<u8>), NameClaim>,
     /// Records that are to be there.
     staying: BTreeMap<(TreeId, Vec<u8>), TreeRef>,
     /// Ranges that are to be empty, by where they begin.
@@ -46,12 +46,12 @@ struct Claimed {
 #[derive(Debug)]
 struct Empty {
     tree: TreeRef,
-    span: Span,
+    span: KeySpan,
     removed: (TreeId, Vec<u8>),
 }
 
 #[derive(Debug)]
-struct Claim {
+struct NameClaim {
     tree: TreeRef,
     /// Its value then.
     found: Option<Vec<u8>>,
@@ -60,7 +60,7 @@ struct Claim {
 impl Claims {
     /// Notes what a record was found to be; what it was found to first counts.
     pub(in crate::txn) fn add(&mut self, tree: &TreeRef, key: &[u8], found: Option<&[u8]>) {
-        let claim = || Claim { tree: tree.clone(), found: found.map(<[u8]>::to_vec) };
+        let claim = || NameClaim { tree: tree.clone(), found: found.map(<[u8]>::to_vec) };
         self.0.needed().records.entry((tree.id, key.to_vec())).or_insert_with(claim);
     }
 
@@ -70,7 +70,7 @@ impl Claims {
     }
 
     /// A range is to be empty, but for what the transaction changes in it, if it removes a record.
-    pub(in crate::txn) fn add_empty(&mut self, tree: &TreeRef, span: Span, (of, key): (TreeId, &[u8])) {
+    pub(in crate::txn) fn add_empty(&mut self, tree: &TreeRef, span: KeySpan, (of, key): (TreeId, &[u8])) {
         let begin = match &span.0 {
             Bound::Included(key) | Bound::Excluded(key) => key.clone(),
             Bound::Unbounded => Vec::new(),
@@ -137,7 +137,7 @@ impl Committer {
             }
             takes_names |= is_name && claim.found.is_some();
         }
-        self.settle_references(claims, writes, Committed { kernel: self, me, at: newest })?;
+        self.settle_references(claims, writes, CommittedState { kernel: self, me, at: newest })?;
         if takes_names {
             self.take_names();
         }
@@ -145,7 +145,12 @@ impl Committer {
     }
 
     /// A conflict if a record that another refers to is not there, or one that was removed is referred to.
-    fn settle_references(&self, claims: &Claimed, writes: &WriteSet, newest: Committed<'_>) -> Result<()> {
+    fn settle_references(
+        &self,
+        claims: &Claimed,
+        writes: &WriteSet,
+        newest: CommittedState<'_>,
+    ) -> Result<()> {
         for ((id, key), tree) in &claims.staying {
             let is_pending =
                 writes.records(*id).map_or(Ok(None), |records| records.get(key)).map(|own| own.is_some())?;
@@ -172,9 +177,9 @@ impl Committer {
     /// In the commit step: whether a range is empty in the newest state but for what is pending there.
     fn is_empty_but_for(
         &self,
-        (tree, span): (&TreeRef, &Span),
+        (tree, span): (&TreeRef, &KeySpan),
         writes: &WriteSet,
-        mut newest: Committed<'_>,
+        mut newest: CommittedState<'_>,
     ) -> Result<bool> {
         let (lower, upper) = ranges::bounds(span);
         let mut scan = Scan::new(lower.map(<[u8]>::to_vec), upper.map(<[u8]>::to_vec));

@@ -10,13 +10,13 @@ use crate::error::Result;
 use crate::pages::Snapshot;
 use crate::txn::catalog::TreeRef;
 use crate::txn::pending::write_set::WriteSet;
-use crate::txn::state::Committed;
+use crate::txn::state::CommittedState;
 use crate::types::PageId;
 
 /// A transaction's snapshot with its pending records over it. As a [`State`], of which the committed records
 /// are shown in place, it is for a caller that knows that nothing is pending between its bounds.
 pub(in crate::txn) struct Merged<'a> {
-    pub(in crate::txn) state: Committed<'a>,
+    pub(in crate::txn) state: CommittedState<'a>,
     pub(in crate::txn) tree: &'a TreeRef,
     pub(in crate::txn) writes: &'a WriteSet,
     /// Where what was read is noted, if it is.

@@ -25,7 +25,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeSet, HashSet};
 use std::ops::{Bound, Range};
 
-use super::span::Span;
+use super::span::ReadSpan;
 use crate::access::{Bounds, PageCopy, PageRead, Part, PendingRecord, Source, Tree, Value, Wanted};
 use crate::error::{Error, Result};
 use crate::pages::{LocalParticipant, PageMap};
@@ -35,7 +35,7 @@ use crate::txn::commit::Committer;
 use crate::txn::commit::recent::Published;
 use crate::txn::ranges;
 use crate::txn::refusals::{conflict, removed};
-use crate::txn::state::Committed;
+use crate::txn::state::CommittedState;
 use crate::types::{Lsn, PageId, TreeId};
 
 /// Reads of more leaves than this are found by hashing.
@@ -54,19 +54,19 @@ const ROUNDS: usize = 8;
 
 /// What was read of one leaf of a tree, or of a subtree of it.
 #[derive(Debug)]
-struct Read {
+struct LeafRead {
     tree: usize,
     /// What leads to the subtree, in [`ReadSet::stems`]; nothing: it is the tree itself.
     stems: Range<usize>,
     page: PageId,
-    span: Span,
-    more: Vec<Span>,
+    span: ReadSpan,
+    more: Vec<ReadSpan>,
     /// All is in one span, and stays so.
     is_joined: bool,
 }
 
-impl Read {
-    fn spans(&self) -> impl Iterator<Item = &Span> {
+impl LeafRead {
+    fn spans(&self) -> impl Iterator<Item = &ReadSpan> {
         std::iter::once(&self.span).chain(&self.more)
     }
 
@@ -79,7 +79,7 @@ impl Read {
             self.span.widen(tree, lower, upper);
             return;
         }
-        self.more.push(Span::of(lower, upper));
+        self.more.push(ReadSpan::of(lower, upper));
         if self.more.len() >= SPANS_MAX {
             for span in std::mem::take(&mut self.more) {
                 let (lower, upper) = span.bounds();
@@ -92,9 +92,9 @@ impl Read {
 
 /// How many records there were between two bounds of a counted tree.
 #[derive(Debug, PartialEq, Eq)]
-struct Counted {
+struct CountedSpan {
     tree: usize,
-    span: ranges::Span,
+    span: ranges::KeySpan,
     records: u64,
 }
 
@@ -102,7 +102,7 @@ struct Counted {
 #[derive(Debug, Default)]
 pub(crate) struct ReadSet {
     trees: Vec<TreeRef>,
-    reads: Vec<Read>,
+    reads: Vec<LeafRead>,
     /// Ways down to subtrees. Reads that follow each other on one way down share it.
     stems: Vec<u8>,
     more: Seldom<More>,
@@ -116,7 +116,7 @@ struct More {
     /// Where in `reads` a leaf is, once they are many. One snapshot has each page once.
     index: PageMap<usize>,
     /// What was counted.
-    counted: Vec<Counted>,
+    counted: Vec<CountedSpan>,
     /// Trees that were to be read, and that the snapshot does not have.
     absent: Vec<TreeRef>,
     /// Where what was read of a leaf is since that has changed, each with where in `reads` it is.
@@ -132,7 +132,7 @@ pub(crate) struct Ahead<'a> {
 }
 
 /// What is published while somebody waits for a change of what it has read.
-pub(crate) struct Watch<'a> {
+pub(crate) struct ReadWatch<'a> {
     elsewhere: (Lsn, Lsn),
     published: Published<'a>,
 }
@@ -153,7 +153,7 @@ impl Ahead<'_> {
 
 /// A state that is compared with another, and the leaves that were looked at in it.
 struct Compared<'a> {
-    state: Committed<'a>,
+    state: CommittedState<'a>,
     leaves: Vec<PageId>,
 }
 
@@ -199,8 +199,8 @@ impl ReadSet {
             return;
         }
         let (tree, stems) = (self.tree_index(tree), self.keep_stems(stems));
-        let span = Span::of(lower, upper);
-        self.reads.push(Read { tree, stems, page, span, more: Vec::new(), is_joined: false });
+        let span = ReadSpan::of(lower, upper);
+        self.reads.push(LeafRead { tree, stems, page, span, more: Vec::new(), is_joined: false });
         if self.reads.len() > LINEAR_MAX {
             let index = &mut self.more.needed().index;
             let known = index.len();
@@ -211,7 +211,7 @@ impl ReadSet {
     /// Notes how many records there are between two bounds of a counted tree.
     pub(crate) fn note_count(&mut self, tree: &TreeRef, (lower, upper): Bounds<'_>, records: u64) {
         let span = (lower.map(<[u8]>::to_vec), upper.map(<[u8]>::to_vec));
-        let counted = Counted { tree: self.tree_index(tree), span, records };
+        let counted = CountedSpan { tree: self.tree_index(tree), span, records };
         if self.counted().last() != Some(&counted) {
             self.more.needed().counted.push(counted);
         }
@@ -220,11 +220,11 @@ impl ReadSet {
     /// Notes what another has noted, of the same snapshot.
     pub(crate) fn absorb(&mut self, other: &ReadSet) {
         self.time = self.time.max(other.time);
-        for Counted { tree, span, records } in other.counted() {
+        for CountedSpan { tree, span, records } in other.counted() {
             self.note_count(&other.trees[*tree], ranges::bounds(span), *records);
         }
         for read in &other.reads {
-            for (lower, upper) in read.spans().map(Span::bounds) {
+            for (lower, upper) in read.spans().map(ReadSpan::bounds) {
                 let stems = &other.stems[read.stems.clone()];
                 self.note(&other.trees[read.tree], stems, read.page, lower, upper);
             }
@@ -284,7 +284,7 @@ impl ReadSet {
 
     /// What was counted.
     #[inline]
-    fn counted(&self) -> &[Counted] {
+    fn counted(&self) -> &[CountedSpan] {
         self.more.get().map_or(&[], |more| &more.counted)
     }
 
@@ -370,7 +370,7 @@ impl ReadSet {
         kernel: &'k Committer,
         at: Lsn,
         me: &LocalParticipant,
-    ) -> Result<Watch<'k>> {
+    ) -> Result<ReadWatch<'k>> {
         self.forget_homes();
         // Before all is validated: what changes these words later is noticed.
         let elsewhere = elsewhere(kernel);
@@ -386,14 +386,14 @@ impl ReadSet {
             self.absent().try_for_each(|tree| kernel.check_absent(tree, newest.at(), me))?;
         }
         self.validate_all(kernel, at, &mut published, me)?;
-        Ok(Watch { elsewhere, published })
+        Ok(ReadWatch { elsewhere, published })
     }
 
     /// Whether anything that was read may read differently by now.
     pub(crate) fn is_disturbed(
         &self,
         kernel: &Committer,
-        watch: &mut Watch<'_>,
+        watch: &mut ReadWatch<'_>,
         me: &LocalParticipant,
     ) -> Result<bool> {
         let pages = watch.published.take_so_far(me)?;
@@ -489,13 +489,13 @@ impl ReadSet {
     /// A conflict if any of what was counted comes to something else at `now`, which is pinned.
     fn count_again<'c>(
         &self,
-        counted: impl IntoIterator<Item = &'c Counted>,
+        counted: impl IntoIterator<Item = &'c CountedSpan>,
         kernel: &Committer,
         now: Lsn,
         me: &LocalParticipant,
     ) -> Result<()> {
-        let state = Committed { kernel, me, at: now };
-        for Counted { tree, span, records } in counted {
+        let state = CommittedState { kernel, me, at: now };
+        for CountedSpan { tree, span, records } in counted {
             if count_between(&state, &self.trees[*tree].tree(), ranges::bounds(span))? != *records {
                 return Err(changed());
             }
@@ -597,14 +597,14 @@ impl ReadSet {
     fn compare_spans<'s>(
         &self,
         kernel: &Committer,
-        (read, spans): (&Read, impl Iterator<Item = &'s Span>),
+        (read, spans): (&LeafRead, impl Iterator<Item = &'s ReadSpan>),
         (at, now): (Lsn, Lsn),
         me: &LocalParticipant,
     ) -> Result<Vec<PageId>> {
-        let compared = |at| Compared { state: Committed { kernel, me, at }, leaves: Vec::new() };
+        let compared = |at| Compared { state: CommittedState { kernel, me, at }, leaves: Vec::new() };
         let (of, stems) = (&self.trees[read.tree], &self.stems[read.stems.clone()]);
         let tree = of.tree();
-        let state = Committed { kernel, me, at };
+        let state = CommittedState { kernel, me, at };
         // What leads to a subtree has no time.
         let may_go = |key: &[u8], value: Value<'_>| {
             Ok(!kernel.is_nested(&tree, key) && state.had_lapsed(of.lapse, (key, value), self.time)?)

@@ -7,25 +7,25 @@ use crate::access::Tree;
 
 /// Keys that were looked for.
 #[derive(Debug)]
-pub(super) enum Span {
+pub(super) enum ReadSpan {
     Key(Vec<u8>),
     Range(Bound<Vec<u8>>, Bound<Vec<u8>>),
 }
 
-impl Span {
+impl ReadSpan {
     pub(super) fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
         match self {
-            Span::Key(key) => (Bound::Included(key), Bound::Included(key)),
-            Span::Range(lower, upper) => {
+            ReadSpan::Key(key) => (Bound::Included(key), Bound::Included(key)),
+            ReadSpan::Range(lower, upper) => {
                 (lower.as_ref().map(Vec::as_slice), upper.as_ref().map(Vec::as_slice))
             }
         }
     }
 
-    pub(super) fn of(lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> Span {
+    pub(super) fn of(lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> ReadSpan {
         match (lower, upper) {
-            (Bound::Included(one), Bound::Included(two)) if one == two => Span::Key(one.to_vec()),
-            _ => Span::Range(owned(lower), owned(upper)),
+            (Bound::Included(one), Bound::Included(two)) if one == two => ReadSpan::Key(one.to_vec()),
+            _ => ReadSpan::Range(owned(lower), owned(upper)),
         }
     }
 
@@ -36,8 +36,8 @@ impl Span {
             _ => None,
         };
         let (from, to) = match self {
-            Span::Key(own) => return key.is_some_and(|key| tree.compare_read(key, own).is_eq()),
-            Span::Range(..) => self.bounds(),
+            ReadSpan::Key(own) => return key.is_some_and(|key| tree.compare_read(key, own).is_eq()),
+            ReadSpan::Range(..) => self.bounds(),
         };
         match (key, lower) {
             (Some(key), _) => above(tree, key, from) && below(tree, key, to),
@@ -54,11 +54,11 @@ impl Span {
         let begins = begins_before(tree, lower, from).then(|| owned(ajar(lower)));
         let ends = ends_behind(tree, upper, to).then(|| owned(ajar(upper)));
         match self {
-            Span::Key(key) => {
+            ReadSpan::Key(key) => {
                 let kept = || Bound::Included(key.clone());
-                *self = Span::Range(begins.unwrap_or_else(kept), ends.unwrap_or_else(kept));
+                *self = ReadSpan::Range(begins.unwrap_or_else(kept), ends.unwrap_or_else(kept));
             }
-            Span::Range(from, to) => {
+            ReadSpan::Range(from, to) => {
                 begins.into_iter().for_each(|lower| *from = lower);
                 ends.into_iter().for_each(|upper| *to = upper);
             }

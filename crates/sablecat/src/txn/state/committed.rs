@@ -13,13 +13,13 @@ const PAGES_AN_OPERATION: usize = 64;
 
 /// The state at an LSN that `me` has pinned.
 #[derive(Clone, Copy)]
-pub(crate) struct Committed<'a> {
+pub(crate) struct CommittedState<'a> {
     pub(crate) kernel: &'a States,
     pub(crate) me: &'a LocalParticipant,
     pub(crate) at: Lsn,
 }
 
-impl State for Committed<'_> {
+impl State for CommittedState<'_> {
     #[inline]
     fn operate<T>(&self, mut work: impl FnMut(&mut Snapshot<'_>) -> Result<T>) -> Result<T> {
         self.kernel.pages.operate(self.me, || work(&mut self.kernel.pages.at_pin(self.me, self.at)?))
@@ -33,7 +33,7 @@ impl State for Committed<'_> {
     }
 }
 
-impl PageRead for Committed<'_> {
+impl PageRead for CommittedState<'_> {
     fn read<R>(&self, page: PageId, look: impl FnOnce(&[u8]) -> R) -> Result<R> {
         self.kernel.pages.show(page, self.at, self.me, look)
     }
@@ -43,7 +43,7 @@ impl PageRead for Committed<'_> {
     }
 }
 
-impl Committed<'_> {
+impl CommittedState<'_> {
     /// Copies the wanted page, and says which that is.
     pub(in crate::txn) fn copy_page(
         &self,
@@ -59,7 +59,7 @@ impl Committed<'_> {
     }
 }
 
-impl Source for Committed<'_> {
+impl Source for CommittedState<'_> {
     fn copy(&mut self, part: &Part<'_>, wanted: Wanted<'_>, into: &mut PageCopy) -> Result<()> {
         self.copy_page(part, wanted, into).map(drop)
     }

@@ -5,7 +5,7 @@
 //! the key's was in (access/hash/ways.rs). A key too long for a page is first taken to the innermost subtree
 //! that it leads to.
 
-use super::{Committed, States};
+use super::{CommittedState, States};
 use crate::access::{Place, Sought, Tree, Value};
 use crate::error::Result;
 use crate::pages::{LocalParticipant, Snapshot, Use};
@@ -68,7 +68,7 @@ impl States {
         at: Lsn,
         me: &LocalParticipant,
     ) -> Result<Place<'t, 'k>> {
-        tree.place(&Committed { kernel: self, me, at }, key)
+        tree.place(&CommittedState { kernel: self, me, at }, key)
     }
 
     /// Whether a key is nested.

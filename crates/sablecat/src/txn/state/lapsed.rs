@@ -1,7 +1,7 @@
 //! Whether two states of a record are the same to a transaction that has seen the first: but for what others
 //! did, also if it had lapsed at that transaction's time, and has been swept since (catalog/lapse.rs).
 
-use super::{Committed, OwnedValue, States};
+use super::{CommittedState, OwnedValue, States};
 use crate::access::Value;
 use crate::error::Result;
 use crate::pages::LocalParticipant;
@@ -9,7 +9,7 @@ use crate::txn::catalog::lapse::{HEAD_BYTES, expires, is_gone};
 use crate::txn::catalog::{Lapse, TreeRef};
 use crate::types::Lsn;
 
-impl Committed<'_> {
+impl CommittedState<'_> {
     /// Whether a record of this state, with this value in it, had lapsed at a time.
     pub(in crate::txn) fn had_lapsed(
         &self,
@@ -60,7 +60,7 @@ impl States {
         match (&then, now) {
             (then, now) if then.as_ref() == now => Ok(true),
             (Some(then), None) => {
-                Committed { kernel: self, me, at }.had_lapsed(tree.lapse, (key, then.value()), time)
+                CommittedState { kernel: self, me, at }.had_lapsed(tree.lapse, (key, then.value()), time)
             }
             _ => Ok(false),
         }

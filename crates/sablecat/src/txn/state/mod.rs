@@ -9,7 +9,7 @@ mod finding;
 mod lapsed;
 mod there;
 
-pub(crate) use committed::Committed;
+pub(crate) use committed::CommittedState;
 pub(in crate::txn) use finding::OwnedValue;
 
 use crate::error::Result;

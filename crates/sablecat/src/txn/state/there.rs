@@ -2,11 +2,11 @@
 
 use sablecat_os::atomic::Ordering;
 
-use super::{Committed, States};
+use super::{CommittedState, States};
 use crate::access::PageRead;
 use crate::error::{Error, ErrorKind, Result};
 use crate::pages::{LocalParticipant, header};
-use crate::txn::catalog::presence::State;
+use crate::txn::catalog::presence::PresenceState;
 use crate::txn::catalog::{self, CatalogEntry, Looked, Presence, TreeRef};
 use crate::txn::refusals::{conflict, removed};
 use crate::types::Lsn;
@@ -86,9 +86,9 @@ impl States {
     pub(crate) fn look_for(&self, tree: &TreeRef, at: Lsn, me: &LocalParticipant) -> Result<Looked> {
         match &tree.presence {
             Some(presence) if !self.is_surely_there(presence) => match presence.state() {
-                State::Gone => Ok(Looked::Gone),
-                State::New(_) => Ok(Looked::There),
-                State::There => {
+                PresenceState::Gone => Ok(Looked::Gone),
+                PresenceState::New(_) => Ok(Looked::There),
+                PresenceState::There => {
                     let looked = self.look_in_catalog(tree, presence, at, me)?;
                     match looked {
                         Looked::There => presence.note_seen(at),
@@ -114,7 +114,7 @@ impl States {
         };
         let as_known =
             |entry: &CatalogEntry| if presence.knows(entry) { Looked::There } else { Looked::Changed };
-        let mut state = Committed { kernel: self, me, at };
+        let mut state = CommittedState { kernel: self, me, at };
         let entry = catalog::record(&mut state, known.name().as_bytes())?;
         if let Some(entry) = entry.filter(|entry| entry.tree == tree.id) {
             return Ok(as_known(&entry));
@@ -136,7 +136,9 @@ impl States {
         if self.value_at(&catalog::catalog_tree().tree(), &catalog::note_key(tree.id), at, me)?.is_some() {
             return Ok(false);
         }
-        match (Committed { kernel: self, me, at }).read(tree.root, |page| header::tree_id(page) == tree.id) {
+        match (CommittedState { kernel: self, me, at })
+            .read(tree.root, |page| header::tree_id(page) == tree.id)
+        {
             Err(error) if error.is_not_there() => Ok(false),
             is_its_root => is_its_root,
         }

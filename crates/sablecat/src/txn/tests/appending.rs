@@ -7,7 +7,7 @@ use std::ops::Bound;
 use proptest::prelude::*;
 
 use super::*;
-use crate::txn::commit::changes::Changes;
+use crate::txn::commit::changes::ChangedPages;
 
 /// A change: where its key comes, how long that is and its value, or none.
 #[derive(Clone, Debug)]
@@ -105,7 +105,7 @@ fn the_last_leaf_is_not_latched_before_what_comes_before_it() {
     let store = Store::new(3000, 4, None);
     (0..400u32).for_each(|n| store.put(&n.to_be_bytes(), &[1; 40]).unwrap());
     let seat = store.seat();
-    let mut changes = Changes::new(&store.kernel.pages, &seat, store.kernel.pages.newest());
+    let mut changes = ChangedPages::new(&store.kernel.pages, &seat, store.kernel.pages.newest());
     let tree = store.tree.tree();
     assert!(tree.append(&mut changes, &5u32.to_be_bytes()).unwrap().is_none());
     assert!(changes.items().is_empty(), "nothing is latched");

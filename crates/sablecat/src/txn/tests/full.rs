@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::error::{Error, ErrorKind};
-use crate::txn::commit::changes::Changes;
+use crate::txn::commit::changes::ChangedPages;
 
 fn key(n: u64) -> [u8; 8] {
     n.to_be_bytes()
@@ -111,7 +111,7 @@ fn a_page_that_was_freed_before_its_latch_was_had_is_no_damage() {
         pages.sweep_all(&store.seat());
         let latched: Vec<_> = leaves
             .into_iter()
-            .map(|page| Changes::new(pages, &me, pinned.at()).latched(page).map(drop))
+            .map(|page| ChangedPages::new(pages, &me, pinned.at()).latched(page).map(drop))
             .collect();
         let freed: Vec<_> = latched.iter().filter_map(|latched| latched.as_ref().err()).collect();
         assert!(freed.len() > 10, "{} of {} leaves", freed.len(), latched.len());

@@ -51,8 +51,8 @@ use crate::txn::commit::direct::Direct;
 use crate::txn::locks::LockTable;
 use crate::txn::operations::RecordChange;
 use crate::txn::options::{Durability, Isolation, Options};
-use crate::txn::pending::runs::Place;
-use crate::txn::state::Committed;
+use crate::txn::pending::runs::SpillSettings;
+use crate::txn::state::CommittedState;
 use crate::txn::transactions::Transaction;
 use crate::types::{FrameId, Lsn, PageId, TreeId, VolumeId};
 
@@ -81,7 +81,7 @@ fn kernel(region: Region, volume: Option<Volume>) -> Kernel {
 }
 
 /// The same, with a place for large write sets.
-fn spilling_kernel(region: Region, volume: Option<Volume>, spill: Option<Place>) -> Kernel {
+fn spilling_kernel(region: Region, volume: Option<Volume>, spill: Option<SpillSettings>) -> Kernel {
     let region = Arc::new(region);
     // SAFETY: the ring and the words lie in the region, are used for this alone, and live as long as the
     // region, which `Pages` holds.
@@ -236,7 +236,7 @@ impl Store {
         let seat = self.kernel.pages.participants.sit().unwrap();
         let pinned = self.kernel.pages.pinned(&seat);
         let at = pinned.at();
-        let mut source = Committed { kernel: &self.kernel, me: &seat, at };
+        let mut source = CommittedState { kernel: &self.kernel, me: &seat, at };
         let mut scan = Scan::new(std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
         let mut records = Vec::new();
         while let Some((key, value)) = scan.next(&tree.tree(), &mut source, true).unwrap() {

@@ -5,9 +5,9 @@ use crate::access::btree::node::{self, Inner, InnerMut, key_bytes_max};
 use crate::access::btree::{self, nest};
 use crate::access::{Home, Order, Tree, Value};
 use crate::error::{Error, ErrorKind};
-use crate::txn::commit::changes::Changes;
+use crate::txn::commit::changes::ChangedPages;
 use crate::txn::commit::publish;
-use crate::txn::commit::scratch::Record;
+use crate::txn::commit::scratch::ScratchRecord;
 
 const STEM: usize = key_bytes_max(512);
 
@@ -185,12 +185,12 @@ fn a_subtree_is_unmade_while_records_come_and_go_beside_it() {
     let kernel = &store.kernel;
     let seat = kernel.pages.participants.sit().unwrap();
     let hold = kernel.hold_structure(std::iter::once(store.tree.id), &seat).unwrap();
-    let mut changes = Changes::at_newest(&kernel.pages, &seat);
+    let mut changes = ChangedPages::at_newest(&kernel.pages, &seat);
     store.put(b"b", b"short").unwrap();
     store.put(b"c", b"short").unwrap();
     assert!(store.remove(b"mm").unwrap());
     assert!(kernel.apply_one(&mut changes, &store.tree.tree(), (&key, None), None).unwrap());
-    let mut record = Record::of(&seat);
+    let mut record = ScratchRecord::of(&seat);
     record.begin(crate::log::RecordKind::Commit);
     record.delete(store.tree.id, &key);
     record.finish_body();

@@ -1,7 +1,7 @@
 //! The order in which a commit latches leaves that have been split since its snapshot.
 
 use super::*;
-use crate::txn::commit::changes::Changes;
+use crate::txn::commit::changes::ChangedPages;
 
 /// In the snapshot, both keys lie in `first`; by now it ends before them, and each has a leaf of its own. A
 /// participant that holds the one and looks for the other must not wait for `first`, whose holder may be
@@ -36,7 +36,7 @@ fn who_holds_a_leaf_waits_for_none_before_it() {
     let (second, third) = (leaf(b"m"), leaf(b"y"));
     assert!(first == leaf(b"a") && first != second && second != third, "split twice");
 
-    let mut changes = Changes::new(&kernel.pages, &me, snapshot);
+    let mut changes = ChangedPages::new(&kernel.pages, &me, snapshot);
     assert_eq!(
         kernel.leaf_for(&mut changes, &tree, tree.sought(b"m"), PageId::NONE, &mut snapshot.clone()).unwrap(),
         second

@@ -35,7 +35,7 @@ fn what_a_transaction_gets_in_hand_at_the_last_moment_is_left_to_it() {
     let store = store();
     let txn = leaked();
     let between = move |at| {
-        if at == queue::At::Prepared && txn.borrow().is_none() {
+        if at == queue::InterleavingPoint::Prepared && txn.borrow().is_none() {
             let mut other = store.begin(Isolation::Snapshot, false);
             assert_eq!(consume(&mut other, store), Some(1));
             txn.replace(Some(other));
@@ -54,7 +54,7 @@ fn numbers_that_a_transaction_takes_at_the_last_moment_are_left_to_it() {
     let store = store();
     let txn = leaked();
     let between = move |at| {
-        if at == queue::At::Prepared && txn.borrow().is_none() {
+        if at == queue::InterleavingPoint::Prepared && txn.borrow().is_none() {
             let mut other = store.begin(Isolation::Snapshot, false);
             assert_eq!(other.append(&store.tree, b"others", 0).unwrap(), 4);
             txn.replace(Some(other));
@@ -74,7 +74,7 @@ fn who_gets_a_lock_too_late_sees_that_the_record_is_gone() {
     let (lock, is_taken) = mpsc::channel();
     let other = leaked();
     let between = move |at| {
-        if at == queue::At::Checked && other.borrow().is_none() {
+        if at == queue::InterleavingPoint::Checked && other.borrow().is_none() {
             let lock = lock.clone();
             other.replace(Some(thread::spawn(move || {
                 let mut txn = store.begin(Isolation::Snapshot, false);

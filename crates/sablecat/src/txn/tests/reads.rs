@@ -9,7 +9,7 @@ use crate::error::ErrorKind;
 use crate::log::{RecordBuilder, RecordKind};
 use crate::pages::LocalParticipant;
 use crate::region::Work;
-use crate::txn::commit::changes::Changes;
+use crate::txn::commit::changes::ChangedPages;
 use crate::txn::commit::publish;
 use crate::txn::seen::reads::ReadSet;
 
@@ -248,8 +248,14 @@ fn the_state_that_is_compared_with_is_kept_while_the_commit_role_is_waited_for()
                 record.finish_body();
                 let end = log.tail().0 + (9 << 20);
                 while log.tail().0 < end {
-                    publish::publish(pages, log, Changes::new(pages, &seat, Lsn(0)), &mut record, |_| Ok(()))
-                        .unwrap();
+                    publish::publish(
+                        pages,
+                        log,
+                        ChangedPages::new(pages, &seat, Lsn(0)),
+                        &mut record,
+                        |_| Ok(()),
+                    )
+                    .unwrap();
                 }
                 drop(seat);
                 let (has, had) = std::sync::mpsc::channel();

@@ -9,7 +9,7 @@ use sablecat_os::liveness::LockFile;
 use super::*;
 use crate::error::ErrorKind;
 use crate::region::{EntryWord, FrameState, Membership, Work};
-use crate::txn::commit::changes::Changes;
+use crate::txn::commit::changes::ChangedPages;
 use crate::txn::commit::publish::filler;
 use crate::txn::mending::reap::Mending;
 use crate::types::FrameId;
@@ -80,14 +80,14 @@ impl Store {
     pub(super) fn begin_to_commit(&self, records: &[(&[u8], &[u8])], dies_at: DiesAt) {
         let (pages, log, locks) = (&self.kernel.pages, &self.kernel.log, &self.kernel.locks);
         let seat = self.seat();
-        let mut held = crate::txn::locks::Held::default();
+        let mut held = crate::txn::locks::HeldLocks::default();
         let hash = crate::txn::locks::record_hash(self.tree.id, records[0].0);
         locks
-            .acquire(seat.number(), hash, crate::txn::locks::Mode::Exclusive, Duration::ZERO, &mut held)
+            .acquire(seat.number(), hash, crate::txn::locks::LockMode::Exclusive, Duration::ZERO, &mut held)
             .unwrap();
         forget(self.kernel.hold_structure(std::iter::once(self.tree.id), &seat).unwrap());
         let pinned = pages.pinned(&seat);
-        let mut changes = Changes::new(pages, &seat, pinned.at());
+        let mut changes = ChangedPages::new(pages, &seat, pinned.at());
         forget(pinned);
         for &(key, value) in records {
             assert!(

@@ -3,7 +3,7 @@
 use super::*;
 use crate::error::ErrorKind;
 use crate::txn::catalog::{self, Presence};
-use crate::txn::commit::changes::Changes;
+use crate::txn::commit::changes::ChangedPages;
 
 const NAME: &[u8] = b"d";
 
@@ -82,7 +82,7 @@ fn who_looks_for_a_removed_database_does_not_wait_for_who_is_making_a_page_of_it
     let store = database();
     remove(&store);
     let (pages, making, looking) = (&store.kernel.pages, store.seat(), store.seat());
-    let mut changes = Changes::at_newest(pages, &making);
+    let mut changes = ChangedPages::at_newest(pages, &making);
     assert_eq!(changes.allocate(VolumeId::MAIN).unwrap(), store.tree.root);
     for me in [&looking, &making] {
         assert!(!store.kernel.has_name(&store.tree, pages.region.header().visible(), me).unwrap());

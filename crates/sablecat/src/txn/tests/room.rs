@@ -11,7 +11,7 @@ use crate::access::btree::node;
 use crate::error::ErrorKind;
 use crate::pages::header;
 use crate::txn::catalog::Comparator;
-use crate::txn::commit::changes::Changes;
+use crate::txn::commit::changes::ChangedPages;
 use crate::txn::pending::write_set::WriteSet;
 use crate::txn::state::OwnedValue;
 use crate::txn::trees::apply::WriteCheck;
@@ -67,12 +67,12 @@ fn a_transaction_of_more_pages_than_frames_commits_and_leaves_everybody_their_sn
 }
 
 /// Has write sets keep so many bytes in memory.
-fn spilling(disk: &SimDisk, bytes_max: usize) -> Place {
-    Place { disk: Arc::new(disk.clone()), directory: "".into(), bytes_max, cipher: None }
+fn spilling(disk: &SimDisk, bytes_max: usize) -> SpillSettings {
+    SpillSettings { disk: Arc::new(disk.clone()), directory: "".into(), bytes_max, cipher: None }
 }
 
 /// A store of few frames, and a place for large write sets.
-fn spilling_store(slots: u16, seed: u64, spill: Option<Place>) -> Store {
+fn spilling_store(slots: u16, seed: u64, spill: Option<SpillSettings>) -> Store {
     let region = Region::shareable(geometry(96, slots)).expect("memory");
     Store::over(spilling_kernel(region, Some(volume(seed)), spill)).and_catalog()
 }
@@ -483,7 +483,7 @@ fn nobody_takes_a_page_being_built_for_the_leaf_that_had_its_number() {
     let mut record = crate::log::RecordBuilder::new();
     let chain = kernel.write_record(&writes, &mut record, &seat).unwrap();
     let looked = std::cell::Cell::new(0);
-    let look = |_: &mut Changes<'_>| {
+    let look = |_: &mut ChangedPages<'_>| {
         for (&page, idle) in remembered.iter().zip(&idle) {
             let first = kernel.pages.operate(idle, || {
                 let mut snapshot = kernel.pages.snapshot(idle);

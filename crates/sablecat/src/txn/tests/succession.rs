@@ -406,9 +406,9 @@ fn who_was_taken_for_dead_waits_for_nobody() {
     assert!(others.pages.region.entry(page).word().frame() == FrameId::NONE);
     others.pages.latch(page, &theirs).unwrap();
     let checkpoint = others.pages.hold_checkpoint(&also_theirs).unwrap();
-    let mut held = locks::Held::default();
+    let mut held = locks::HeldLocks::default();
     let wait = Duration::from_secs(3600);
-    others.locks.acquire(theirs.number(), 1, locks::Mode::Exclusive, wait, &mut held).unwrap();
+    others.locks.acquire(theirs.number(), 1, locks::LockMode::Exclusive, wait, &mut held).unwrap();
     let sit = || late.pages.participants.sit();
     std::thread::scope(|scope| {
         let waiting = [
@@ -418,8 +418,8 @@ fn who_was_taken_for_dead_waits_for_nobody() {
                 late.pages.region.check_fence()
             }),
             scope.spawn(|| {
-                let (me, mut held) = (sit()?, locks::Held::default());
-                late.locks.acquire(me.number(), 1, locks::Mode::Shared, wait, &mut held)
+                let (me, mut held) = (sit()?, locks::HeldLocks::default());
+                late.locks.acquire(me.number(), 1, locks::LockMode::Shared, wait, &mut held)
             }),
         ];
         // So that they are asleep, as a rule; before that they find out as well.

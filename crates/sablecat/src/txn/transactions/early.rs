@@ -20,7 +20,7 @@ use crate::txn::catalog::TreeRef;
 use crate::txn::locks::record_hash;
 use crate::txn::options::Isolation;
 use crate::txn::refusals::{conflict, count_conflict, removed};
-use crate::txn::state::Committed;
+use crate::txn::state::CommittedState;
 use crate::types::Lsn;
 
 impl Transaction<'_> {
@@ -68,7 +68,7 @@ impl Transaction<'_> {
         tree: &TreeRef,
         check: impl FnOnce(Lsn, &LocalParticipant) -> Result<()>,
     ) -> Result<()> {
-        self.look(tree, |Committed { me, at, .. }| {
+        self.look(tree, |CommittedState { me, at, .. }| {
             check(at, me)
                 .map_err(|error| count_conflict(self.kernel.explain(error, iter::once(tree), me), me))
         })

@@ -4,10 +4,10 @@ use super::Transaction;
 use crate::access::{Change, Scan, State};
 use crate::error::{Error, Result};
 use crate::pages::Pages;
-use crate::txn::catalog::follow::{self, Follow, Records, View, With};
+use crate::txn::catalog::follow::{self, Follow, FollowedRecords, View, With};
 use crate::txn::catalog::{self, CatalogEntry, Presence, TreeRef, note_key};
 use crate::txn::options::Isolation;
-use crate::txn::ranges::Span;
+use crate::txn::ranges::KeySpan;
 use crate::txn::refusals::conflict;
 use crate::types::{Lsn, TreeId};
 
@@ -111,7 +111,7 @@ impl View for Transaction<'_> {
     }
 }
 
-impl Records for Transaction<'_> {
+impl FollowedRecords for Transaction<'_> {
     fn get(&mut self, tree: &TreeRef, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.get_owned(tree, key)
     }
@@ -128,7 +128,7 @@ impl Records for Transaction<'_> {
         Ok(found)
     }
 
-    fn first(&mut self, tree: &TreeRef, span: &Span) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+    fn first(&mut self, tree: &TreeRef, span: &KeySpan) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         self.next(tree, &mut Scan::new(span.0.clone(), span.1.clone()), true)
     }
 
@@ -140,7 +140,7 @@ impl Records for Transaction<'_> {
         }
     }
 
-    fn must_be_empty(&mut self, tree: &TreeRef, span: Span, removed: (TreeId, &[u8])) {
+    fn must_be_empty(&mut self, tree: &TreeRef, span: KeySpan, removed: (TreeId, &[u8])) {
         if self.claims_reads() && !tree.is_new() {
             self.claims.add_empty(tree, span, removed);
         }

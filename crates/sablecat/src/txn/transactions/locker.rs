@@ -9,19 +9,19 @@ use crate::txn::locks::NamedLocks;
 
 /// An owner of such locks, with a seat of its own and no snapshot. They end with it, and with its process.
 #[derive(Debug)]
-pub(crate) struct Locker<'k> {
+pub(crate) struct LockOwner<'k> {
     over: &'k Transactions,
     seat: Seat<'k>,
     locks: NamedLocks,
 }
 
-impl<'k> Locker<'k> {
+impl<'k> LockOwner<'k> {
     /// One that has nothing locked.
     ///
     /// # Errors
     /// As of taking a seat.
-    pub(crate) fn new(over: &'k Transactions) -> Result<Locker<'k>> {
-        Ok(Locker { over, seat: over.pages.participants.sit()?, locks: NamedLocks::default() })
+    pub(crate) fn new(over: &'k Transactions) -> Result<LockOwner<'k>> {
+        Ok(LockOwner { over, seat: over.pages.participants.sit()?, locks: NamedLocks::default() })
     }
 
     /// See [`LockTable::acquire_path`](crate::txn::locks::LockTable::acquire_path).
@@ -44,7 +44,7 @@ impl<'k> Locker<'k> {
     }
 }
 
-impl Drop for Locker<'_> {
+impl Drop for LockOwner<'_> {
     fn drop(&mut self) {
         self.release_all();
     }

@@ -19,13 +19,13 @@ mod steps;
 pub(in crate::txn) mod transaction;
 mod waiting;
 
-pub(crate) use locker::Locker;
+pub(crate) use locker::LockOwner;
 pub(crate) use transaction::{Stamp, Transaction};
 
 use std::ops::Deref;
 
 use crate::txn::locks::LockTable;
-use crate::txn::pending::runs::Place;
+use crate::txn::pending::runs::SpillSettings;
 use crate::txn::trees::Trees;
 
 /// What transactions run on.
@@ -34,11 +34,11 @@ pub(crate) struct Transactions {
     trees: Trees,
     pub(crate) locks: LockTable,
     /// Where write sets go that are too large for memory; none: they stay there.
-    pub(crate) spill: Option<Place>,
+    pub(crate) spill: Option<SpillSettings>,
 }
 
 impl Transactions {
-    pub(in crate::txn) fn new(trees: Trees, locks: LockTable, spill: Option<Place>) -> Transactions {
+    pub(in crate::txn) fn new(trees: Trees, locks: LockTable, spill: Option<SpillSettings>) -> Transactions {
         Transactions { trees, locks, spill }
     }
 }

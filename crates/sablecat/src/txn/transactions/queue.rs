@@ -55,12 +55,12 @@ use crate::error::{Error, Result};
 use crate::seldom::Seldom;
 use crate::txn::catalog::TreeRef;
 use crate::txn::commit::publish;
-use crate::txn::locks::{Mode, record_hash};
+use crate::txn::locks::{LockMode, record_hash};
 use crate::txn::options::Isolation;
 use crate::txn::refusals::removed;
 use crate::txn::seen::merged::Merged;
 use crate::txn::seen::reads::ReadSet;
-use crate::txn::state::Committed;
+use crate::txn::state::CommittedState;
 use crate::types::{Lsn, TreeId};
 
 /// Numbers that one lock is for.
@@ -76,10 +76,10 @@ const TURN: u8 = b'a';
 
 /// What a transaction knows of the queues that it uses; nothing, before it uses one.
 #[derive(Debug, Default)]
-pub(in crate::txn) struct Queues(Seldom<Known>);
+pub(in crate::txn) struct Queues(Seldom<KnownQueues>);
 
 #[derive(Debug, Default)]
-struct Known {
+struct KnownQueues {
     /// Numbers that it may use, by queue.
     taken: Vec<(TreeId, Range<u64>)>,
     /// Up to which number it has consumed everything, by queue, as of a snapshot.
@@ -107,12 +107,12 @@ impl Queues {
         self.0.take().map(|known| known.empty.into_inner())
     }
 
-    fn known(&mut self) -> &mut Known {
+    fn known(&mut self) -> &mut KnownQueues {
         self.0.needed()
     }
 }
 
-impl Known {
+impl KnownQueues {
     fn front_of(&self, tree: TreeId, at: Lsn) -> Option<u64> {
         self.fronts.iter().find(|front| (front.0, front.1) == (tree, at)).map(|front| front.2)
     }
@@ -184,9 +184,9 @@ impl Transaction<'_> {
             let hash = turn(tree.id, batch);
             let locks = &self.kernel.locks;
             let is_locked = if tries < TRIES {
-                locks.try_acquire(me, hash, Mode::Exclusive, &mut self.held)?
+                locks.try_acquire(me, hash, LockMode::Exclusive, &mut self.held)?
             } else {
-                locks.acquire(me, hash, Mode::Exclusive, patience, &mut self.held)?;
+                locks.acquire(me, hash, LockMode::Exclusive, patience, &mut self.held)?;
                 true
             };
             let beyond = (batch + 1).saturating_mul(BATCH);
@@ -223,7 +223,7 @@ impl Transaction<'_> {
         if !kernel.is_there(tree, newest.at(), me)? {
             return Err(removed());
         }
-        let mut state = Committed { kernel, me, at: newest.at() };
+        let mut state = CommittedState { kernel, me, at: newest.at() };
         let mut scan = Scan::new(Bound::Unbounded, Bound::Unbounded);
         let last = scan.next(&tree.tree(), &mut state, false)?;
         Ok(last.map_or(Ok(0), |(key, _)| number_of(&key))?.max(pending))

@@ -15,10 +15,10 @@ use super::Transaction;
 use crate::access::{Bounds, Found, State};
 use crate::error::Result;
 use crate::txn::catalog::TreeRef;
-use crate::txn::pending::write_set::Records;
-use crate::txn::ranges::{self, Span};
+use crate::txn::pending::write_set::PendingRecords;
+use crate::txn::ranges::{self, KeySpan};
 use crate::txn::seen::reads::count_between;
-use crate::txn::state::Committed;
+use crate::txn::state::CommittedState;
 
 /// A pending record.
 struct Weight {
@@ -31,7 +31,7 @@ struct Weight {
 
 impl Transaction<'_> {
     /// How many records there are between two bounds.
-    pub(crate) fn count(&self, tree: &TreeRef, span: &Span) -> Result<u64> {
+    pub(crate) fn count(&self, tree: &TreeRef, span: &KeySpan) -> Result<u64> {
         let view = tree.tree();
         if ranges::is_empty(ranges::bounds(span), |a, b| view.order.compare(a, b)) {
             return Ok(0);
@@ -48,7 +48,7 @@ impl Transaction<'_> {
     /// The record of a counted tree before which there are `n`, a long value read whole; none if there are no
     /// more.
     pub(crate) fn nth(&self, tree: &TreeRef, n: u64) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-        let load = |state: &Committed<'_>, found| state.load(found);
+        let load = |state: &CommittedState<'_>, found| state.load(found);
         self.nth_as(tree, n, load, |pending| pending)
     }
 
@@ -62,7 +62,7 @@ impl Transaction<'_> {
         &self,
         tree: &TreeRef,
         n: u64,
-        load: impl FnOnce(&Committed<'_>, Found) -> Result<T>,
+        load: impl FnOnce(&CommittedState<'_>, Found) -> Result<T>,
         of_pending: impl FnOnce(Vec<u8>) -> T,
     ) -> Result<Option<(Vec<u8>, T)>> {
         let (pending, total) = self.weights(tree)?;
@@ -108,14 +108,19 @@ impl Transaction<'_> {
     }
 
     /// Whether the snapshot has a record that no removed range takes.
-    pub(in crate::txn) fn stands(&self, tree: &TreeRef, records: &Records, key: &[u8]) -> Result<bool> {
+    pub(in crate::txn) fn stands(
+        &self,
+        tree: &TreeRef,
+        records: &PendingRecords,
+        key: &[u8],
+    ) -> Result<bool> {
         Ok(!tree.is_new()
             && records.removed_around(key).is_none()
             && self.look(tree, |state| self.extent(state, tree, key, |_| ()))?.is_some())
     }
 
     /// How many records the snapshot has in a range of a counted tree that no removed range takes.
-    fn count_standing(&self, tree: &TreeRef, span: &Span) -> Result<u64> {
+    fn count_standing(&self, tree: &TreeRef, span: &KeySpan) -> Result<u64> {
         if tree.is_new() {
             return Ok(0);
         }
@@ -129,7 +134,7 @@ impl Transaction<'_> {
     }
 
     /// How many records the snapshot has between two bounds, which is noted.
-    fn count_noting(&self, state: &Committed<'_>, tree: &TreeRef, bounds: Bounds<'_>) -> Result<u64> {
+    fn count_noting(&self, state: &CommittedState<'_>, tree: &TreeRef, bounds: Bounds<'_>) -> Result<u64> {
         let records = count_between(state, &tree.tree(), bounds)?;
         if self.tracks_reads() {
             self.reads.borrow_mut().note_count(tree, bounds, records);
@@ -142,14 +147,14 @@ impl Transaction<'_> {
         &self,
         tree: &TreeRef,
         n: u64,
-        load: impl FnOnce(&Committed<'_>, Found) -> Result<T>,
+        load: impl FnOnce(&CommittedState<'_>, Found) -> Result<T>,
     ) -> Result<Option<(Vec<u8>, T)>> {
         if tree.is_new() {
             return Ok(None);
         }
         self.look(tree, |state| {
             let mut at = n;
-            for removed in self.writes.records(tree.id).into_iter().flat_map(Records::removed) {
+            for removed in self.writes.records(tree.id).into_iter().flat_map(PendingRecords::removed) {
                 let below = match removed.0 {
                     Bound::Unbounded => 0,
                     Bound::Included(key) => {

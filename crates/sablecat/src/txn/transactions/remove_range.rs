@@ -12,12 +12,12 @@
 use super::Transaction;
 use crate::error::{Error, ErrorKind, Result};
 use crate::txn::catalog::TreeRef;
-use crate::txn::ranges::{self, Span};
+use crate::txn::ranges::{self, KeySpan};
 
 impl Transaction<'_> {
     /// Removes all records between two bounds; how many there were. On any error nothing is removed. Nobody
     /// follows the tree.
-    pub(crate) fn remove_range(&mut self, tree: &TreeRef, span: Span) -> Result<u64> {
+    pub(crate) fn remove_range(&mut self, tree: &TreeRef, span: KeySpan) -> Result<u64> {
         if self.options.read_only {
             return Err(Error::new(ErrorKind::NotAllowed, "a write in a read-only transaction"));
         }
@@ -44,7 +44,7 @@ impl Transaction<'_> {
 
     /// How many records the snapshot has in a range, without what was removed as part of a range before; with
     /// `notes`, each of its leaves is noted as read.
-    pub(super) fn count_committed(&self, tree: &TreeRef, span: &Span, notes: bool) -> Result<u64> {
+    pub(super) fn count_committed(&self, tree: &TreeRef, span: &KeySpan, notes: bool) -> Result<u64> {
         if tree.is_new() {
             return Ok(0);
         }
@@ -64,7 +64,7 @@ impl Transaction<'_> {
     pub(super) fn pending_in(
         &self,
         tree: &TreeRef,
-        span: &Span,
+        span: &KeySpan,
         mut each: impl FnMut(&[u8]),
     ) -> Result<(u64, u64)> {
         let (mut set, mut hidden, mut last) = (0, 0, None::<Vec<u8>>);

@@ -13,10 +13,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::pages::{LocalParticipant, Use, header};
 use crate::txn::catalog::TreeRef;
 use crate::txn::options::Isolation;
-use crate::txn::ranges::Span;
+use crate::txn::ranges::KeySpan;
 use crate::txn::refusals::removed;
 use crate::txn::seen::merged::Merged;
-use crate::txn::state::Committed;
+use crate::txn::state::CommittedState;
 use crate::types::{Lsn, PageId};
 
 /// An operation in progress in a transaction's seat.
@@ -30,7 +30,7 @@ impl Drop for Busy<'_> {
 }
 
 /// A value that was looked for.
-enum Shown<R> {
+enum ShownValue<R> {
     /// It was shown in place; what came of it.
     InPlace(R),
     /// It is long, and has not been shown: a copy.
@@ -38,7 +38,7 @@ enum Shown<R> {
 }
 
 /// What a record's value is: what was made of it, or, if it is long, where it begins and how long it is.
-pub(in crate::txn) enum Extent<R> {
+pub(in crate::txn) enum ValueOrPlace<R> {
     Inline(R),
     Long(PageId, u64),
 }
@@ -47,7 +47,11 @@ impl<'k> Transaction<'k> {
     /// Looks at the committed state that it sees. Read committed: each operation has a snapshot of its own,
     /// which may not have the tree any more.
     #[inline]
-    pub(crate) fn look<T>(&self, tree: &TreeRef, look: impl FnOnce(Committed<'_>) -> Result<T>) -> Result<T> {
+    pub(crate) fn look<T>(
+        &self,
+        tree: &TreeRef,
+        look: impl FnOnce(CommittedState<'_>) -> Result<T>,
+    ) -> Result<T> {
         self.used.set(self.used.get() + 1);
         if self.busy.replace(true) {
             return self.look_beside(tree, look);
@@ -57,21 +61,25 @@ impl<'k> Transaction<'k> {
             self.seat.renew();
             self.check_tree(tree, self.at(), &self.seat)?;
         }
-        self.looked(tree, look(Committed { kernel: self.kernel, me: &self.seat, at: self.at() }))
+        self.looked(tree, look(CommittedState { kernel: self.kernel, me: &self.seat, at: self.at() }))
     }
 
     /// As [`Transaction::look`], while it is looking already, in a caller's closure.
     #[cold]
-    fn look_beside<T>(&self, tree: &TreeRef, look: impl FnOnce(Committed<'_>) -> Result<T>) -> Result<T> {
+    fn look_beside<T>(
+        &self,
+        tree: &TreeRef,
+        look: impl FnOnce(CommittedState<'_>) -> Result<T>,
+    ) -> Result<T> {
         let kernel = self.kernel;
         if self.options.isolation == Isolation::ReadCommitted {
             let seat = kernel.pages.participants.sit()?;
             let pinned = kernel.pages.pinned(&seat);
             self.check_tree(tree, pinned.at(), &seat)?;
-            return look(Committed { kernel, me: &seat, at: pinned.at() });
+            return look(CommittedState { kernel, me: &seat, at: pinned.at() });
         }
         let seat = kernel.pages.sit_beside(self.number(), self.at())?;
-        self.looked(tree, look(Committed { kernel, me: &seat, at: seat.at() }))
+        self.looked(tree, look(CommittedState { kernel, me: &seat, at: seat.at() }))
     }
 
     /// What a look at a tree comes to; that the tree is not there is noted.
@@ -104,8 +112,8 @@ impl<'k> Transaction<'k> {
     ) -> Result<R> {
         let mut look = Some(look);
         match self.show(tree, key, &mut look)? {
-            Shown::InPlace(shown) => Ok(shown),
-            Shown::Long(value) => Ok(look.take().expect("the value is shown once")(Some(&value))),
+            ShownValue::InPlace(shown) => Ok(shown),
+            ShownValue::Long(value) => Ok(look.take().expect("the value is shown once")(Some(&value))),
         }
     }
 
@@ -113,8 +121,8 @@ impl<'k> Transaction<'k> {
     /// returned.
     pub(crate) fn get_owned(&self, tree: &TreeRef, key: &[u8]) -> Result<Option<Vec<u8>>> {
         match self.show(tree, key, &mut Some(|value: Option<&[u8]>| value.map(<[u8]>::to_vec)))? {
-            Shown::InPlace(value) => Ok(value),
-            Shown::Long(value) => Ok(Some(value)),
+            ShownValue::InPlace(value) => Ok(value),
+            ShownValue::Long(value) => Ok(Some(value)),
         }
     }
 
@@ -123,16 +131,16 @@ impl<'k> Transaction<'k> {
         tree: &TreeRef,
         key: &[u8],
         look: &mut Option<impl FnOnce(Option<&[u8]>) -> R>,
-    ) -> Result<Shown<R>> {
+    ) -> Result<ShownValue<R>> {
         let mut show =
-            |value: Option<&[u8]>| Shown::InPlace(look.take().expect("the value is shown once")(value));
+            |value: Option<&[u8]>| ShownValue::InPlace(look.take().expect("the value is shown once")(value));
         if let Some(pending) = self.pending(tree.id, key)? {
             return Ok(show(pending.as_deref()));
         }
         if tree.is_new() {
             return Ok(show(None));
         }
-        self.look(tree, |Committed { kernel, me, at }| {
+        self.look(tree, |CommittedState { kernel, me, at }| {
             let view = tree.tree();
             let mut shown = None;
             let place = kernel.place(&view, key, at, me)?;
@@ -151,7 +159,7 @@ impl<'k> Transaction<'k> {
             self.note_key(tree, &place, page);
             match (shown, long) {
                 (Some(shown), _) => Ok(shown),
-                (None, Some((first, len))) => kernel.load_long(me, at, first, len).map(Shown::Long),
+                (None, Some((first, len))) => kernel.load_long(me, at, first, len).map(ShownValue::Long),
                 (None, None) => unreachable!("a value is shown, or is long"),
             }
         })
@@ -189,8 +197,8 @@ impl<'k> Transaction<'k> {
         }
         self.look(tree, |state| match self.extent(state, tree, key, |value| part(value, offset, into))? {
             None => Ok(None),
-            Some(Extent::Inline(read)) => Ok(Some(read)),
-            Some(Extent::Long(first, len)) => {
+            Some(ValueOrPlace::Inline(read)) => Ok(Some(read)),
+            Some(ValueOrPlace::Long(first, len)) => {
                 state.kernel.read_long(state.me, state.at, first, len, offset, into).map(Some)
             }
         })
@@ -206,7 +214,7 @@ impl<'k> Transaction<'k> {
         }
         let extent = self.look(tree, |state| self.extent(state, tree, key, |value| value.len() as u64))?;
         Ok(extent.map(|extent| match extent {
-            Extent::Inline(len) | Extent::Long(_, len) => len,
+            ValueOrPlace::Inline(len) | ValueOrPlace::Long(_, len) => len,
         }))
     }
 
@@ -214,12 +222,12 @@ impl<'k> Transaction<'k> {
     /// if there is no record.
     pub(in crate::txn) fn extent<R>(
         &self,
-        state: Committed<'_>,
+        state: CommittedState<'_>,
         tree: &TreeRef,
         key: &[u8],
         mut look: impl FnMut(&[u8]) -> R,
-    ) -> Result<Option<Extent<R>>> {
-        let Committed { kernel, me, at } = state;
+    ) -> Result<Option<ValueOrPlace<R>>> {
+        let CommittedState { kernel, me, at } = state;
         let view = tree.tree();
         let place = kernel.place(&view, key, at, me)?;
         let sought = place.sought();
@@ -227,8 +235,8 @@ impl<'k> Transaction<'k> {
             let mut snapshot = kernel.pages.at_pin(me, at)?;
             let bytes = snapshot.covering(&place.tree, sought)?;
             let found = place.tree.get(bytes, sought).map(|value| match value {
-                Value::Inline(value) => Extent::Inline(look(value)),
-                Value::Long { first_page, len } => Extent::Long(first_page, len),
+                Value::Inline(value) => ValueOrPlace::Inline(look(value)),
+                Value::Long { first_page, len } => ValueOrPlace::Long(first_page, len),
             });
             Ok((found, header::page_id(bytes)))
         })?;
@@ -264,7 +272,7 @@ impl<'k> Transaction<'k> {
     }
 
     /// What of the state it sees, with what is pending over it, a scan looks at.
-    pub(in crate::txn) fn merged<'a>(&'a self, state: Committed<'a>, tree: &'a TreeRef) -> Merged<'a> {
+    pub(in crate::txn) fn merged<'a>(&'a self, state: CommittedState<'a>, tree: &'a TreeRef) -> Merged<'a> {
         let reads = self.tracks_reads().then_some(&self.reads);
         Merged { state, tree, writes: &self.writes, reads }
     }
@@ -281,7 +289,7 @@ impl<'k> Transaction<'k> {
     pub(crate) fn fold_committed<B>(
         &self,
         tree: &TreeRef,
-        bounds: Span,
+        bounds: KeySpan,
         forward: bool,
         sum: B,
         each: impl Each<B>,
@@ -295,7 +303,7 @@ impl<'k> Transaction<'k> {
     }
 
     /// The committed state that the transaction sees, without what it has pending.
-    pub(crate) fn committed(&self) -> Committed<'_> {
-        Committed { kernel: self.kernel, me: &self.seat, at: self.at() }
+    pub(crate) fn committed(&self) -> CommittedState<'_> {
+        CommittedState { kernel: self.kernel, me: &self.seat, at: self.at() }
     }
 }

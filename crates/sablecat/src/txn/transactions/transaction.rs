@@ -18,13 +18,13 @@ use crate::pages::{LocalParticipant, PinnedSeat};
 use crate::region::HeldRole;
 use crate::seldom::Seldom;
 use crate::txn::catalog::{CATALOG, CatalogEntry, TreeRef};
-use crate::txn::commit::changes::Changes;
+use crate::txn::commit::changes::ChangedPages;
 use crate::txn::commit::publish;
-use crate::txn::commit::scratch::Record;
-use crate::txn::locks::{Held, Mode, record_hash};
+use crate::txn::commit::scratch::ScratchRecord;
+use crate::txn::locks::{HeldLocks, LockMode, record_hash};
 use crate::txn::options::{Durability, Isolation, Options};
 use crate::txn::pending::savepoints::Position;
-use crate::txn::pending::write_set::{Becomes, Found, Records, WriteSet};
+use crate::txn::pending::write_set::{Becomes, NewValue, PendingRecords, WriteSet};
 use crate::txn::refusals::{conflict, count_conflict};
 use crate::txn::seen::claims::Claims;
 use crate::txn::seen::reads::ReadSet;
@@ -51,7 +51,7 @@ pub(crate) struct Transaction<'k> {
     pub(in crate::txn) reads: RefCell<ReadSet>,
     /// Names that are to change only if they still stand for what they were found to.
     pub(in crate::txn) claims: Claims,
-    pub(in crate::txn) held: Held,
+    pub(in crate::txn) held: HeldLocks,
     pub(in crate::txn) passed: Seldom<PassedOver>,
     /// What it knows of the queues that it uses.
     pub(super) queues: Queues,
@@ -123,7 +123,7 @@ impl<'k> Transaction<'k> {
             writes: WriteSet::default(),
             reads: RefCell::new(ReadSet::default()),
             claims: Claims::default(),
-            held: Held::default(),
+            held: HeldLocks::default(),
             passed: Seldom::default(),
             queues: Queues::default(),
             used: Cell::new(0),
@@ -270,7 +270,7 @@ impl<'k> Transaction<'k> {
         self.kernel.pages.check_fence()?;
         let me = self.seat.number();
         let hash = record_hash(tree.id, key);
-        self.kernel.locks.acquire(me, hash, Mode::Exclusive, self.options.patience, &mut self.held)?;
+        self.kernel.locks.acquire(me, hash, LockMode::Exclusive, self.options.patience, &mut self.held)?;
         if self.sees_newest_of(tree, key)? {
             Ok(())
         } else {
@@ -297,7 +297,7 @@ impl<'k> Transaction<'k> {
         self.kernel.pages.check_fence()?;
         let hash = record_hash(tree.id, key);
         let is_taken =
-            self.kernel.locks.try_acquire(self.seat.number(), hash, Mode::Exclusive, &mut self.held)?;
+            self.kernel.locks.try_acquire(self.seat.number(), hash, LockMode::Exclusive, &mut self.held)?;
         if is_taken {
             then(self)?;
         }
@@ -359,7 +359,7 @@ impl<'k> Transaction<'k> {
     }
 
     /// What a record is to become, if it is to change.
-    pub(in crate::txn) fn pending(&self, tree: TreeId, key: &[u8]) -> Result<Option<Found<'_>>> {
+    pub(in crate::txn) fn pending(&self, tree: TreeId, key: &[u8]) -> Result<Option<NewValue<'_>>> {
         let Some(records) = self.writes.records(tree) else { return Ok(None) };
         let found = records.get(key);
         if !matches!(found, Ok(None)) {
@@ -380,7 +380,7 @@ impl<'k> Transaction<'k> {
 
     /// The records of the catalog that are to change, in order.
     pub(crate) fn changes_of_catalog(&self) -> impl Iterator<Item = (&[u8], Becomes<'_>)> {
-        self.writes.records(CATALOG).into_iter().flat_map(Records::iter)
+        self.writes.records(CATALOG).into_iter().flat_map(PendingRecords::iter)
     }
 
     /// The trees of which records are to change.
@@ -469,7 +469,7 @@ impl<'k> Transaction<'k> {
         if self.gate.is_none() && self.held.is_empty() && !self.passes_gate {
             kernel.wait_for_gate(me)?;
         }
-        let mut record = Record::of(me);
+        let mut record = ScratchRecord::of(me);
         let chain = kernel.write_record(&self.writes, &mut record, me)?;
         if self.options.isolation == Isolation::ReadCommitted {
             // Storing and logging may have taken long, and no earlier snapshot is to be kept.
@@ -486,7 +486,7 @@ impl<'k> Transaction<'k> {
         let ahead = self.reads.borrow_mut().validate_ahead(kernel, at, me)?;
         let (reads, claims, writes) = (&*self.reads.borrow(), &self.claims, &self.writes);
         let contents = &self.contents;
-        let validate = |_: &mut Changes<'_>| {
+        let validate = |_: &mut ChangedPages<'_>| {
             // Of a transaction that has read a database, too: its pages may say the same for long after its
             // removal.
             writes.trees().try_for_each(|(tree, _)| kernel.check_there(tree, me))?;
@@ -500,7 +500,7 @@ impl<'k> Transaction<'k> {
         // Once nothing can get in the way any more.
         let note = || contents.set(Some(kernel.change_content()));
         let leaves = |record: &mut RecordBuilder| {
-            let mut changes = kernel.changes_of(writes, Changes::new(&kernel.pages, me, at));
+            let mut changes = kernel.changes_of(writes, ChangedPages::new(&kernel.pages, me, at));
             if kernel.apply_leaves(&mut changes, writes, at, check)? == Tried::Structure {
                 return Ok(None);
             }
@@ -516,7 +516,7 @@ impl<'k> Transaction<'k> {
         let most = kernel.pages_in_place_max(writes);
         let shape = |record: &mut RecordBuilder| {
             let _structure = kernel.hold_structure(kernel.trees_of(writes), me)?;
-            let mut changes = kernel.changes_of(writes, Changes::at_newest(&kernel.pages, me));
+            let mut changes = kernel.changes_of(writes, ChangedPages::at_newest(&kernel.pages, me));
             changes.limit(most);
             // Leaves are latched in key order, and those of a range only when it is removed: so what a write
             // set with ranges changes of single records is looked at in the commit step.
@@ -542,7 +542,7 @@ impl<'k> Transaction<'k> {
                     // It would keep what others replace meanwhile.
                     self.seat.let_go();
                 }
-                let validate = |changes: &mut Changes<'_>| validate(changes).map(|()| note());
+                let validate = |changes: &mut ChangedPages<'_>| validate(changes).map(|()| note());
                 let switched = kernel.commit_beside(me, (writes, large), check, &mut record, validate)?;
                 self.replaced.put(Some(switched.replaced));
                 switched.lsn

@@ -14,9 +14,9 @@ use crate::error::{Error, Result};
 use crate::pages::{LocalParticipant, Near, PageRun, header};
 use crate::region::{HeldRole, STRUCTURE_LATCHES, Work};
 use crate::txn::catalog::{self, CATALOG, TreeRef};
-use crate::txn::commit::changes::Changes;
+use crate::txn::commit::changes::ChangedPages;
 use crate::txn::options::Isolation;
-use crate::txn::pending::write_set::{Step, WriteSet};
+use crate::txn::pending::write_set::{WriteSet, WriteStep};
 use crate::txn::refusals::conflict;
 use crate::txn::state::OwnedValue;
 use crate::types::{FrameId, Lsn, PageId, TreeId};
@@ -51,7 +51,11 @@ impl Trees {
     }
 
     /// Changes that are to be those of a write set.
-    pub(in crate::txn) fn changes_of<'a>(&self, writes: &WriteSet, mut changes: Changes<'a>) -> Changes<'a> {
+    pub(in crate::txn) fn changes_of<'a>(
+        &self,
+        writes: &WriteSet,
+        mut changes: ChangedPages<'a>,
+    ) -> ChangedPages<'a> {
         // Nowhere else are frames kept for that.
         if self.pages.volume().is_none() && writes.only_removes() {
             changes.only_remove();
@@ -68,7 +72,7 @@ impl Trees {
     /// the pool. False if there was nothing to remove.
     pub(in crate::txn) fn apply_one(
         &self,
-        changes: &mut Changes<'_>,
+        changes: &mut ChangedPages<'_>,
         tree: &Tree<'_>,
         change: Change<'_>,
         run: Option<&PageRun<'_>>,
@@ -81,7 +85,7 @@ impl Trees {
     /// this one.
     fn apply_next(
         &self,
-        changes: &mut Changes<'_>,
+        changes: &mut ChangedPages<'_>,
         tree: &Tree<'_>,
         change: Change<'_>,
         run: Option<&PageRun<'_>>,
@@ -95,7 +99,7 @@ impl Trees {
     #[inline(never)]
     pub(in crate::txn) fn apply_shape(
         &self,
-        changes: &mut Changes<'_>,
+        changes: &mut ChangedPages<'_>,
         writes: &WriteSet,
         large: &Large<'_>,
         check: WriteCheck<'_>,
@@ -122,8 +126,8 @@ impl Trees {
             let (mut last, mut appending) = (PageId::NONE, None);
             for step in records.steps() {
                 let (key, value) = match step {
-                    Step::Record(key, value) => (key, value),
-                    Step::Range(bounds) => {
+                    WriteStep::Record(key, value) => (key, value),
+                    WriteStep::Range(bounds) => {
                         Append::end(&mut appending, changes)?;
                         view.remove_range(changes, bounds)?;
                         last = PageId::NONE;
@@ -172,7 +176,7 @@ impl Trees {
     /// Applies a write set as long as leaves alone suffice.
     pub(in crate::txn) fn apply_leaves(
         &self,
-        changes: &mut Changes<'_>,
+        changes: &mut ChangedPages<'_>,
         writes: &WriteSet,
         mut at: Lsn,
         check: WriteCheck<'_>,
@@ -209,7 +213,7 @@ impl Trees {
     /// sweep give this state up, as it may a snapshot, and the page be used elsewhere while it is waited for.
     pub(in crate::txn) fn leaf_for(
         &self,
-        changes: &mut Changes<'_>,
+        changes: &mut ChangedPages<'_>,
         tree: &Tree<'_>,
         sought: Sought<'_>,
         last: PageId,
@@ -267,7 +271,7 @@ impl Trees {
     /// latched; there the key has this place, in the tree or in a subtree of it.
     pub(super) fn check_write(
         &self,
-        changes: &Changes<'_>,
+        changes: &ChangedPages<'_>,
         page: PageId,
         (tree, key): (&TreeRef, &[u8]),
         place: &Place<'_, '_>,
@@ -302,7 +306,7 @@ fn store_with<'s, 'c>(
     tree: &'s Tree<'_>,
     key: &[u8],
     run: Option<&'s PageRun<'_>>,
-) -> impl FnOnce(&mut Changes<'c>, TreeId, &[u8]) -> Result<PageId> + use<'s, 'c> {
+) -> impl FnOnce(&mut ChangedPages<'c>, TreeId, &[u8]) -> Result<PageId> + use<'s, 'c> {
     let (id, home) = (tree.id, tree.home.of_key(key));
     move |changes, within, value| match run {
         Some(run) => changes.add_run(run, id, value),

@@ -43,9 +43,9 @@ use crate::error::{Error, Result};
 use crate::log::RecordBuilder;
 use crate::pages::{LocalParticipant, PageRun, header};
 use crate::txn::catalog::{self, CATALOG, CatalogEntry, Listed, TreeRef, catalog_tree, note_key};
-use crate::txn::commit::changes::Changes;
+use crate::txn::commit::changes::ChangedPages;
 use crate::txn::commit::publish::{self, filler};
-use crate::txn::pending::write_set::{Records, WriteSet};
+use crate::txn::pending::write_set::{PendingRecords, WriteSet};
 use crate::txn::refusals::conflict;
 use crate::types::{Lsn, PageId};
 
@@ -59,7 +59,7 @@ const ORDINARY_PART: usize = 4;
 const ORDINARY_MIN: usize = 16;
 
 /// What a commit that goes this way has done.
-pub(in crate::txn) struct Switched {
+pub(in crate::txn) struct SwitchedTrees {
     pub(in crate::txn) lsn: Lsn,
     /// The list of what it has replaced.
     pub(in crate::txn) replaced: CatalogEntry,
@@ -89,12 +89,14 @@ impl Trees {
         (writes, large): (&WriteSet, Large<'a>),
         check: WriteCheck<'a>,
         record: &mut RecordBuilder,
-        validate: impl Fn(&mut Changes<'_>) -> Result<()>,
-    ) -> Result<Switched> {
+        validate: impl Fn(&mut ChangedPages<'_>) -> Result<()>,
+    ) -> Result<SwitchedTrees> {
         let note = self.create_list(me)?;
         let built = self.build_and_switch(me, (writes, large), &note, check, record, validate);
         match built {
-            Ok(lsn) => Ok(Switched { lsn, replaced: CatalogEntry { list: Some(Listed::Replaced), ..note } }),
+            Ok(lsn) => {
+                Ok(SwitchedTrees { lsn, replaced: CatalogEntry { list: Some(Listed::Replaced), ..note } })
+            }
             Err(error) => {
                 // No snapshot has seen it.
                 self.free_pages_of(me, note, Lsn(0));
@@ -110,7 +112,7 @@ impl Trees {
         note: &CatalogEntry,
         check: WriteCheck<'a>,
         record: &mut RecordBuilder,
-        validate: impl Fn(&mut Changes<'_>) -> Result<()>,
+        validate: impl Fn(&mut ChangedPages<'_>) -> Result<()>,
     ) -> Result<Lsn> {
         let _structure = self.hold_structure(self.trees_of(writes).chain([note.tree]), me)?;
         let rebuilt = || writes.trees().filter(|(tree, _)| tree.id != CATALOG);
@@ -160,13 +162,13 @@ struct Batch {
 
 impl<'a> Build<'a> {
     /// Begins changes over the newest state.
-    fn changes(&self) -> (Changes<'a>, Lsn) {
-        let changes = Changes::at_newest(&self.kernel.pages, self.me);
+    fn changes(&self) -> (ChangedPages<'a>, Lsn) {
+        let changes = ChangedPages::at_newest(&self.kernel.pages, self.me);
         let at = changes.at();
         (changes, at)
     }
 
-    fn tree(&mut self, tree: &TreeRef, records: &Records) -> Result<()> {
+    fn tree(&mut self, tree: &TreeRef, records: &PendingRecords) -> Result<()> {
         let kernel = self.kernel;
         let (mut root, mut passed, mut more) = (None, None, true);
         for (lower, upper) in records.removed() {
@@ -221,7 +223,7 @@ impl<'a> Build<'a> {
         &mut self,
         tree: &TreeRef,
         root: Option<PageId>,
-        (records, after): (&Records, Option<&[u8]>),
+        (records, after): (&PendingRecords, Option<&[u8]>),
     ) -> Result<Batch> {
         let kernel = self.kernel;
         let most = kernel.pages_in_batch();
@@ -302,7 +304,7 @@ impl<'a> Build<'a> {
         writes: &WriteSet,
         note: &CatalogEntry,
         record: &mut RecordBuilder,
-        validate: &impl Fn(&mut Changes<'_>) -> Result<()>,
+        validate: &impl Fn(&mut ChangedPages<'_>) -> Result<()>,
     ) -> Result<Lsn> {
         let kernel = self.kernel;
         let (mut changes, mut now) = self.changes();
@@ -340,8 +342,8 @@ impl<'a> Build<'a> {
     /// Changes the catalog's records and the note, in key order. The catalog's structure latch is held.
     fn change_catalog(
         &self,
-        changes: &mut Changes<'_>,
-        records: &Records,
+        changes: &mut ChangedPages<'_>,
+        records: &PendingRecords,
         (key, value): (&[u8], &[u8]),
     ) -> Result<()> {
         let catalog = catalog_tree();

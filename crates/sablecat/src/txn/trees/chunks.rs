@@ -5,7 +5,7 @@ use crate::access::Bounds;
 use crate::error::Result;
 use crate::log::{RecordBuilder, RecordKind, operation_bytes_max, range_bytes_max};
 use crate::pages::LocalParticipant;
-use crate::txn::commit::changes::Changes;
+use crate::txn::commit::changes::ChangedPages;
 use crate::txn::commit::publish;
 use crate::txn::pending::write_set::WriteSet;
 use crate::types::{Lsn, TreeId};
@@ -138,7 +138,7 @@ impl<'a, 'r> Chunks<'a, 'r> {
         self.chunks += 1;
         self.record.finish_body();
         // A publish of no pages: it appends the record.
-        let changes = Changes::new(&self.kernel.pages, self.me, Lsn(0));
+        let changes = ChangedPages::new(&self.kernel.pages, self.me, Lsn(0));
         publish::publish(&self.kernel.pages, &self.kernel.log, changes, self.record, |_| Ok(()))?;
         self.record.begin_chunk(self.chain);
         Ok(())

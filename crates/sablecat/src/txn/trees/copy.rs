@@ -12,12 +12,12 @@ use crate::access::{Begun, Change, CopyWrite, PageRead, PageWrite, Tree, long};
 use crate::error::{Error, Result};
 use crate::pages::{PageRun, header};
 use crate::txn::catalog::Listed;
-use crate::txn::commit::changes::Changes;
+use crate::txn::commit::changes::ChangedPages;
 use crate::types::{Lsn, PageId, TreeId, VolumeId};
 
 /// Changes that copy pages from before a state.
 pub(in crate::txn) struct Copying<'c, 'a> {
-    changes: &'c mut Changes<'a>,
+    changes: &'c mut ChangedPages<'a>,
     frozen: Lsn,
     most: usize,
     listed: Additions,
@@ -28,7 +28,7 @@ impl<'c, 'a> Copying<'c, 'a> {
     /// Copies what was born up to `frozen`, until about `most` pages are latched. `begun` is what those
     /// before have not ended.
     pub(in crate::txn) fn new(
-        changes: &'c mut Changes<'a>,
+        changes: &'c mut ChangedPages<'a>,
         frozen: Lsn,
         most: usize,
         begun: Begun,

@@ -27,9 +27,9 @@ use crate::error::{Error, Result};
 use crate::log;
 use crate::pages::LocalParticipant;
 use crate::txn::catalog::{CATALOG, CatalogEntry, Listed, TreeRef};
-use crate::txn::commit::changes::Changes;
+use crate::txn::commit::changes::ChangedPages;
 use crate::txn::options::Durability;
-use crate::txn::state::Committed;
+use crate::txn::state::CommittedState;
 use crate::types::{Lsn, PageId, VolumeId};
 
 const KEY_BYTES: usize = 5;
@@ -70,7 +70,7 @@ impl Additions {
     }
 
     /// Writes them into the list.
-    pub(in crate::txn) fn write(self, list: &TreeRef, changes: &mut Changes<'_>) -> Result<()> {
+    pub(in crate::txn) fn write(self, list: &TreeRef, changes: &mut ChangedPages<'_>) -> Result<()> {
         let mut last = PageId::NONE;
         self.0.iter().try_for_each(|(key, count)| {
             let count = count.map(u32::to_le_bytes);
@@ -80,8 +80,13 @@ impl Additions {
 }
 
 /// Sets or removes an entry. `last` is the page of the one before, then of this one.
-fn change(changes: &mut Changes<'_>, list: &Tree<'_>, change: Change<'_>, last: &mut PageId) -> Result<()> {
-    let too_long = |_: &mut Changes<'_>, _, _: &[u8]| {
+fn change(
+    changes: &mut ChangedPages<'_>,
+    list: &Tree<'_>,
+    change: Change<'_>,
+    last: &mut PageId,
+) -> Result<()> {
+    let too_long = |_: &mut ChangedPages<'_>, _, _: &[u8]| {
         Err(Error::corruption("an entry of a list of pages is too long for a page"))
     };
     list.change(changes, (list.sought(change.0), change.1), last, too_long).map(drop)
@@ -89,7 +94,7 @@ fn change(changes: &mut Changes<'_>, list: &Tree<'_>, change: Change<'_>, last: 
 
 /// Tells of all pages that a list names; of none if the catalog's entry is that of another tree.
 pub(in crate::txn) fn each(
-    state: &Committed<'_>,
+    state: &CommittedState<'_>,
     entry: &CatalogEntry,
     tell: &mut impl FnMut(PageId),
 ) -> Result<()> {
@@ -103,7 +108,7 @@ pub(in crate::txn) fn each(
 
 /// Tells of the pages that are to be freed with a list.
 pub(crate) fn each_to_be_freed(
-    state: &Committed<'_>,
+    state: &CommittedState<'_>,
     entry: &CatalogEntry,
     tell: &mut impl FnMut(PageId),
 ) -> Result<()> {
@@ -111,7 +116,7 @@ pub(crate) fn each_to_be_freed(
 }
 
 fn each_of(
-    state: &Committed<'_>,
+    state: &CommittedState<'_>,
     entry: &CatalogEntry,
     listed: Listed,
     tell: &mut impl FnMut(PageId),

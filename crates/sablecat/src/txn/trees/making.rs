@@ -7,9 +7,9 @@ use crate::error::Result;
 use crate::log::{self, RecordBuilder};
 use crate::pages::LocalParticipant;
 use crate::txn::catalog::{self, CATALOG, CatalogEntry, TreeRef};
-use crate::txn::commit::changes::Changes;
+use crate::txn::commit::changes::ChangedPages;
 use crate::txn::commit::publish;
-use crate::txn::commit::scratch::Record;
+use crate::txn::commit::scratch::ScratchRecord;
 use crate::txn::options::Durability;
 use crate::types::{Lsn, TreeId};
 
@@ -104,7 +104,7 @@ impl Trees {
         me: &LocalParticipant,
         trees: &[TreeId],
         durability: Durability,
-        work: impl FnOnce(&mut Changes<'_>, &mut RecordBuilder) -> Result<bool>,
+        work: impl FnOnce(&mut ChangedPages<'_>, &mut RecordBuilder) -> Result<bool>,
     ) -> Result<bool> {
         let done = {
             let _structure = self.hold_structure(trees.iter().copied(), me)?;
@@ -119,10 +119,10 @@ impl Trees {
     fn commit_prepared(
         &self,
         me: &LocalParticipant,
-        work: impl FnOnce(&mut Changes<'_>, &mut RecordBuilder) -> Result<bool>,
+        work: impl FnOnce(&mut ChangedPages<'_>, &mut RecordBuilder) -> Result<bool>,
     ) -> Result<Option<Lsn>> {
-        let mut record = Record::of(me);
-        let mut changes = Changes::at_newest(&self.pages, me);
+        let mut record = ScratchRecord::of(me);
+        let mut changes = ChangedPages::at_newest(&self.pages, me);
         if !work(&mut changes, &mut record)? {
             return Ok(None);
         }

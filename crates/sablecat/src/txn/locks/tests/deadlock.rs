@@ -11,7 +11,7 @@ use crate::txn::locks::word::{LockId, Want};
 fn circle(locks: &LockTable, parties: u16, in_turn: bool) -> Vec<(u16, Error)> {
     let mut all: Vec<_> = (1..=parties).map(|me| Party::new(locks, me)).collect();
     for party in &mut all {
-        party.acquire(record(u64::from(party.me)), Mode::Exclusive).unwrap();
+        party.acquire(record(u64::from(party.me)), LockMode::Exclusive).unwrap();
     }
     let together = std::sync::Barrier::new(usize::from(parties));
     let gave_way = std::thread::scope(|scope| {
@@ -24,7 +24,7 @@ fn circle(locks: &LockTable, parties: u16, in_turn: bool) -> Vec<(u16, Error)> {
                     if !in_turn {
                         together.wait();
                     }
-                    let got = party.acquire(record(u64::from(me % parties) + 1), Mode::Exclusive);
+                    let got = party.acquire(record(u64::from(me % parties) + 1), LockMode::Exclusive);
                     party.release_all();
                     got.err().map(|error| (me, error))
                 });
@@ -96,14 +96,14 @@ fn of_those_that_share_a_lock_all_but_one_give_way_when_all_want_it_alone() {
         for _ in 0..60 {
             let mut all: Vec<_> = (1..=parties).map(|me| Party::new(&locks, me)).collect();
             for party in &mut all {
-                party.acquire(record(1), Mode::Shared).unwrap();
+                party.acquire(record(1), LockMode::Shared).unwrap();
             }
             let gave_way: usize = std::thread::scope(|scope| {
                 let waits: Vec<_> = all
                     .into_iter()
                     .map(|mut party| {
                         scope.spawn(move || {
-                            let got = party.acquire(record(1), Mode::Exclusive);
+                            let got = party.acquire(record(1), LockMode::Exclusive);
                             party.release_all();
                             got.is_err_and(|error| {
                                 assert_eq!(error.kind(), ErrorKind::Deadlock, "{error}");
@@ -126,12 +126,12 @@ fn two_that_upgrade_at_once_are_resolved_with_one_victim() {
     let locks = lock_table(2, 1 << 8);
     let mut elder = Party::new(&locks, 1);
     let mut younger = Party::new(&locks, 2);
-    elder.acquire(record(1), Mode::Shared).unwrap();
-    younger.acquire(record(1), Mode::Shared).unwrap();
+    elder.acquire(record(1), LockMode::Shared).unwrap();
+    younger.acquire(record(1), LockMode::Shared).unwrap();
     std::thread::scope(|scope| {
-        let upgrade = scope.spawn(|| elder.acquire(record(1), Mode::Exclusive));
+        let upgrade = scope.spawn(|| elder.acquire(record(1), LockMode::Exclusive));
         until_waiting(&locks, 1);
-        let error = younger.acquire(record(1), Mode::Exclusive).unwrap_err();
+        let error = younger.acquire(record(1), LockMode::Exclusive).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Deadlock, "{error}");
         assert_eq!(locks.holders(record(1)).len(), 2, "the shared lock stays until the transaction ends");
         younger.release_all();
@@ -146,20 +146,20 @@ fn two_that_upgrade_at_once_are_resolved_with_one_victim() {
 fn a_circle_is_found_behind_any_of_the_owners_of_a_shared_lock() {
     let locks = lock_table(4, 1 << 8);
     let mut parties: Vec<_> = (0..=4).map(|me| Party::new(&locks, me)).collect();
-    parties[1].acquire(record(1), Mode::Exclusive).unwrap();
+    parties[1].acquire(record(1), LockMode::Exclusive).unwrap();
     for party in &mut parties[2..] {
-        party.acquire(record(2), Mode::Shared).unwrap();
+        party.acquire(record(2), LockMode::Shared).unwrap();
     }
     let mut last = parties.pop().unwrap();
     let mut first = parties.swap_remove(1);
     std::thread::scope(|scope| {
         let wait = scope.spawn(move || {
-            let got = first.acquire(record(2), Mode::Exclusive);
+            let got = first.acquire(record(2), LockMode::Exclusive);
             (first, got)
         });
         until_waiting(&locks, 1);
         // 4 is the youngest, and 2 and 3 go on as they like.
-        assert_eq!(last.acquire(record(1), Mode::Shared).unwrap_err().kind(), ErrorKind::Deadlock);
+        assert_eq!(last.acquire(record(1), LockMode::Shared).unwrap_err().kind(), ErrorKind::Deadlock);
         last.release_all();
         for party in &mut parties[1..] {
             party.release_all();
@@ -177,15 +177,15 @@ fn waiting_for_somebody_that_does_not_wait_is_no_deadlock() {
     let mut parties: Vec<_> = (0..=3).map(|me| Party::new(&locks, me)).collect();
     let (mut third, mut second, mut first) =
         (parties.pop().unwrap(), parties.pop().unwrap(), parties.pop().unwrap());
-    first.acquire(record(1), Mode::Exclusive).unwrap();
-    second.acquire(record(2), Mode::Exclusive).unwrap();
+    first.acquire(record(1), LockMode::Exclusive).unwrap();
+    second.acquire(record(2), LockMode::Exclusive).unwrap();
     std::thread::scope(|scope| {
         let end = scope.spawn(move || {
-            third.acquire(record(2), Mode::Exclusive).unwrap();
+            third.acquire(record(2), LockMode::Exclusive).unwrap();
             third.release_all();
         });
         let middle = scope.spawn(move || {
-            second.acquire(record(1), Mode::Exclusive).unwrap();
+            second.acquire(record(1), LockMode::Exclusive).unwrap();
             second.release_all();
         });
         until_waiting(&locks, 2);
@@ -204,17 +204,17 @@ fn waiting_for_somebody_that_does_not_wait_is_no_deadlock() {
 fn a_wait_that_is_marked_already_makes_no_second_victim() {
     let locks = lock_table(3, 1 << 8);
     let mut parties: Vec<_> = (1..=3).map(|me| Party::new(&locks, me)).collect();
-    parties[0].acquire(record(1), Mode::Shared).unwrap();
-    parties[1].acquire(record(2), Mode::Exclusive).unwrap();
-    parties[2].acquire(record(1), Mode::Shared).unwrap();
+    parties[0].acquire(record(1), LockMode::Shared).unwrap();
+    parties[1].acquire(record(2), LockMode::Exclusive).unwrap();
+    parties[2].acquire(record(1), LockMode::Shared).unwrap();
     let announce = |me, key, mode| locks.announce(me, Want { id: LockId::of(record(key)), mode });
-    announce(2, 1, Mode::Exclusive);
+    announce(2, 1, LockMode::Exclusive);
     locks.break_circles(2);
     assert!(!locks.is_victim(2), "it waits for two that run");
-    announce(1, 2, Mode::Shared);
+    announce(1, 2, LockMode::Shared);
     locks.break_circles(1);
     assert!(locks.is_victim(2) && !locks.is_victim(1));
-    announce(3, 2, Mode::Shared);
+    announce(3, 2, LockMode::Shared);
     locks.break_circles(3);
     assert!(!locks.is_victim(3) && !locks.is_victim(1));
     assert!(locks.deadlock_error(2).to_string().contains("held by participant 2; participant 2 gives way"));

@@ -41,7 +41,7 @@ fn an_exclusive_lock_is_held_by_one_at_a_time() {
             scope.spawn(move || {
                 let mut party = Party::new(locks, me);
                 for _ in 0..TURNS {
-                    party.acquire(record(1), Mode::Exclusive).unwrap();
+                    party.acquire(record(1), LockMode::Exclusive).unwrap();
                     counter.add();
                     party.release_all();
                 }
@@ -70,7 +70,7 @@ fn transfer(words: usize, records: u64, parties: u16, turns: u64) {
                             let number = numbers.below(records);
                             let shared = numbers.below(2) == 0;
                             if shared {
-                                let got = party.acquire(record(number), Mode::Shared);
+                                let got = party.acquire(record(number), LockMode::Shared);
                                 if got.is_err_and(|error| gives_way(&error)) {
                                     break;
                                 }
@@ -83,7 +83,7 @@ fn transfer(words: usize, records: u64, parties: u16, turns: u64) {
                                 );
                             }
                             if !shared || numbers.below(3) == 0 {
-                                let got = party.acquire(record(number), Mode::Exclusive);
+                                let got = party.acquire(record(number), LockMode::Exclusive);
                                 if got.is_err_and(|error| gives_way(&error)) {
                                     break;
                                 }

@@ -26,10 +26,10 @@ fn explore(runs: usize, body: impl Fn() + Clone + Send + Sync + 'static) {
 struct Room(AtomicU32);
 
 impl Room {
-    fn visit(&self, mode: Mode) {
-        let weight = if mode == Mode::Exclusive { 1000 } else { 1 };
+    fn visit(&self, mode: LockMode) {
+        let weight = if mode == LockMode::Exclusive { 1000 } else { 1 };
         let before = self.0.fetch_add(weight, Ordering::SeqCst);
-        assert!(before == 0 || before < 1000 && mode == Mode::Shared, "{mode:?} beside {before}");
+        assert!(before == 0 || before < 1000 && mode == LockMode::Shared, "{mode:?} beside {before}");
         self.0.fetch_sub(weight, Ordering::SeqCst);
     }
 }
@@ -62,7 +62,7 @@ fn explored_exclusive_and_shared_locks_exclude_each_other() {
         let room = Room::default();
         parties(&locks, 3, move |party| {
             for turn in 0..2 {
-                let mode = if (party.me + turn) % 3 == 0 { Mode::Shared } else { Mode::Exclusive };
+                let mode = if (party.me + turn) % 3 == 0 { LockMode::Shared } else { LockMode::Exclusive };
                 party.acquire(record(1), mode).unwrap();
                 room.visit(mode);
                 party.release_all();
@@ -82,12 +82,12 @@ fn explored_circles_have_one_victim() {
             // All have their first lock before any wants its second.
             let ready = AtomicU32::new(0);
             let gave_way = parties(&locks, count, move |party| {
-                party.acquire(record(u64::from(party.me)), Mode::Exclusive).unwrap();
+                party.acquire(record(u64::from(party.me)), LockMode::Exclusive).unwrap();
                 ready.fetch_add(1, Ordering::SeqCst);
                 while ready.load(Ordering::SeqCst) != u32::from(count) {
                     sablecat_os::atomic::spin_hint();
                 }
-                let got = party.acquire(record(u64::from(party.me % count) + 1), Mode::Exclusive);
+                let got = party.acquire(record(u64::from(party.me % count) + 1), LockMode::Exclusive);
                 got.is_err_and(|error| {
                     assert_eq!(error.kind(), ErrorKind::Deadlock, "{error}");
                     true
@@ -106,14 +106,14 @@ fn explored_upgrades_have_one_victim() {
         let ready = AtomicU32::new(0);
         let room = Room::default();
         let gave_way = parties(&locks, 2, move |party| {
-            party.acquire(record(1), Mode::Shared).unwrap();
+            party.acquire(record(1), LockMode::Shared).unwrap();
             ready.fetch_add(1, Ordering::SeqCst);
             while ready.load(Ordering::SeqCst) != 2 {
                 sablecat_os::atomic::spin_hint();
             }
-            let got = party.acquire(record(1), Mode::Exclusive);
+            let got = party.acquire(record(1), LockMode::Exclusive);
             if got.is_ok() {
-                room.visit(Mode::Exclusive);
+                room.visit(LockMode::Exclusive);
             }
             got.is_err()
         });
@@ -130,15 +130,15 @@ fn explored_circles_that_never_were_have_no_victim() {
         let locks = Arc::new(lock_table(2, 1 << 5).with_policy(DeadlockPolicy::Oldest));
         parties(&locks, 2, |party| {
             if party.me == 1 {
-                party.acquire(record(2), Mode::Exclusive).unwrap();
-                party.acquire(record(1), Mode::Exclusive).unwrap();
+                party.acquire(record(2), LockMode::Exclusive).unwrap();
+                party.acquire(record(1), LockMode::Exclusive).unwrap();
                 return;
             }
-            party.acquire(record(1), Mode::Exclusive).unwrap();
+            party.acquire(record(1), LockMode::Exclusive).unwrap();
             // Long enough for the other to look for circles while we have it.
             (0..4).for_each(|_| atomic::spin_hint());
             party.release_all();
-            party.acquire(record(2), Mode::Exclusive).unwrap();
+            party.acquire(record(2), LockMode::Exclusive).unwrap();
         });
         assert_eq!(locks.counts().deadlocks, 0);
         assert_empty(&locks);
@@ -153,13 +153,13 @@ fn explored_guests_of_one_bucket_do_not_overwrite_each_other() {
         let records: Vec<_> = (1..=3).map(|bucket| at_home_in(&locks, bucket, 2)).collect();
         let mut crowd: Vec<_> = (4..=10).map(|me| Party::new(&locks, me)).collect();
         for party in &mut crowd {
-            party.acquire(records[0][0], Mode::Shared).unwrap();
-            party.acquire(records[1][0], Mode::Shared).unwrap();
+            party.acquire(records[0][0], LockMode::Shared).unwrap();
+            party.acquire(records[1][0], LockMode::Shared).unwrap();
         }
         let mut held: Vec<_> = crowd.into_iter().map(|party| (party.me, party.held)).collect();
         parties(&locks, 3, move |party| {
             let own = records[usize::from(party.me) - 1][1];
-            party.acquire(own, Mode::Exclusive).unwrap();
+            party.acquire(own, LockMode::Exclusive).unwrap();
             assert_eq!(
                 party.locks.holders(own).iter().map(|holder| holder.slot).collect::<Vec<_>>(),
                 [party.me]
@@ -179,7 +179,7 @@ fn explored_overflow_excludes_and_ends() {
         parties(&locks, 3, move |party| {
             for step in 0..8 {
                 let key = (u64::from(party.me) * 5 + step) % 8;
-                let mode = if (step + key) % 3 == 0 { Mode::Exclusive } else { Mode::Shared };
+                let mode = if (step + key) % 3 == 0 { LockMode::Exclusive } else { LockMode::Shared };
                 if party.try_acquire(record(key), mode).is_ok_and(|got| got) {
                     rooms[key as usize].visit(mode);
                 }
@@ -195,7 +195,7 @@ fn explored_reaping_lets_waiters_through() {
     explore(RUNS, || {
         let locks = Arc::new(lock_table(3, 1 << 5));
         let mut dead = Party::new(&locks, 3);
-        dead.acquire(record(1), Mode::Exclusive).unwrap();
+        dead.acquire(record(1), LockMode::Exclusive).unwrap();
         let home = home(&locks, record(1));
         std::mem::forget(locks.table.latch(home, 3));
         std::mem::forget(locks.table.latch(locks.table.at(home, 1), 3));
@@ -204,8 +204,8 @@ fn explored_reaping_lets_waiters_through() {
             if party.me == 2 {
                 party.locks.release_all_of(3);
             }
-            party.acquire(record(1), Mode::Exclusive).unwrap();
-            room.visit(Mode::Exclusive);
+            party.acquire(record(1), LockMode::Exclusive).unwrap();
+            room.visit(LockMode::Exclusive);
         });
         assert_empty(&locks);
     });

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use sablecat_os::atomic::Ordering;
 
-use super::{Held, LockTable, Mode, record_hash};
+use super::{HeldLocks, LockMode, LockTable, record_hash};
 use crate::error::Result;
 use crate::region::{Geometry, Region};
 use crate::types::TreeId;
@@ -61,17 +61,17 @@ fn at_home_in(locks: &LockTable, bucket: usize, count: usize) -> Vec<u64> {
 struct Party<'a> {
     locks: &'a LockTable,
     me: u16,
-    held: Held,
+    held: HeldLocks,
 }
 
 impl<'a> Party<'a> {
     fn new(locks: &'a LockTable, me: u16) -> Party<'a> {
-        Party { locks, me, held: Held::default() }
+        Party { locks, me, held: HeldLocks::default() }
     }
-    fn acquire(&mut self, hash: u64, mode: Mode) -> Result<()> {
+    fn acquire(&mut self, hash: u64, mode: LockMode) -> Result<()> {
         self.locks.acquire(self.me, hash, mode, PATIENT, &mut self.held)
     }
-    fn try_acquire(&mut self, hash: u64, mode: Mode) -> Result<bool> {
+    fn try_acquire(&mut self, hash: u64, mode: LockMode) -> Result<bool> {
         self.locks.try_acquire(self.me, hash, mode, &mut self.held)
     }
     fn release_all(&mut self) {

@@ -29,15 +29,15 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 #[derive(Default)]
-struct Model(HashMap<(usize, u16), Mode>);
+struct Model(HashMap<(usize, u16), LockMode>);
 
 impl Model {
-    fn allows(&self, who: u16, record: usize, mode: Mode) -> bool {
-        self.0
-            .iter()
-            .all(|((r, w), m)| *r != record || *w == who || (*m == Mode::Shared && mode == Mode::Shared))
+    fn allows(&self, who: u16, record: usize, mode: LockMode) -> bool {
+        self.0.iter().all(|((r, w), m)| {
+            *r != record || *w == who || (*m == LockMode::Shared && mode == LockMode::Shared)
+        })
     }
-    fn grant(&mut self, who: u16, record: usize, mode: Mode) {
+    fn grant(&mut self, who: u16, record: usize, mode: LockMode) {
         let now = self.0.entry((record, who)).or_insert(mode);
         *now = mode.max(*now);
     }
@@ -48,7 +48,7 @@ impl Model {
         self.0
             .iter()
             .filter(|((r, _), _)| *r == record)
-            .map(|((_, w), m)| (*w, *m == Mode::Exclusive))
+            .map(|((_, w), m)| (*w, *m == LockMode::Exclusive))
             .collect()
     }
 }
@@ -61,7 +61,7 @@ fn run(locks: &LockTable, hashes: &[u64], steps: &[Step], exact: bool) {
     for step in steps {
         match *step {
             Step::Try { who, record, exclusive } => {
-                let mode = if exclusive { Mode::Exclusive } else { Mode::Shared };
+                let mode = if exclusive { LockMode::Exclusive } else { LockMode::Shared };
                 let got = match parties[usize::from(who)].try_acquire(hashes[record], mode) {
                     Ok(got) => got,
                     Err(error) => {
@@ -89,7 +89,7 @@ fn run(locks: &LockTable, hashes: &[u64], steps: &[Step], exact: bool) {
         }
         for (record, hash) in hashes.iter().enumerate() {
             let shown: HashSet<_> =
-                locks.holders(*hash).iter().map(|h| (h.slot, h.mode == Mode::Exclusive)).collect();
+                locks.holders(*hash).iter().map(|h| (h.slot, h.mode == LockMode::Exclusive)).collect();
             let expected = model.holders(record);
             if exact {
                 assert_eq!(shown, expected, "holders of record {record}");

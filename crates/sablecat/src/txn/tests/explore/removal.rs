@@ -5,7 +5,7 @@ use sablecat_os::atomic::yield_now;
 
 use super::*;
 use crate::txn::tests::removal::{database, entry, take_name};
-use crate::txn::{State, catalog};
+use crate::txn::{PresenceState, catalog};
 
 /// Writes some records, which may take more leaves, until the database is gone.
 fn write(store: &Store, isolation: Isolation) {
@@ -58,7 +58,7 @@ fn explored(works: &'static [Work], seed: u64) {
     explore(seed, 60, move || {
         let store = Arc::new(database());
         together(&store, works);
-        assert_eq!(store.tree.presence.as_ref().map(|presence| presence.state()), Some(State::Gone));
+        assert_eq!(store.tree.presence.as_ref().map(|presence| presence.state()), Some(PresenceState::Gone));
         let Store { kernel, .. } = Arc::into_inner(store).expect("all threads have ended");
         Store { kernel, tree: catalog::catalog_tree() }.assert_nothing_leaks();
     });
