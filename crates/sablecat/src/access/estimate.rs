@@ -39,15 +39,15 @@ pub(crate) struct Sum {
 
 /// How many records there are of a range, about.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Records {
+pub(crate) struct RecordEstimate {
     pub(crate) number: f64,
     /// Whether all pages that have some were looked at.
     pub(crate) is_exact: bool,
 }
 
-impl Records {
+impl RecordEstimate {
     /// Adds what a page has, which stands for so many.
-    pub(super) fn add(&mut self, more: Records, times: f64) {
+    pub(super) fn add(&mut self, more: RecordEstimate, times: f64) {
         self.number += more.number * times;
         self.is_exact &= more.is_exact;
     }
@@ -83,7 +83,7 @@ impl Chances {
 
 /// A way down: which child is taken at each page.
 #[derive(Debug)]
-pub(super) struct Way<'c> {
+pub(super) struct RandomDescent<'c> {
     chances: &'c mut Chances,
     /// Where in what is below the page it goes, from 0 to below 1.
     place: f64,
@@ -92,11 +92,11 @@ pub(super) struct Way<'c> {
     told: f64,
 }
 
-impl<'c> Way<'c> {
+impl<'c> RandomDescent<'c> {
     /// One in the n-th of [`DESCENTS`] equal parts of the tree.
-    pub(super) fn in_part(chances: &'c mut Chances, n: usize) -> Way<'c> {
+    pub(super) fn in_part(chances: &'c mut Chances, n: usize) -> RandomDescent<'c> {
         let place = (n as f64 + chances.part()) / DESCENTS as f64;
-        Way { chances, place, told: DESCENTS as f64 }
+        RandomDescent { chances, place, told: DESCENTS as f64 }
     }
 
     /// One of so many children.

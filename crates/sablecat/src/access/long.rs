@@ -9,7 +9,7 @@
 //! | crc  | page id | born  | tree   | kind | zeros | payload ...
 //! ```
 
-use super::{PageWrite, Value};
+use super::{PageWrite, StoredValue};
 use crate::error::{Error, Result};
 use crate::pages::{Snapshot, header};
 use crate::types::{PageId, TreeId, VolumeId};
@@ -62,8 +62,8 @@ pub(crate) fn store<W: PageWrite>(
 }
 
 /// Gives back the pages of a value that was stored for a record which could not be set.
-pub(crate) fn give_back<W: PageWrite>(writer: &mut W, stored: Value<'_>) {
-    if let Value::Long { first_page, len } = stored {
+pub(crate) fn give_back<W: PageWrite>(writer: &mut W, stored: StoredValue<'_>) {
+    if let StoredValue::Long { first_page, len } = stored {
         writer.give_back(first_page, page_count(len, writer.page_size()));
     }
 }

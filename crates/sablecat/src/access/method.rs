@@ -23,15 +23,17 @@ use std::ops::Bound;
 #[cfg(feature = "seam")]
 use super::flat;
 use super::one_by_one;
-use super::scan::{self, Bounds, MayGo, Part, ReadBound, Source, State, Wanted};
+use super::scan::{self, KeyBounds, MayGo, Part, ReadBound, ScanSource, StateSource, WantedPage};
 use super::whole::{Freeing, Load};
-use super::{Append, CopyWrite, Each, Estimate, Home, PageRead, PageWrite, Records, Sought, btree, hash};
+use super::{
+    Append, CopyWrite, Each, Estimate, Home, PageRead, PageWrite, RecordEstimate, Sought, btree, hash,
+};
 use crate::error::Result;
 #[cfg(feature = "fuzzing")]
 use crate::pages::header;
 use crate::types::{PageId, TreeId, VolumeId};
 
-pub(crate) use btree::node::{Order, Value};
+pub(crate) use btree::node::{Order, StoredValue};
 
 /// The access method of a database: how its records are arranged in pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -140,7 +142,7 @@ pub(crate) struct Tree<'a> {
 
 /// Where a key belongs: in the innermost tree that there is for it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place<'t, 'k> {
+pub(crate) struct KeyPlace<'t, 'k> {
     pub(crate) tree: Tree<'t>,
     /// What of the key led there.
     pub(crate) stems: &'k [u8],
@@ -159,7 +161,7 @@ pub(crate) enum Tried {
 }
 
 /// A record to be set, or, without a value, to be removed.
-pub(crate) type Change<'a> = (&'a [u8], Option<&'a [u8]>);
+pub(crate) type SetOrRemove<'a> = (&'a [u8], Option<&'a [u8]>);
 
 /// What of a range was removed.
 #[derive(Debug, Default)]
@@ -239,11 +241,11 @@ impl<'a> Tree<'a> {
 
     /// Where a key belongs: for one that is not nested, in this very tree.
     #[inline]
-    pub(crate) fn place<'k, R: PageRead>(&self, reader: &R, key: &'k [u8]) -> Result<Place<'a, 'k>> {
+    pub(crate) fn place<'k, R: PageRead>(&self, reader: &R, key: &'k [u8]) -> Result<KeyPlace<'a, 'k>> {
         match self.method {
             Method::Btree | Method::Counted | Method::Hash => btree::find_place(reader, self, key, |_| {}),
             #[cfg(feature = "seam")]
-            Method::Flat => Ok(Place { tree: *self, stems: &[], rest: key }),
+            Method::Flat => Ok(KeyPlace { tree: *self, stems: &[], rest: key }),
         }
     }
 
@@ -273,7 +275,7 @@ impl<'a> Tree<'a> {
 
     /// The value of a record in the page that covers its key.
     #[inline(always)]
-    pub(crate) fn get<'p>(&self, bytes: &'p [u8], sought: Sought<'_>) -> Option<Value<'p>> {
+    pub(crate) fn get<'p>(&self, bytes: &'p [u8], sought: Sought<'_>) -> Option<StoredValue<'p>> {
         match self.method {
             Method::Btree | Method::Counted => btree::get(bytes, sought, self.order),
             Method::Hash => hash::get(bytes, (sought.key, sought.hash)),
@@ -349,7 +351,7 @@ impl<'a> Tree<'a> {
     pub(crate) fn change_beside<W: CopyWrite>(
         &self,
         writer: &mut W,
-        change: Change<'_>,
+        change: SetOrRemove<'_>,
         last: &mut PageId,
         store: impl FnOnce(&mut W, TreeId, &[u8]) -> Result<PageId>,
     ) -> Result<Option<bool>> {
@@ -366,7 +368,7 @@ impl<'a> Tree<'a> {
     pub(crate) fn remove_some<W: PageWrite>(
         &self,
         writer: &mut W,
-        bounds: Bounds<'_>,
+        bounds: KeyBounds<'_>,
         most: usize,
     ) -> Result<Removed> {
         match self.method {
@@ -381,7 +383,7 @@ impl<'a> Tree<'a> {
     pub(crate) fn remove_range<W: PageWrite>(
         &self,
         writer: &mut W,
-        (lower, upper): Bounds<'_>,
+        (lower, upper): KeyBounds<'_>,
     ) -> Result<u64> {
         let mut removed = self.remove_some(writer, (lower, upper), REMOVED_AT_ONCE)?;
         let mut records = removed.records;
@@ -397,7 +399,7 @@ impl<'a> Tree<'a> {
     pub(crate) fn remove_some_beside<W: CopyWrite>(
         &self,
         writer: &mut W,
-        bounds: Bounds<'_>,
+        bounds: KeyBounds<'_>,
         most: usize,
     ) -> Result<Removed> {
         match self.method {
@@ -410,7 +412,7 @@ impl<'a> Tree<'a> {
 
     /// How many committed records lie between two bounds: looks at pages, not at each record, as far as the
     /// method can.
-    pub(crate) fn count<S: Source>(&self, source: &mut S, bounds: Bounds<'_>) -> Result<u64> {
+    pub(crate) fn count<S: ScanSource>(&self, source: &mut S, bounds: KeyBounds<'_>) -> Result<u64> {
         match self.method {
             Method::Btree | Method::Counted => btree::count(source, self, bounds),
             Method::Hash => one_by_one::count(source, self, bounds),
@@ -420,7 +422,7 @@ impl<'a> Tree<'a> {
     }
 
     /// The page that a scan wants next.
-    pub(crate) fn wanted<R: PageRead>(&self, reader: &R, wanted: Wanted<'_>) -> Result<PageId> {
+    pub(crate) fn wanted<R: PageRead>(&self, reader: &R, wanted: WantedPage<'_>) -> Result<PageId> {
         match self.method {
             Method::Btree | Method::Counted => btree::wanted(reader, self, wanted),
             Method::Hash => hash::wanted(reader, self, wanted),
@@ -495,7 +497,7 @@ impl<'a> Tree<'a> {
     /// Whether what lies between two bounds, as they are kept of what was read, reads the same in two states:
     /// in the tree that `stems` lead to, without what is nested in that. A record of the first state that is
     /// not found in the second may be missing there if `may_go` says so, which is asked of none else.
-    pub(crate) fn reads_same<S: Source + PageRead>(
+    pub(crate) fn reads_same<S: ScanSource + PageRead>(
         &self,
         stems: &[u8],
         bounds: (Bound<&[u8]>, Bound<&[u8]>),
@@ -513,7 +515,7 @@ impl<'a> Tree<'a> {
     /// Shows all records between the bounds, from the first (`forward`) or the last on and in place as far as
     /// may be, each with what was made of those before it, `sum` at first. Returns what was made of the last.
     #[inline]
-    pub(crate) fn fold<S: State, B>(
+    pub(crate) fn fold<S: StateSource, B>(
         &self,
         state: S,
         bounds: (Bound<Vec<u8>>, Bound<Vec<u8>>),
@@ -599,9 +601,9 @@ impl<'a> Tree<'a> {
     pub(crate) fn estimate_range<R: PageRead>(
         &self,
         reader: &R,
-        bounds: Bounds<'_>,
+        bounds: KeyBounds<'_>,
         seed: u64,
-    ) -> Result<Records> {
+    ) -> Result<RecordEstimate> {
         match self.method {
             Method::Btree | Method::Counted => btree::estimate_range(reader, self, bounds, seed),
             Method::Hash => hash::estimate_range(reader, self, bounds, seed),

@@ -22,20 +22,21 @@ mod sought;
 mod whole;
 mod wrong;
 
-pub(crate) use btree::{Append, Begun, RecordsOnPage, Several};
+pub(crate) use btree::{Append, RecordsOnPage, Several, UnfinishedSubtree};
 pub(crate) use each::{Counting, Each};
-pub(crate) use estimate::{Estimate, Records};
+pub(crate) use estimate::{Estimate, RecordEstimate};
 #[cfg(feature = "seam")]
 pub use hash::hash_order;
-pub(crate) use hash::{Hashing, SEED_BYTES, Seed, Table as HashTable};
+pub(crate) use hash::{HashTable, Hashing, SEED_BYTES, Seed};
 pub(crate) use home::{Home, KeyRule, after};
 pub(crate) use in_order::InOrder;
 pub use method::Method;
 #[cfg(feature = "fuzzing")]
 pub(crate) use method::exercise;
-pub(crate) use method::{Change, Order, Place, Tree, Tried, Value, form_blank};
+pub(crate) use method::{KeyPlace, Order, SetOrRemove, StoredValue, Tree, Tried, form_blank};
 pub(crate) use scan::{
-    Bounds, Found, PageCopy, Part, PendingRecord, Scan, Scanned, Source, State, StateId, Wanted,
+    KeyBounds, PageCopy, Part, PendingRecord, Scan, ScanSource, Scanned, ScannedValue, StateId, StateSource,
+    WantedPage,
 };
 pub(crate) use sought::Sought;
 pub(crate) use whole::Load;
@@ -160,5 +161,5 @@ pub(crate) trait CopyWrite: PageWrite {
     fn copy(&mut self, tree: &Tree<'_>, page: PageId) -> Result<PageId>;
 
     /// What was begun with a subtree and is not ended.
-    fn begun(&mut self) -> &mut Begun;
+    fn begun(&mut self) -> &mut UnfinishedSubtree;
 }

@@ -2,14 +2,14 @@
 
 use std::ops::Bound;
 
-use super::method::{Change, Tree};
-use super::scan::Found;
+use super::method::{SetOrRemove, Tree};
+use super::scan::ScannedValue;
 use super::{PageRead, btree};
 use crate::error::Result;
 use crate::types::PageId;
 
 /// A record that was found by counting: its key, and what stands there for its value.
-pub(crate) type CountedRecord = (Vec<u8>, Found);
+pub(crate) type CountedRecord = (Vec<u8>, ScannedValue);
 
 impl Tree<'_> {
     /// How many records there are up to an upper bound, without going through them. For methods that count.
@@ -42,7 +42,7 @@ impl Tree<'_> {
     /// Whether a change is one of structure, whatever the page that covers its key says: that need not be
     /// looked for then.
     #[inline(always)]
-    pub(crate) fn is_of_structure(&self, change: Change<'_>) -> bool {
+    pub(crate) fn is_of_structure(&self, change: SetOrRemove<'_>) -> bool {
         self.method.counts() && change.1.is_none()
     }
 }

@@ -3,29 +3,29 @@
 use std::ops::Bound;
 
 use super::method::Removed;
-use super::scan::{Bounds, PageCopy, Part, PendingRecord, Scan, Scanned, Source, Wanted};
+use super::scan::{KeyBounds, PageCopy, Part, PendingRecord, Scan, ScanSource, Scanned, WantedPage};
 use super::{CopyWrite, PageWrite, Tree};
 use crate::error::{Error, Result};
 use crate::types::PageId;
 
-fn scan((lower, upper): Bounds<'_>) -> Scan {
+fn scan((lower, upper): KeyBounds<'_>) -> Scan {
     Scan::new(lower.map(<[u8]>::to_vec), upper.map(<[u8]>::to_vec))
 }
 
 /// How many committed records lie between the bounds: see [`Tree::count`].
-pub(super) fn count<S: Source>(source: &mut S, tree: &Tree<'_>, bounds: Bounds<'_>) -> Result<u64> {
+pub(super) fn count<S: ScanSource>(source: &mut S, tree: &Tree<'_>, bounds: KeyBounds<'_>) -> Result<u64> {
     let (mut scan, mut count) = (scan(bounds), 0);
-    while scan.next(tree, &mut Committed(source), true)?.is_some() {
+    while scan.next(tree, &mut CommittedOnly(source), true)?.is_some() {
         count += 1;
     }
     Ok(count)
 }
 
 /// A source without what is pending.
-struct Committed<'s, S>(&'s mut S);
+struct CommittedOnly<'s, S>(&'s mut S);
 
-impl<S: Source> Source for Committed<'_, S> {
-    fn copy(&mut self, part: &Part<'_>, wanted: Wanted<'_>, into: &mut PageCopy) -> Result<()> {
+impl<S: ScanSource> ScanSource for CommittedOnly<'_, S> {
+    fn copy(&mut self, part: &Part<'_>, wanted: WantedPage<'_>, into: &mut PageCopy) -> Result<()> {
         self.0.copy(part, wanted, into)
     }
 
@@ -38,7 +38,7 @@ impl<S: Source> Source for Committed<'_, S> {
 pub(super) fn remove_some<W: PageWrite>(
     writer: &mut W,
     tree: &Tree<'_>,
-    bounds: Bounds<'_>,
+    bounds: KeyBounds<'_>,
 ) -> Result<Removed> {
     let Some((key, _)) = scan(bounds).next(tree, &mut Scanned(writer), true)? else {
         return Ok(Removed::default());
@@ -59,7 +59,7 @@ pub(super) fn remove_some<W: PageWrite>(
 pub(super) fn remove_some_beside<W: CopyWrite>(
     writer: &mut W,
     tree: &Tree<'_>,
-    bounds: Bounds<'_>,
+    bounds: KeyBounds<'_>,
 ) -> Result<Removed> {
     let Some((key, _)) = scan(bounds).next(tree, &mut Scanned(writer), true)? else {
         return Ok(Removed::default());

@@ -10,14 +10,14 @@ use std::ops::{Bound, ControlFlow};
 
 #[cfg(feature = "seam")]
 use super::flat;
-use super::method::{Method, Tree, Value};
+use super::method::{Method, StoredValue, Tree};
 use super::{Each, PageRead, btree, hash};
 use crate::error::Result;
 use crate::pages::Snapshot;
 use crate::types::{Lsn, PageId};
 
 /// Bounds of keys.
-pub(crate) type Bounds<'b> = (Bound<&'b [u8]>, Bound<&'b [u8]>);
+pub(crate) type KeyBounds<'b> = (Bound<&'b [u8]>, Bound<&'b [u8]>);
 
 /// A private copy of a page.
 #[derive(Debug, Default)]
@@ -42,7 +42,7 @@ impl PageCopy {
 
 /// Which page a scan wants next.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Wanted<'a> {
+pub(crate) enum WantedPage<'a> {
     First,
     Last,
     /// The one that covers this key.
@@ -57,9 +57,9 @@ pub(crate) enum Wanted<'a> {
 pub(crate) type PendingRecord = (Vec<u8>, Option<Vec<u8>>);
 
 /// Where a scan gets its pages and what is pending over them.
-pub(crate) trait Source {
+pub(crate) trait ScanSource {
     /// Copies the wanted page.
-    fn copy(&mut self, part: &Part<'_>, wanted: Wanted<'_>, into: &mut PageCopy) -> Result<()>;
+    fn copy(&mut self, part: &Part<'_>, wanted: WantedPage<'_>, into: &mut PageCopy) -> Result<()>;
 
     /// The first (`forward`) or last pending record between the bounds: its key, and whether it sets a value.
     fn pending(
@@ -70,7 +70,7 @@ pub(crate) trait Source {
     ) -> Result<Option<PendingRecord>>;
 
     /// The range with a key in it of which all that is committed is to go.
-    fn removed_around(&self, _key: &[u8]) -> Option<Bounds<'_>> {
+    fn removed_around(&self, _key: &[u8]) -> Option<KeyBounds<'_>> {
         None
     }
 }
@@ -78,8 +78,8 @@ pub(crate) trait Source {
 /// The pages that a reader sees, with nothing pending over them.
 pub(crate) struct Scanned<'r, R>(pub(crate) &'r R);
 
-impl<R: PageRead> Source for Scanned<'_, R> {
-    fn copy(&mut self, part: &Part<'_>, wanted: Wanted<'_>, into: &mut PageCopy) -> Result<()> {
+impl<R: PageRead> ScanSource for Scanned<'_, R> {
+    fn copy(&mut self, part: &Part<'_>, wanted: WantedPage<'_>, into: &mut PageCopy) -> Result<()> {
         let page = part.tree.wanted(self.0, wanted)?;
         self.0.read(page, |bytes| into.fill(bytes))
     }
@@ -90,12 +90,12 @@ impl<R: PageRead> Source for Scanned<'_, R> {
 }
 
 /// A state with nothing pending over it, whose pages can be looked at in place.
-pub(crate) trait State: Source + PageRead {
+pub(crate) trait StateSource: ScanSource + PageRead {
     /// Runs an operation at the state, again if frames have to be made free first.
     fn operate<T>(&self, work: impl FnMut(&mut Snapshot<'_>) -> Result<T>) -> Result<T>;
 
     /// A value, whole.
-    fn load(&self, found: Found) -> Result<Vec<u8>>;
+    fn load(&self, found: ScannedValue) -> Result<Vec<u8>>;
 
     /// What of a page lies in a part is being shown.
     #[inline]
@@ -132,7 +132,7 @@ pub(crate) type ReadBound<'b> = Bound<Cow<'b, [u8]>>;
 /// What a scan found under a key. Long values never change in place, so their place stands for them when two
 /// are compared.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum ScannedValue {
     Bytes(Vec<u8>),
     /// A value in pages of its own.
     Long(PageId, u64),
@@ -189,12 +189,12 @@ impl Scan {
     }
 
     /// The next record from the front (`forward`) or the back.
-    pub(crate) fn next<S: Source>(
+    pub(crate) fn next<S: ScanSource>(
         &mut self,
         tree: &Tree<'_>,
         source: &mut S,
         forward: bool,
-    ) -> Result<Option<(Vec<u8>, Found)>> {
+    ) -> Result<Option<(Vec<u8>, ScannedValue)>> {
         while !self.done {
             let committed = self.standing(tree, source, forward)?;
             let pending = source.pending(as_slice(&self.lower), as_slice(&self.upper), forward)?;
@@ -210,7 +210,7 @@ impl Scan {
                 let Some((key, value)) = pending else { break };
                 self.pass(&key, forward);
                 if let Some(value) = value {
-                    return Ok(Some((key, Found::Bytes(value))));
+                    return Ok(Some((key, ScannedValue::Bytes(value))));
                 }
             } else if let Some(key) = committed {
                 let value = match &self.ends {
@@ -231,7 +231,7 @@ impl Scan {
 
     /// Shows the records that are left, from the front (`forward`) or the back on, each with what was made of
     /// those before it, `sum` at first. Returns what was made of the last, or with which one `each` ended it.
-    pub(super) fn show<S: State, B>(
+    pub(super) fn show<S: StateSource, B>(
         &mut self,
         tree: &Tree<'_>,
         state: &mut S,
@@ -264,7 +264,7 @@ impl Scan {
 
     /// The key of the next committed record from one end that does not go with a range; none if no more lie
     /// between the bounds.
-    fn standing<S: Source>(
+    fn standing<S: ScanSource>(
         &mut self,
         tree: &Tree<'_>,
         source: &mut S,
@@ -286,7 +286,7 @@ impl Scan {
 
     /// The key of the next committed record from one end, and `beyond` there, which then stands there; none
     /// if no more lie between the bounds.
-    fn committed<S: Source>(
+    fn committed<S: ScanSource>(
         &mut self,
         tree: &Tree<'_>,
         beyond: Option<&Bound<Vec<u8>>>,
@@ -318,11 +318,11 @@ impl Scan {
 
 /// Whether a record that is there in one state may be missing in a later one that is to read the same. Keys
 /// of subtrees come as what is left of them there; what leads to a subtree comes as a record, too.
-pub(crate) type MayGo<'g> = dyn Fn(&[u8], Value<'_>) -> Result<bool> + 'g;
+pub(crate) type MayGo<'g> = dyn Fn(&[u8], StoredValue<'_>) -> Result<bool> + 'g;
 
 /// Whether what lies between two bounds is the same in two states of a tree, without what is nested in that.
 /// Its root may not be the same in both.
-pub(super) fn reads_same<S: Source>(
+pub(super) fn reads_same<S: ScanSource>(
     (then_tree, now_tree): (&Tree<'_>, &Tree<'_>),
     (lower, upper): (Bound<&[u8]>, Bound<&[u8]>),
     (then, now): (&mut S, &mut S),
@@ -334,9 +334,9 @@ pub(super) fn reads_same<S: Source>(
         let (mut one, other) = (before.next(then_tree, then, true)?, after.next(now_tree, now, true)?);
         while one != other {
             let goes = match &one {
-                Some((key, Found::Bytes(value))) => may_go(key, Value::Inline(value))?,
-                Some((key, Found::Long(first_page, len))) => {
-                    may_go(key, Value::Long { first_page: *first_page, len: *len })?
+                Some((key, ScannedValue::Bytes(value))) => may_go(key, StoredValue::Inline(value))?,
+                Some((key, ScannedValue::Long(first_page, len))) => {
+                    may_go(key, StoredValue::Long { first_page: *first_page, len: *len })?
                 }
                 None => false,
             };
@@ -353,7 +353,7 @@ pub(super) fn reads_same<S: Source>(
 
 /// Shows all records between the bounds, one after the other from the first (`forward`) or the last on, for a
 /// method that has no faster way: see [`Tree::fold`].
-pub(super) fn fold<S: State, B>(
+pub(super) fn fold<S: StateSource, B>(
     mut state: S,
     tree: &Tree<'_>,
     (lower, upper): (Bound<Vec<u8>>, Bound<Vec<u8>>),

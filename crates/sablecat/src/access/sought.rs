@@ -5,7 +5,7 @@
 //! which may be anything by now.
 
 use super::hash;
-use super::method::{Method, Place, Tree};
+use super::method::{KeyPlace, Method, Tree};
 use crate::pages::Near;
 use crate::types::{Lsn, PageId};
 
@@ -30,7 +30,7 @@ impl<'k> Sought<'k> {
     }
 }
 
-impl<'k> Place<'_, 'k> {
+impl<'k> KeyPlace<'_, 'k> {
     /// What is left of the key, to be looked for in its tree.
     #[inline(always)]
     pub(crate) fn sought(&self) -> Sought<'k> {

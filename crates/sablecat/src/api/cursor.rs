@@ -16,7 +16,7 @@ use super::database::Kind;
 use super::read::within;
 use super::write::Write;
 use super::{Database, Env, Read};
-use crate::access::{Found, Scan};
+use crate::access::{Scan, ScannedValue};
 use crate::error::{Error, Result};
 use crate::txn::Stamp;
 
@@ -226,7 +226,7 @@ impl<K: Kind> Cursor<K> {
             Some((key, found)) => {
                 self.stand(key);
                 self.found = match (found, stamp) {
-                    (Found::Bytes(value), Some(stamp)) => Some((stamp, value)),
+                    (ScannedValue::Bytes(value), Some(stamp)) => Some((stamp, value)),
                     _ => None,
                 };
                 Ok(Some(&self.key))
@@ -414,7 +414,7 @@ impl<K: Kind> Cursor<K> {
             return Ok(None);
         };
         self.found = match (found, stamp) {
-            (Found::Bytes(value), Some(stamp)) => Some((stamp, value)),
+            (ScannedValue::Bytes(value), Some(stamp)) => Some((stamp, value)),
             _ => None,
         };
         (self.place, self.key, self.walk) = (Place::At, key, Some((scan, forward)));

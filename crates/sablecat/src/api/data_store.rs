@@ -8,7 +8,7 @@ use super::read::reading;
 use super::read::sealed::{Seen, State};
 use super::write::{goes_singly, remove_each, writing};
 use super::{Database, DatabaseStats, KeyRange, Range, Read, Stats, Write};
-use crate::access::{Change, Each, InOrder, Method, Scan};
+use crate::access::{Each, InOrder, Method, Scan, SetOrRemove};
 use crate::env::{Asked, CheckpointReport, CompactReport, Core, EnvTxn, Progress, VerifyReport, arranged};
 use crate::error::Result;
 use crate::pages::Pages;
@@ -366,7 +366,7 @@ impl DataStore {
     }
 
     #[inline]
-    fn change(&mut self, tree: &TreeRef, change: Change<'_>) -> Result<bool> {
+    fn change(&mut self, tree: &TreeRef, change: SetOrRemove<'_>) -> Result<bool> {
         self.changes += 1;
         match &tree.follower {
             None => self.change_one(tree, change),
@@ -385,7 +385,7 @@ impl DataStore {
     }
 
     #[inline]
-    fn change_one(&mut self, tree: &TreeRef, (key, value): Change<'_>) -> Result<bool> {
+    fn change_one(&mut self, tree: &TreeRef, (key, value): SetOrRemove<'_>) -> Result<bool> {
         let kernel = &self.core.kernel;
         let view = tree.tree();
         let sought = view.sought(key);
@@ -491,7 +491,7 @@ impl InPlace<'_> {
         &self.store.core.kernel
     }
 
-    fn set_one(&mut self, tree: &TreeRef, change: Change<'_>) -> Result<()> {
+    fn set_one(&mut self, tree: &TreeRef, change: SetOrRemove<'_>) -> Result<()> {
         let before = self.store.core.kernel.get_one(tree, change.0)?;
         self.store.changes += 1;
         self.store.change_one(tree, change)?;
@@ -546,7 +546,7 @@ impl FollowedRecords for InPlace<'_> {
 
     fn must_be_empty(&mut self, _: &TreeRef, _: KeySpan, _: (TreeId, &[u8])) {}
 
-    fn set(&mut self, tree: &TreeRef, change: Change<'_>, with: &With) -> Result<()> {
+    fn set(&mut self, tree: &TreeRef, change: SetOrRemove<'_>, with: &With) -> Result<()> {
         for (tree, key, value) in with.first.iter().chain(&with.last) {
             self.kernel().check_record(tree, key, value.as_ref().map_or(0, Vec::len))?;
         }

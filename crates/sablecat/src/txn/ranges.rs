@@ -6,18 +6,18 @@
 use std::cmp::Ordering;
 use std::ops::Bound;
 
-use crate::access::Bounds;
+use crate::access::KeyBounds;
 
 /// Keys between two bounds.
 pub(crate) type KeySpan = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
 /// The bounds of a span.
-pub(crate) fn bounds((lower, upper): &KeySpan) -> Bounds<'_> {
+pub(crate) fn bounds((lower, upper): &KeySpan) -> KeyBounds<'_> {
     (lower.as_ref().map(Vec::as_slice), upper.as_ref().map(Vec::as_slice))
 }
 
 /// Whether no key can lie between the bounds.
-pub(super) fn is_empty((lower, upper): Bounds<'_>, compare: impl Fn(&[u8], &[u8]) -> Ordering) -> bool {
+pub(super) fn is_empty((lower, upper): KeyBounds<'_>, compare: impl Fn(&[u8], &[u8]) -> Ordering) -> bool {
     match (lower, upper) {
         (Bound::Unbounded, _) | (_, Bound::Unbounded) => false,
         (Bound::Included(a), Bound::Included(b)) => compare(a, b).is_gt(),

@@ -10,7 +10,7 @@
 use std::cmp::Ordering;
 
 use super::beside::own_leaf;
-use super::node::{self, Inner, InnerMut, Leaf, LeafLoader, Order, Value};
+use super::node::{self, Inner, InnerMut, Leaf, LeafLoader, Order, StoredValue};
 use super::shape::{grow, settle, split};
 use super::{Tree, damaged, find_edge, flags_of, is_leaf_for, nest};
 use crate::access::{CopyWrite, PageWrite};
@@ -95,7 +95,12 @@ impl<'t> Append<'t> {
         self.push_stored(writer, key, stored)
     }
 
-    fn push_stored<W: PageWrite>(&mut self, writer: &mut W, key: &[u8], value: Value<'_>) -> Result<()> {
+    fn push_stored<W: PageWrite>(
+        &mut self,
+        writer: &mut W,
+        key: &[u8],
+        value: StoredValue<'_>,
+    ) -> Result<()> {
         if self.leaves.push(key, value) {
             let page = self.next_page(writer, true)?;
             self.before = self.leaves.emit(writer.write(page)?, page);
@@ -150,7 +155,7 @@ fn lead_to_another<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, before: &[u8])
             continue;
         };
         if !writer.read(parent.page, |bytes| Inner::new(bytes).fits(node::key_bytes_max(bytes.len())))? {
-            split(writer, tree, above, parent.page, (before, Value::Inline(&[])))?;
+            split(writer, tree, above, parent.page, (before, StoredValue::Inline(&[])))?;
             continue;
         }
         let page = writer.allocate(tree.home.volume)?;

@@ -5,12 +5,12 @@
 //! made. Only where they look for a neighbour to merge with may they come to a page that is neither. They do
 //! without it, unless that was copied beforehand as well.
 
-use super::change::{Changed, change_leaf};
-use super::node::{self, Inner, InnerMut, Kind, Leaf, LeafMut, Value};
+use super::change::{LeafOutcome, change_leaf};
+use super::node::{self, Inner, InnerMut, Leaf, LeafMut, NodeKind, StoredValue};
 use super::removal::Going;
 use super::shape::{merge_up, should_merge};
 use super::{Toward, Tree, damaged, find_leaf, is_leaf_for, nest};
-use crate::access::method::Change;
+use crate::access::method::SetOrRemove;
 use crate::access::{CopyWrite, PageRead};
 use crate::error::{Error, Result};
 use crate::pages::header;
@@ -18,7 +18,7 @@ use crate::types::{PageId, TreeId};
 
 /// What was begun with a subtree and not ended, as that is more than should be done at once.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Begun {
+pub(crate) struct UnfinishedSubtree {
     /// The roots of one that is copied, and of the copy: nothing leads to that until it is whole.
     copied: Option<(PageId, PageId)>,
     /// One that a removed range takes whole.
@@ -31,7 +31,7 @@ pub(crate) struct Begun {
 pub(crate) fn change_beside<W: CopyWrite>(
     writer: &mut W,
     tree: &Tree<'_>,
-    change: Change<'_>,
+    change: SetOrRemove<'_>,
     last: &mut PageId,
     store: impl FnOnce(&mut W, TreeId, &[u8]) -> Result<PageId>,
 ) -> Result<Option<bool>> {
@@ -47,10 +47,10 @@ pub(crate) fn change_beside<W: CopyWrite>(
         *last = own_leaf(writer, tree, key)?;
     }
     match change_leaf(writer, tree, (*last, None), change, store)? {
-        Changed::Done => {}
-        Changed::Missing => return Ok(Some(false)),
-        Changed::Split => *last = PageId::NONE,
-        Changed::Sparse => {
+        LeafOutcome::Done => {}
+        LeafOutcome::Missing => return Ok(Some(false)),
+        LeafOutcome::Split => *last = PageId::NONE,
+        LeafOutcome::Sparse => {
             *last = PageId::NONE;
             own_neighbours(writer, tree, key)?;
             merge_up(writer, tree, key)?;
@@ -160,7 +160,7 @@ pub(super) fn copy_led_to<'t, W: CopyWrite>(
     let records = writer.read(leaf, |bytes| nest::records_led_to(Leaf::new(bytes).value(slot)))?;
     let reference = nest::reference(&new, records);
     LeafMut::new(writer.write(leaf)?)
-        .replace_value(slot, Value::Inline(&reference))
+        .replace_value(slot, StoredValue::Inline(&reference))
         .map_err(|_| Error::corruption(format!("page {leaf} has no room for what stood there")))?;
     Ok(Some(new))
 }
@@ -188,7 +188,7 @@ pub(crate) fn copy_subtree<'t, W: CopyWrite>(writer: &mut W, old: &Tree<'t>) -> 
 /// copies alone.
 fn copy_below<W: CopyWrite>(writer: &mut W, old: &Tree<'_>, new: &Tree<'_>, page: PageId) -> Result<bool> {
     let (level, children) = writer.read(page, |bytes| match node::kind(bytes) {
-        Some(Kind::Inner) => (node::level(bytes), Inner::new(bytes).count() + 1),
+        Some(NodeKind::Inner) => (node::level(bytes), Inner::new(bytes).count() + 1),
         _ => (0, 0),
     })?;
     let child = |writer: &W, slot| writer.read(page, |bytes| Inner::new(bytes).child(slot));

@@ -1,9 +1,9 @@
 //! Setting and removing a record: in its leaf alone, or with whatever else has to change.
 
-use super::node::{Leaf, LeafMut, Value, inline_value_bytes_max};
+use super::node::{Leaf, LeafMut, StoredValue, inline_value_bytes_max};
 use super::shape::{merge_up, put, should_merge};
-use super::{Step, Toward, Tree, counted, find_leaf, is_leaf_for, nest, place_in};
-use crate::access::method::{Change, Tried};
+use super::{DescentStep, Toward, Tree, counted, find_leaf, is_leaf_for, nest, place_in};
+use crate::access::method::{SetOrRemove, Tried};
 use crate::access::{PageWrite, Sought, long};
 use crate::error::Result;
 use crate::types::{PageId, TreeId};
@@ -12,7 +12,7 @@ use crate::types::{PageId, TreeId};
 type LongAt = (PageId, u64);
 
 /// How a change of a leaf ended.
-pub(super) enum Changed {
+pub(super) enum LeafOutcome {
     Done,
     /// There was nothing to remove.
     Missing,
@@ -35,7 +35,7 @@ pub(crate) fn try_change<W: PageWrite>(
     let leaf = Leaf::new(bytes);
     let place = place_in(leaf, sought, tree.order);
     // A value in pages of its own: those change as well.
-    if place.is_ok_and(|slot| matches!(leaf.value(slot), Value::Long { .. }))
+    if place.is_ok_and(|slot| matches!(leaf.value(slot), StoredValue::Long { .. }))
         || value.is_some_and(|value| value.len() > inline_value_bytes_max(bytes.len(), key.len()))
     {
         return Ok(Tried::Structure);
@@ -48,10 +48,10 @@ pub(crate) fn try_change<W: PageWrite>(
     let fits = match (value, place) {
         (None, Err(_)) => return Ok(Tried::Missing),
         (Some(value), Ok(slot)) => {
-            LeafMut::new(writer.write(page)?).replace_value(slot, Value::Inline(value)).is_ok()
+            LeafMut::new(writer.write(page)?).replace_value(slot, StoredValue::Inline(value)).is_ok()
         }
         (Some(value), Err(slot)) => {
-            LeafMut::new(writer.write(page)?).insert(slot, key, Value::Inline(value)).is_ok()
+            LeafMut::new(writer.write(page)?).insert(slot, key, StoredValue::Inline(value)).is_ok()
         }
         (None, Ok(slot)) => {
             let bytes = writer.write(page)?;
@@ -72,7 +72,7 @@ pub(crate) fn remove_here<W: PageWrite>(
 ) -> Result<Tried> {
     let leaf = Leaf::new(writer.latched(page)?);
     let Ok(slot) = leaf.search(key, tree.order) else { return Ok(Tried::Missing) };
-    if let Value::Long { .. } = leaf.value(slot) {
+    if let StoredValue::Long { .. } = leaf.value(slot) {
         return Ok(Tried::Structure);
     }
     LeafMut::new(writer.write(page)?).remove(slot);
@@ -84,7 +84,7 @@ pub(crate) fn remove_here<W: PageWrite>(
 pub(crate) fn change<W: PageWrite>(
     writer: &mut W,
     tree: &Tree<'_>,
-    change: Change<'_>,
+    change: SetOrRemove<'_>,
     last: &mut PageId,
     store: impl FnOnce(&mut W, TreeId, &[u8]) -> Result<PageId>,
 ) -> Result<bool> {
@@ -104,13 +104,13 @@ pub(crate) fn change<W: PageWrite>(
         way = Some(path);
     }
     let changed = change_leaf(writer, tree, (*last, way), change, store)?;
-    if let Changed::Sparse = changed {
+    if let LeafOutcome::Sparse = changed {
         merge_up(writer, tree, key)?;
     }
-    if let Changed::Sparse | Changed::Split = changed {
+    if let LeafOutcome::Sparse | LeafOutcome::Split = changed {
         *last = PageId::NONE;
     }
-    Ok(!matches!(changed, Changed::Missing))
+    Ok(!matches!(changed, LeafOutcome::Missing))
 }
 
 /// Sets or removes a record in the leaf for its key, to which this is the way, if that is known, splitting
@@ -119,14 +119,14 @@ pub(crate) fn change<W: PageWrite>(
 pub(super) fn change_leaf<W: PageWrite>(
     writer: &mut W,
     tree: &Tree<'_>,
-    (page, way): (PageId, Option<Vec<Step>>),
-    (key, value): Change<'_>,
+    (page, way): (PageId, Option<Vec<DescentStep>>),
+    (key, value): SetOrRemove<'_>,
     store: impl FnOnce(&mut W, TreeId, &[u8]) -> Result<PageId>,
-) -> Result<Changed> {
+) -> Result<LeafOutcome> {
     let leaf = Leaf::new(writer.latched(page)?);
     let place = leaf.search(key, tree.order);
     let before: Option<LongAt> = match place.map(|slot| leaf.value(slot)) {
-        Ok(Value::Long { first_page, len }) => Some((first_page, len)),
+        Ok(StoredValue::Long { first_page, len }) => Some((first_page, len)),
         _ => None,
     };
     let more = match (&value, place) {
@@ -144,11 +144,11 @@ pub(super) fn change_leaf<W: PageWrite>(
         counted::make_ready(writer, &path, page)?;
     }
     let changed = match (value, place) {
-        (None, Err(_)) => return Ok(Changed::Missing),
+        (None, Err(_)) => return Ok(LeafOutcome::Missing),
         (None, Ok(slot)) => {
             let bytes = writer.write(page)?;
             LeafMut::new(bytes).remove(slot);
-            if should_merge(bytes) && page != tree.root { Changed::Sparse } else { Changed::Done }
+            if should_merge(bytes) && page != tree.root { LeafOutcome::Sparse } else { LeafOutcome::Done }
         }
         (Some(value), place) => {
             let stored = nest::store_value(writer, tree, key.len(), value, store)?;
@@ -162,7 +162,7 @@ pub(super) fn change_leaf<W: PageWrite>(
         }
     };
     // A change that splits pages counts what it puts.
-    if counts && !matches!(changed, Changed::Split) {
+    if counts && !matches!(changed, LeafOutcome::Split) {
         counted::add(writer, &path, more)?;
     }
     if let Some((first, len)) = before {
@@ -177,9 +177,9 @@ fn put_in_page<W: PageWrite>(
     writer: &mut W,
     tree: &Tree<'_>,
     page: PageId,
-    (key, stored): (&[u8], Value<'_>),
+    (key, stored): (&[u8], StoredValue<'_>),
     place: std::result::Result<usize, usize>,
-) -> Result<Changed> {
+) -> Result<LeafOutcome> {
     let mut leaf = LeafMut::new(writer.write(page)?);
     let put_here = match place {
         Ok(slot) => leaf.replace_value(slot, stored),
@@ -187,7 +187,7 @@ fn put_in_page<W: PageWrite>(
     };
     if put_here.is_err() {
         put(writer, tree, key, stored)?;
-        return Ok(Changed::Split);
+        return Ok(LeafOutcome::Split);
     }
-    Ok(Changed::Done)
+    Ok(LeafOutcome::Done)
 }

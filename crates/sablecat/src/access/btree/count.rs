@@ -5,13 +5,17 @@ use std::ops::Bound;
 use super::node::Leaf;
 use super::{Tree, bound_read, damaged, nest, slots_between};
 use crate::access::PageCopy;
-use crate::access::scan::{Bounds, Part, Source, Wanted};
+use crate::access::scan::{KeyBounds, Part, ScanSource, WantedPage};
 use crate::error::Result;
 use crate::pages::header;
 
 /// How many committed records lie between the bounds. Copies each leaf, and compares keys in those at the
 /// bounds alone.
-pub(crate) fn count<S: Source>(source: &mut S, tree: &Tree<'_>, (lower, upper): Bounds<'_>) -> Result<u64> {
+pub(crate) fn count<S: ScanSource>(
+    source: &mut S,
+    tree: &Tree<'_>,
+    (lower, upper): KeyBounds<'_>,
+) -> Result<u64> {
     // Subtrees are counted one after the other, however deep they are nested.
     let (mut ahead, mut records) = (vec![(*tree, Vec::new())], 0);
     while let Some((tree, stems)) = ahead.pop() {
@@ -22,20 +26,20 @@ pub(crate) fn count<S: Source>(source: &mut S, tree: &Tree<'_>, (lower, upper): 
 }
 
 /// Counts the records of one tree, and adds those nested in it to what is ahead.
-fn count_in<'t, S: Source>(
+fn count_in<'t, S: ScanSource>(
     source: &mut S,
     tree: &Tree<'t>,
     stems: &[u8],
-    bounds: Bounds<'_>,
+    bounds: KeyBounds<'_>,
     ahead: &mut Vec<(Tree<'t>, Vec<u8>)>,
 ) -> Result<u64> {
     let part = Part { tree, stems, lower: bounds.0, upper: bounds.1 };
     let (mut copy, mut records, mut from) = (PageCopy::default(), 0, None::<Vec<u8>>);
     loop {
         let wanted = match (&from, bounds.0) {
-            (Some(from), _) => Wanted::At(from),
-            (None, Bound::Included(key) | Bound::Excluded(key)) => Wanted::At(key),
-            (None, Bound::Unbounded) => Wanted::First,
+            (Some(from), _) => WantedPage::At(from),
+            (None, Bound::Included(key) | Bound::Excluded(key)) => WantedPage::At(key),
+            (None, Bound::Unbounded) => WantedPage::First,
         };
         source.copy(&part, wanted, &mut copy)?;
         let bytes = copy.bytes();

@@ -17,10 +17,10 @@
 
 use std::ops::Bound;
 
-use super::node::{self, Inner, InnerMut, Kind, Leaf, LeafMut, Order, Value};
-use super::{LEVELS_MAX, Step, Toward, Tree, damaged, find_leaf, misplaced, nest, unborn};
+use super::node::{self, Inner, InnerMut, Leaf, LeafMut, NodeKind, Order, StoredValue};
+use super::{DescentStep, LEVELS_MAX, Toward, Tree, damaged, find_leaf, misplaced, nest, unborn};
 use crate::access::numbers::CountedRecord;
-use crate::access::scan::Found;
+use crate::access::scan::ScannedValue;
 use crate::access::{PageRead, PageWrite};
 use crate::error::Result;
 use crate::pages::header;
@@ -29,8 +29,8 @@ use crate::types::PageId;
 /// How many records there are in a page and below it, as the page says.
 pub(super) fn records_in(bytes: &[u8]) -> u64 {
     match node::kind(bytes) {
-        Some(Kind::Leaf) => records_of_leaf(Leaf::new(bytes), bytes, 0..Leaf::new(bytes).count()),
-        Some(Kind::Inner) => {
+        Some(NodeKind::Leaf) => records_of_leaf(Leaf::new(bytes), bytes, 0..Leaf::new(bytes).count()),
+        Some(NodeKind::Inner) => {
             let inner = Inner::new(bytes);
             inner.records_before(inner.count() + 1)
         }
@@ -53,23 +53,23 @@ fn records_of_leaf(leaf: Leaf<'_>, bytes: &[u8], slots: std::ops::Range<usize>) 
 }
 
 /// How many records a record of a leaf stands for.
-fn records_of(key_len: usize, stem_bytes: usize, value: Value<'_>) -> u64 {
+fn records_of(key_len: usize, stem_bytes: usize, value: StoredValue<'_>) -> u64 {
     if key_len == stem_bytes { nest::records_led_to(value) } else { 1 }
 }
 
 /// Makes sure that a leaf and all inner pages on the way to it can be changed: from here on writing them does
 /// not fail.
-pub(super) fn make_ready<W: PageWrite>(writer: &mut W, path: &[Step], leaf: PageId) -> Result<()> {
+pub(super) fn make_ready<W: PageWrite>(writer: &mut W, path: &[DescentStep], leaf: PageId) -> Result<()> {
     let mut pages: Vec<PageId> = path.iter().map(|step| step.page).collect();
     pages.push(leaf);
     writer.make_ready(&pages)
 }
 
 /// Says on the way to a leaf that there are so many records more below, or fewer.
-pub(super) fn add<W: PageWrite>(writer: &mut W, path: &[Step], more: i64) -> Result<()> {
+pub(super) fn add<W: PageWrite>(writer: &mut W, path: &[DescentStep], more: i64) -> Result<()> {
     for step in path {
         let bytes = writer.write(step.page)?;
-        if node::kind(bytes) == Some(Kind::Inner) && step.slot <= Inner::new(bytes).count() {
+        if node::kind(bytes) == Some(NodeKind::Inner) && step.slot <= Inner::new(bytes).count() {
             InnerMut::new(bytes).add_records(step.slot, more);
         }
     }
@@ -92,14 +92,14 @@ pub(super) fn add_nested<W: PageWrite>(
         let records = nest::records_led_to(Leaf::new(bytes).value(slot)).saturating_add_signed(more);
         let reference = nest::reference(&below, records);
         // Of the length that it has.
-        let is_there = LeafMut::new(bytes).replace_value(slot, Value::Inline(&reference)).is_ok();
+        let is_there = LeafMut::new(bytes).replace_value(slot, StoredValue::Inline(&reference)).is_ok();
         debug_assert!(is_there, "a reference takes the place of one");
     }
     add(writer, &path, more)
 }
 
 /// One step of a search: what a page says.
-enum Down {
+enum RankStep {
     /// So many records before where the search goes on.
     Child(u64, PageId),
     /// It goes on in a subtree.
@@ -119,19 +119,19 @@ pub(crate) fn count_below<R: PageRead>(reader: &R, tree: &Tree<'_>, upper: Bound
     let mut levels = 0;
     loop {
         let down = look(reader, &tree, page, |bytes| match upper {
-            Bound::Unbounded => Ok(Down::Here(records_in(bytes))),
+            Bound::Unbounded => Ok(RankStep::Here(records_in(bytes))),
             Bound::Included(key) | Bound::Excluded(key) => {
                 count_in(&tree, bytes, key, matches!(upper, Bound::Included(_)))
             }
         })?;
         match down {
-            Down::Here(before) => return Ok(records.saturating_add(before)),
-            Down::Child(before, child) => {
+            RankStep::Here(before) => return Ok(records.saturating_add(before)),
+            RankStep::Child(before, child) => {
                 records = records.saturating_add(before);
                 page = child;
                 levels += 1;
             }
-            Down::Nested(before, below, stem) => {
+            RankStep::Nested(before, below, stem) => {
                 records = records.saturating_add(before);
                 stems_len += stem.len();
                 reader.read(page, |bytes| nest::check_depth(&tree, bytes, stems_len))??;
@@ -147,21 +147,21 @@ pub(crate) fn count_below<R: PageRead>(reader: &R, tree: &Tree<'_>, upper: Bound
 }
 
 /// What a page says of the records below a key, which has to be counted as well if it is `included`.
-fn count_in(tree: &Tree<'_>, bytes: &[u8], key: &[u8], included: bool) -> Result<Down> {
-    if node::kind(bytes) == Some(Kind::Inner) {
+fn count_in(tree: &Tree<'_>, bytes: &[u8], key: &[u8], included: bool) -> Result<RankStep> {
+    if node::kind(bytes) == Some(NodeKind::Inner) {
         let inner = Inner::new(bytes);
         let (slot, child) = inner.find(key, tree.order);
-        return Ok(Down::Child(inner.records_before(slot), child));
+        return Ok(RankStep::Child(inner.records_before(slot), child));
     }
     let leaf = Leaf::new(bytes);
     let stem = key.get(..stem_bytes(bytes));
     Ok(match (leaf.search(stem.unwrap_or(key), tree.order), stem) {
         (Ok(slot), Some(stem)) => {
             let below = nest::subtree_at(tree, bytes, slot)?;
-            Down::Nested(records_of_leaf(leaf, bytes, 0..slot), below, stem.to_vec())
+            RankStep::Nested(records_of_leaf(leaf, bytes, 0..slot), below, stem.to_vec())
         }
-        (Ok(slot), None) => Down::Here(records_of_leaf(leaf, bytes, 0..slot) + u64::from(included)),
-        (Err(slot), _) => Down::Here(records_of_leaf(leaf, bytes, 0..slot)),
+        (Ok(slot), None) => RankStep::Here(records_of_leaf(leaf, bytes, 0..slot) + u64::from(included)),
+        (Err(slot), _) => RankStep::Here(records_of_leaf(leaf, bytes, 0..slot)),
     })
 }
 
@@ -190,7 +190,7 @@ fn look<R: PageRead, T>(
 enum Nth {
     Child(u64, PageId),
     Nested(u64, Tree<'static>, Vec<u8>),
-    Found(Vec<u8>, Found),
+    Found(Vec<u8>, ScannedValue),
     /// There are not so many.
     Beyond,
 }
@@ -231,7 +231,7 @@ pub(crate) fn record_at<R: PageRead>(reader: &R, tree: &Tree<'_>, n: u64) -> Res
 
 fn nth_in(tree: &Tree<'_>, bytes: &[u8], n: u64) -> Result<Nth> {
     let mut left = n;
-    if node::kind(bytes) == Some(Kind::Inner) {
+    if node::kind(bytes) == Some(NodeKind::Inner) {
         let inner = Inner::new(bytes);
         for slot in 0..=inner.count() {
             let records = inner.records_below(slot);
@@ -257,8 +257,8 @@ fn nth_in(tree: &Tree<'_>, bytes: &[u8], n: u64) -> Result<Nth> {
         return Ok(Nth::Found(
             key,
             match record.value() {
-                Value::Inline(value) => Found::Bytes(value.to_vec()),
-                Value::Long { first_page, len } => Found::Long(first_page, len),
+                StoredValue::Inline(value) => ScannedValue::Bytes(value.to_vec()),
+                StoredValue::Long { first_page, len } => ScannedValue::Long(first_page, len),
             },
         ));
     }

@@ -4,10 +4,10 @@
 //! tree whose root is a leaf, or has few leaves for children, all are looked at, unless subtrees make them
 //! many.
 
-use super::node::{self, Kind, Leaf};
-use super::reach::Step;
+use super::node::{self, Leaf, NodeKind};
+use super::reach::ReachStep;
 use super::{Tree, misplaced, unborn};
-use crate::access::estimate::{Chances, DESCENTS, Estimate, Sum, Way};
+use crate::access::estimate::{Chances, DESCENTS, Estimate, RandomDescent, Sum};
 use crate::access::{PageRead, long};
 use crate::error::Result;
 use crate::pages::header;
@@ -17,7 +17,7 @@ use crate::pages::header;
 /// # Errors
 /// Those of reading, and corruption if pages that were looked at do not form a tree.
 pub(crate) fn estimate<R: PageRead>(reader: &R, tree: &Tree<'_>, seed: u64) -> Result<Estimate> {
-    let root = Step::root(tree);
+    let root = ReachStep::root(tree);
     let level = |bytes: &[u8]| {
         if header::tree_id(bytes) == tree.id {
             Ok(node::level(bytes))
@@ -36,7 +36,7 @@ pub(crate) fn estimate<R: PageRead>(reader: &R, tree: &Tree<'_>, seed: u64) -> R
     }
     let mut chances = Chances::new(seed);
     for n in 0..DESCENTS {
-        let mut way = Way::in_part(&mut chances, n);
+        let mut way = RandomDescent::in_part(&mut chances, n);
         let mut times = 1.0 / DESCENTS as f64;
         let mut below = below.clone();
         // It ends: levels become lower, and stems longer up to what keys may have, or the page is an error.
@@ -53,7 +53,10 @@ pub(crate) fn estimate<R: PageRead>(reader: &R, tree: &Tree<'_>, seed: u64) -> R
 }
 
 /// All there is below a root; none if that is more than a few pages.
-fn whole<'t, R: PageRead>(reader: &R, (mut sum, mut ahead): (Sum, Vec<Step<'t>>)) -> Result<Option<Sum>> {
+fn whole<'t, R: PageRead>(
+    reader: &R,
+    (mut sum, mut ahead): (Sum, Vec<ReachStep<'t>>),
+) -> Result<Option<Sum>> {
     let mut looked = 0;
     while let Some(step) = ahead.pop() {
         if looked == 2 * DESCENTS {
@@ -68,7 +71,7 @@ fn whole<'t, R: PageRead>(reader: &R, (mut sum, mut ahead): (Sum, Vec<Step<'t>>)
 }
 
 /// What a page has, and what is below it.
-fn look<'t, R: PageRead>(reader: &R, step: &Step<'t>) -> Result<(Sum, Vec<Step<'t>>)> {
+fn look<'t, R: PageRead>(reader: &R, step: &ReachStep<'t>) -> Result<(Sum, Vec<ReachStep<'t>>)> {
     let look = |bytes: &[u8]| {
         let (mut below, mut long) = (Vec::new(), Sum::default());
         step.look(bytes, &mut below, &mut |_, len| {
@@ -79,8 +82,11 @@ fn look<'t, R: PageRead>(reader: &R, step: &Step<'t>) -> Result<(Sum, Vec<Step<'
             true
         })?;
         // What is below a leaf its references lead to, which are no records.
-        let records =
-            if node::kind(bytes) == Some(Kind::Leaf) { Leaf::new(bytes).count() - below.len() } else { 0 };
+        let records = if node::kind(bytes) == Some(NodeKind::Leaf) {
+            Leaf::new(bytes).count() - below.len()
+        } else {
+            0
+        };
         let mut sum = Sum { pages: 1.0, records: records as f64, bytes: node::used_bytes(bytes) as f64 };
         sum.add(long, 1.0);
         Ok((sum, below))

@@ -17,10 +17,10 @@ use std::ops::{Bound, ControlFlow, Range};
 
 use sablecat_os::prefetch::{Ahead, Steps};
 
-use super::node::{self, Alike, Inner, Kind, Leaf, Record, Value};
+use super::node::{self, Alike, Inner, Leaf, LeafRecord, NodeKind, StoredValue};
 use super::several::{Keys, Several};
-use super::{Step, Toward, Tree, find_edge, find_leaf, nest};
-use crate::access::scan::{Found, Part, Scan, State};
+use super::{DescentStep, Toward, Tree, find_edge, find_leaf, nest};
+use crate::access::scan::{Part, Scan, ScannedValue, StateSource};
 use crate::access::{Each, PageRead, after};
 use crate::error::{Error, Result};
 use crate::pages::{Snapshot, header};
@@ -41,7 +41,7 @@ enum Next {
 
 /// Shows all records between the bounds in a state, each with what was made of those before it, `sum` at
 /// first. Returns what was made of the last.
-pub(crate) fn fold<S: State, B>(
+pub(crate) fn fold<S: StateSource, B>(
     mut state: S,
     tree: &Tree<'_>,
     (mut lower, upper): (Bound<Vec<u8>>, Bound<Vec<u8>>),
@@ -84,7 +84,7 @@ pub(crate) fn fold<S: State, B>(
             Next::Following => Bound::Unbounded,
             Next::From(fence) => Bound::Included(fence),
             Next::Long(key, first, len) => {
-                let value = state.load(Found::Long(first, len))?;
+                let value = state.load(ScannedValue::Long(first, len))?;
                 match visit.each.one(before, &key, &value) {
                     ControlFlow::Continue(after) => before = after,
                     ControlFlow::Break(last) => return Ok(last),
@@ -142,7 +142,7 @@ pub(super) fn is_empty(tree: &Tree<'_>, bounds: (&Bound<Vec<u8>>, &Bound<Vec<u8>
 
 /// A page as the leaf of a tree that it should be.
 pub(super) fn leaf_of<'p>(tree: &Tree<'_>, page: PageId, bytes: &'p [u8]) -> Result<Leaf<'p>> {
-    if node::kind(bytes) != Some(Kind::Leaf) || header::tree_id(bytes) != tree.id {
+    if node::kind(bytes) != Some(NodeKind::Leaf) || header::tree_id(bytes) != tree.id {
         return Err(Error::corruption(format!(
             "page {page} should be a leaf of tree {} and is not",
             tree.id
@@ -225,11 +225,13 @@ impl<F> Visit<'_, F> {
                 return (sum, Next::Below(key.to_vec()));
             }
             match record.value() {
-                Value::Inline(value) => match self.each.one(sum, key, value) {
+                StoredValue::Inline(value) => match self.each.one(sum, key, value) {
                     ControlFlow::Continue(after) => sum = after,
                     ControlFlow::Break(last) => return (last, Next::Done),
                 },
-                Value::Long { first_page, len } => return (sum, Next::Long(key.to_vec(), first_page, len)),
+                StoredValue::Long { first_page, len } => {
+                    return (sum, Next::Long(key.to_vec(), first_page, len));
+                }
             }
         }
         let next = match next {
@@ -346,7 +348,7 @@ impl WholeKey {
     }
 
     #[inline(always)]
-    fn with(&mut self, prefix: &[u8], record: Record<'_>) -> &[u8] {
+    fn with(&mut self, prefix: &[u8], record: LeafRecord<'_>) -> &[u8] {
         if let Some((len, suffix)) = record.short_suffix()
             && self.prefix_len + len <= SHORT
         {
@@ -374,12 +376,12 @@ impl Leaves {
             return Ok(page);
         }
         let mut parent = None;
-        let note = |step: Step| parent = Some(step);
+        let note = |step: DescentStep| parent = Some(step);
         let page = match lower {
             Bound::Unbounded => find_edge(snapshot, tree, true, note)?,
             Bound::Included(key) | Bound::Excluded(key) => find_leaf(snapshot, tree, key, Toward::Key, note)?,
         };
-        if let Some(Step { page, slot }) = parent {
+        if let Some(DescentStep { page, slot }) = parent {
             snapshot.read(page, |bytes| {
                 let inner = Inner::new(bytes);
                 self.following.extend((slot + 1..=inner.count()).rev().map(|slot| inner.child(slot)));

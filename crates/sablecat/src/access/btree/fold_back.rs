@@ -9,9 +9,9 @@
 use std::ops::{Bound, ControlFlow};
 
 use super::fold::{is_empty, leaf_of};
-use super::node::{Leaf, Value};
+use super::node::{Leaf, StoredValue};
 use super::{Toward, Tree, find_edge, find_leaf, nest};
-use crate::access::scan::{Bounds, Found, Part, Scan, State};
+use crate::access::scan::{KeyBounds, Part, Scan, ScannedValue, StateSource};
 use crate::access::{Each, after};
 use crate::error::{Error, Result};
 use crate::types::PageId;
@@ -29,7 +29,7 @@ enum Next {
 
 /// Shows all records between the bounds in a state from the last to the first, each with what was made of
 /// those shown before, `sum` at first. Returns what was made of the last one shown.
-pub(crate) fn fold_back<S: State, B>(
+pub(crate) fn fold_back<S: StateSource, B>(
     mut state: S,
     tree: &Tree<'_>,
     (lower, mut upper): (Bound<Vec<u8>>, Bound<Vec<u8>>),
@@ -65,7 +65,7 @@ pub(crate) fn fold_back<S: State, B>(
             Next::Done => return Ok(before),
             Next::Below(fence) => fence,
             Next::Long(key, first, len) => {
-                let value = state.load(Found::Long(first, len))?;
+                let value = state.load(ScannedValue::Long(first, len))?;
                 match each(before, &key, &value) {
                     ControlFlow::Continue(after) => before = after,
                     ControlFlow::Break(last) => return Ok(last),
@@ -114,7 +114,7 @@ pub(crate) fn fold_back<S: State, B>(
 fn show<B>(
     tree: &Tree<'_>,
     leaf: Leaf<'_>,
-    ((lower, upper), stem_bytes): (Bounds<'_>, usize),
+    ((lower, upper), stem_bytes): (KeyBounds<'_>, usize),
     key: &mut Vec<u8>,
     mut sum: B,
     each: &mut impl FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>,
@@ -150,11 +150,11 @@ fn show<B>(
             return (sum, Next::Inside(key.clone()));
         }
         match leaf.value(slot) {
-            Value::Inline(value) => match each(sum, key, value) {
+            StoredValue::Inline(value) => match each(sum, key, value) {
                 ControlFlow::Continue(after) => sum = after,
                 ControlFlow::Break(last) => return (last, Next::Done),
             },
-            Value::Long { first_page, len } => return (sum, Next::Long(key.clone(), first_page, len)),
+            StoredValue::Long { first_page, len } => return (sum, Next::Long(key.clone(), first_page, len)),
         }
     }
     // What lies below the leaf is of interest if it may be above the lower bound.

@@ -3,7 +3,7 @@
 //! What is left is a tree at any time, with some of its first leaves missing: so freeing can be cut short,
 //! and goes on where it was.
 
-use super::node::{self, Inner, InnerMut, Kind, Leaf, LeafMut, Order, Value};
+use super::node::{self, Inner, InnerMut, Leaf, LeafMut, NodeKind, Order, StoredValue};
 use super::{Tree, find_edge, format_root, nest};
 use crate::access::{PageWrite, long};
 use crate::error::Result;
@@ -94,14 +94,14 @@ fn drop_first_child<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, mut path: Vec
 /// The long values of a leaf: slot, first page and length of each.
 fn long_values<W: PageWrite>(writer: &W, leaf: PageId) -> Result<Vec<(usize, PageId, u64)>> {
     writer.read(leaf, |bytes| {
-        if node::kind(bytes) != Some(Kind::Leaf) {
+        if node::kind(bytes) != Some(NodeKind::Leaf) {
             return Vec::new();
         }
         let leaf = Leaf::new(bytes);
         (0..leaf.count())
             .filter_map(|slot| match leaf.value(slot) {
-                Value::Long { first_page, len } => Some((slot, first_page, len)),
-                Value::Inline(_) => None,
+                StoredValue::Long { first_page, len } => Some((slot, first_page, len)),
+                StoredValue::Inline(_) => None,
             })
             .collect()
     })

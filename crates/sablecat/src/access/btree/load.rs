@@ -8,7 +8,7 @@
 //! key comes that does not belong there, the subtree is finished, and its reference goes to the tree around
 //! it.
 
-use super::node::{self, InnerLoader, LeafLoader, Value};
+use super::node::{self, InnerLoader, LeafLoader, StoredValue};
 use super::{Tree, counted, flags_of, nest};
 use crate::access::{InOrder, PageWrite};
 use crate::error::Result;
@@ -89,8 +89,8 @@ impl<'t> Load<'t> {
             let stem = self.taken.last().get(at..at + self.stem_bytes).unwrap_or_default();
             let reference = nest::reference(&subtree, records);
             match self.below.last_mut() {
-                Some(around) => around.push_stored(writer, stem, Value::Inline(&reference))?,
-                None => self.outermost.push_stored(writer, stem, Value::Inline(&reference))?,
+                Some(around) => around.push_stored(writer, stem, StoredValue::Inline(&reference))?,
+                None => self.outermost.push_stored(writer, stem, StoredValue::Inline(&reference))?,
             }
         }
         Ok(())
@@ -140,7 +140,12 @@ impl<'t> TreeLoad<'t> {
         self.push_stored(writer, key, stored)
     }
 
-    fn push_stored<W: PageWrite>(&mut self, writer: &mut W, key: &[u8], value: Value<'_>) -> Result<()> {
+    fn push_stored<W: PageWrite>(
+        &mut self,
+        writer: &mut W,
+        key: &[u8],
+        value: StoredValue<'_>,
+    ) -> Result<()> {
         if self.leaves.push(key, value) {
             let page = writer.allocate(self.tree.home.volume)?;
             let bytes = writer.write(page)?;

@@ -38,7 +38,7 @@ mod shape;
 mod verify;
 
 pub(crate) use append::Append;
-pub(crate) use beside::Begun;
+pub(crate) use beside::UnfinishedSubtree;
 pub(super) use beside::{change_beside, copy_subtree, own_nested};
 pub(super) use change::{change, remove_here, try_change};
 pub(super) use count::count;
@@ -61,17 +61,17 @@ pub(super) use verify::verify;
 
 use std::ops::{Bound, Range};
 
-use self::node::{Inner, Kind, Leaf, LeafMut, Order, Value};
+use self::node::{Inner, Leaf, LeafMut, NodeKind, Order, StoredValue};
 use super::method::{Method, Tree};
 use super::wrong::{damaged, misplaced, unborn};
-use super::{Bounds, PageRead, Sought};
+use super::{KeyBounds, PageRead, Sought};
 use crate::error::Result;
 use crate::pages::header;
 use crate::types::{PageId, TreeId};
 
 /// One step of a descent: at `page`, the child in place `slot` was taken.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Step {
+pub(super) struct DescentStep {
     pub(crate) page: PageId,
     pub(crate) slot: usize,
 }
@@ -113,8 +113,8 @@ fn look(bytes: &[u8], tree: &Tree<'_>, key: &[u8], toward: Toward) -> Down {
         return Down::OfAnother;
     }
     match node::kind(bytes) {
-        Some(Kind::Leaf) => Down::Leaf,
-        Some(Kind::Inner) => {
+        Some(NodeKind::Leaf) => Down::Leaf,
+        Some(NodeKind::Inner) => {
             let inner = Inner::new(bytes);
             let (mut slot, mut page) = inner.find(key, tree.order);
             if toward == Toward::Before && slot > 0 {
@@ -141,7 +141,7 @@ pub(super) fn find_leaf<R: PageRead>(
     tree: &Tree<'_>,
     key: &[u8],
     toward: Toward,
-    mut path: impl FnMut(Step),
+    mut path: impl FnMut(DescentStep),
 ) -> Result<PageId> {
     let mut page = tree.root;
     for _ in 0..LEVELS_MAX {
@@ -151,7 +151,7 @@ pub(super) fn find_leaf<R: PageRead>(
         {
             Down::Leaf => return Ok(page),
             Down::Child { slot, page: child } => {
-                path(Step { page, slot: slot.into() });
+                path(DescentStep { page, slot: slot.into() });
                 page = child;
             }
             Down::OfAnother => return Err(misplaced(tree, page)),
@@ -166,7 +166,7 @@ pub(super) fn find_edge<R: PageRead>(
     reader: &R,
     tree: &Tree<'_>,
     front: bool,
-    mut path: impl FnMut(Step),
+    mut path: impl FnMut(DescentStep),
 ) -> Result<PageId> {
     let mut page = tree.root;
     for _ in 0..LEVELS_MAX {
@@ -176,8 +176,8 @@ pub(super) fn find_edge<R: PageRead>(
                     return Down::OfAnother;
                 }
                 match node::kind(bytes) {
-                    Some(Kind::Leaf) => Down::Leaf,
-                    Some(Kind::Inner) => {
+                    Some(NodeKind::Leaf) => Down::Leaf,
+                    Some(NodeKind::Inner) => {
                         let inner = Inner::new(bytes);
                         let slot = if front { 0 } else { inner.count() };
                         Down::to(slot, inner.child(slot))
@@ -189,7 +189,7 @@ pub(super) fn find_edge<R: PageRead>(
         match down {
             Down::Leaf => return Ok(page),
             Down::Child { page: child, slot } => {
-                path(Step { page, slot: slot.into() });
+                path(DescentStep { page, slot: slot.into() });
                 page = child;
             }
             Down::OfAnother => return Err(misplaced(tree, page)),
@@ -203,7 +203,7 @@ pub(super) fn find_edge<R: PageRead>(
 /// so, sooner than the page's ends do.
 #[inline]
 pub(super) fn is_leaf_for(bytes: &[u8], tree: &Tree<'_>, sought: Sought<'_>) -> bool {
-    if header::tree_id(bytes) != tree.id || node::kind(bytes) != Some(Kind::Leaf) {
+    if header::tree_id(bytes) != tree.id || node::kind(bytes) != Some(NodeKind::Leaf) {
         return false;
     }
     let Sought { key, near, .. } = sought;
@@ -215,7 +215,7 @@ pub(super) fn is_leaf_for(bytes: &[u8], tree: &Tree<'_>, sought: Sought<'_>) -> 
 pub(super) fn slots_between(
     leaf: Leaf<'_>,
     tree: &Tree<'_>,
-    (lower, upper): Bounds<'_>,
+    (lower, upper): KeyBounds<'_>,
 ) -> (Range<usize>, bool) {
     let order = tree.order;
     let covered = |key: &&[u8]| leaf.covers(key, order);
@@ -241,7 +241,7 @@ pub(super) fn slots_between(
 
 /// The fences of a page, if it is a leaf.
 pub(super) fn ends_of(bytes: &[u8]) -> (Option<&[u8]>, Option<&[u8]>) {
-    if node::kind(bytes) != Some(Kind::Leaf) {
+    if node::kind(bytes) != Some(NodeKind::Leaf) {
         return (None, None);
     }
     let fences = Leaf::new(bytes).fences();
@@ -250,12 +250,12 @@ pub(super) fn ends_of(bytes: &[u8]) -> (Option<&[u8]>, Option<&[u8]>) {
 
 /// Whether a page is a leaf without records.
 pub(super) fn is_empty_leaf(bytes: &[u8]) -> bool {
-    node::kind(bytes) == Some(Kind::Leaf) && Leaf::new(bytes).count() == 0
+    node::kind(bytes) == Some(NodeKind::Leaf) && Leaf::new(bytes).count() == 0
 }
 
 /// The value of a record in its leaf.
 #[inline(always)]
-pub(super) fn get<'p>(bytes: &'p [u8], sought: Sought<'_>, order: Order<'_>) -> Option<Value<'p>> {
+pub(super) fn get<'p>(bytes: &'p [u8], sought: Sought<'_>, order: Order<'_>) -> Option<StoredValue<'p>> {
     let leaf = Leaf::new(bytes);
     place_in(leaf, sought, order).ok().map(|slot| leaf.value(slot))
 }
@@ -274,7 +274,7 @@ fn place_in(leaf: Leaf<'_>, sought: Sought<'_>, order: Order<'_>) -> std::result
 pub(super) fn put_in_leaf(
     bytes: &mut [u8],
     key: &[u8],
-    value: Value<'_>,
+    value: StoredValue<'_>,
     order: Order<'_>,
 ) -> std::result::Result<(), node::PageFull> {
     let at = Leaf::new(bytes).search(key, order);

@@ -27,10 +27,10 @@
 //!
 //! Costs: a stem that only one key begins with takes a page of its own. A descent adds one descent a stem.
 
-use super::node::{self, COUNT_BYTES, Inner, Kind, Leaf, Order, Value, decode_count, encode_count};
+use super::node::{self, COUNT_BYTES, Inner, Leaf, NodeKind, Order, StoredValue, decode_count, encode_count};
 use super::shape::{put, remove_with};
 use super::{Toward, Tree, counted, damaged, find_leaf, flags_of, format_root};
-use crate::access::method::{Method, Place};
+use crate::access::method::{KeyPlace, Method};
 use crate::access::{Home, PageRead, PageWrite, hash, long};
 use crate::error::{Error, Result};
 use crate::pages::header;
@@ -85,10 +85,13 @@ pub(crate) fn reference(subtree: &Tree<'_>, records: u64) -> Vec<u8> {
 
 /// The subtree, arranged by this method, that a reference names; the error says what is wrong with it, not
 /// where it is.
-pub(crate) fn subtree(value: Value<'_>, method: Method) -> std::result::Result<Tree<'static>, &'static str> {
+pub(crate) fn subtree(
+    value: StoredValue<'_>,
+    method: Method,
+) -> std::result::Result<Tree<'static>, &'static str> {
     let count_bytes = if method.counts() { COUNT_BYTES } else { 0 };
     let (id, root) = match value {
-        Value::Inline(&[a, b, c, d, e, f, g, h, ref count @ ..]) if count.len() == count_bytes => {
+        StoredValue::Inline(&[a, b, c, d, e, f, g, h, ref count @ ..]) if count.len() == count_bytes => {
             (u32::from_le_bytes([a, b, c, d]), PageId(u32::from_le_bytes([e, f, g, h])))
         }
         _ => return Err("where a reference to a subtree should be, has another value"),
@@ -101,12 +104,12 @@ pub(crate) fn subtree(value: Value<'_>, method: Method) -> std::result::Result<T
 }
 
 /// How many records there are in the subtree that a reference of a counted tree names, as it says.
-pub(super) fn records_led_to(value: Value<'_>) -> u64 {
+pub(super) fn records_led_to(value: StoredValue<'_>) -> u64 {
     match value {
-        Value::Inline(bytes) => {
+        StoredValue::Inline(bytes) => {
             bytes.get(REFERENCE_BYTES..).and_then(<[u8]>::first_chunk).map_or(0, decode_count)
         }
-        Value::Long { .. } => 0,
+        StoredValue::Long { .. } => 0,
     }
 }
 
@@ -132,11 +135,11 @@ pub(crate) fn find<'t, 'k, R: PageRead>(
     tree: &Tree<'t>,
     key: &'k [u8],
     passed: impl FnMut(Tree<'t>),
-) -> Result<Place<'t, 'k>> {
+) -> Result<KeyPlace<'t, 'k>> {
     if is_nested(tree, key, reader.page_size()) {
         find_nested(reader, tree, key, passed)
     } else {
-        Ok(Place { tree: *tree, stems: &[], rest: key })
+        Ok(KeyPlace { tree: *tree, stems: &[], rest: key })
     }
 }
 
@@ -146,7 +149,7 @@ fn find_nested<'t, 'k, R: PageRead>(
     tree: &Tree<'t>,
     key: &'k [u8],
     mut passed: impl FnMut(Tree<'t>),
-) -> Result<Place<'t, 'k>> {
+) -> Result<KeyPlace<'t, 'k>> {
     let mut tree = *tree;
     let (mut stems, mut rest) = key.split_at(0);
     while let Some((stem, _)) = rest.split_at_checked(stem_bytes(tree.order, reader.page_size())) {
@@ -155,7 +158,7 @@ fn find_nested<'t, 'k, R: PageRead>(
         tree = Tree { home: tree.home.of_subtree(stem), ..below };
         (stems, rest) = key.split_at(stems.len() + stem.len());
     }
-    Ok(Place { tree, stems, rest })
+    Ok(KeyPlace { tree, stems, rest })
 }
 
 /// The subtree of a stem.
@@ -200,11 +203,11 @@ pub(crate) fn store_value<'v, W: PageWrite>(
     key_len: usize,
     value: &'v [u8],
     store: impl FnOnce(&mut W, TreeId, &[u8]) -> Result<PageId>,
-) -> Result<Value<'v>> {
+) -> Result<StoredValue<'v>> {
     if value.len() <= tree.inline_value_bytes_max(writer.page_size(), key_len) {
-        return Ok(Value::Inline(value));
+        return Ok(StoredValue::Inline(value));
     }
-    Ok(Value::Long { first_page: store(writer, tree.id, value)?, len: value.len() as u64 })
+    Ok(StoredValue::Long { first_page: store(writer, tree.id, value)?, len: value.len() as u64 })
 }
 
 /// Sets or removes the record of a nested key, making and unmaking subtrees. `store` stores the value if it
@@ -271,13 +274,13 @@ impl Before {
     }
 }
 
-fn before<R: PageRead>(reader: &R, place: &Place<'_, '_>) -> Result<Before> {
+fn before<R: PageRead>(reader: &R, place: &KeyPlace<'_, '_>) -> Result<Before> {
     let leaf = find_leaf(reader, &place.tree, place.rest, Toward::Key, |_| {})?;
     reader.read(leaf, |bytes| {
         let leaf = Leaf::new(bytes);
         match leaf.search(place.rest, place.tree.order).map(|slot| leaf.value(slot)) {
-            Ok(Value::Long { first_page, len }) => Before::Long(first_page, len),
-            Ok(Value::Inline(_)) => Before::Inline,
+            Ok(StoredValue::Long { first_page, len }) => Before::Long(first_page, len),
+            Ok(StoredValue::Inline(_)) => Before::Inline,
             Err(_) => Before::Nothing,
         }
     })
@@ -287,11 +290,11 @@ fn before<R: PageRead>(reader: &R, place: &Place<'_, '_>) -> Result<Before> {
 /// nothing leads to them if a writer in place fails on the way; then they are given back.
 fn insert<W: PageWrite>(
     writer: &mut W,
-    place: &Place<'_, '_>,
+    place: &KeyPlace<'_, '_>,
     value: &[u8],
     store: impl FnOnce(&mut W, TreeId, &[u8]) -> Result<PageId>,
 ) -> Result<()> {
-    let (mut stored, mut roots) = (Value::Inline(value), Vec::new());
+    let (mut stored, mut roots) = (StoredValue::Inline(value), Vec::new());
     let inserted = insert_noting(writer, place, value, store, (&mut stored, &mut roots));
     if inserted.is_err() {
         long::give_back(writer, stored);
@@ -304,10 +307,10 @@ fn insert<W: PageWrite>(
 /// these has more than a page.
 fn insert_noting<'v, W: PageWrite>(
     writer: &mut W,
-    place: &Place<'_, '_>,
+    place: &KeyPlace<'_, '_>,
     value: &'v [u8],
     store: impl FnOnce(&mut W, TreeId, &[u8]) -> Result<PageId>,
-    (stored, roots): (&mut Value<'v>, &mut Vec<PageId>),
+    (stored, roots): (&mut StoredValue<'v>, &mut Vec<PageId>),
 ) -> Result<()> {
     let stem_len = stem_bytes(place.tree.order, writer.page_size());
     let (stems, last) = place.rest.split_at(place.rest.len() / stem_len * stem_len);
@@ -322,9 +325,9 @@ fn insert_noting<'v, W: PageWrite>(
         let around = if depth == 0 { place.tree } else { make(writer)? };
         let reference = reference(&tree, 1);
         if around.method == Method::Hash {
-            hash::put_reference(writer, &around, stem, Value::Inline(&reference))?;
+            hash::put_reference(writer, &around, stem, StoredValue::Inline(&reference))?;
         } else {
-            put(writer, &around, stem, Value::Inline(&reference))?;
+            put(writer, &around, stem, StoredValue::Inline(&reference))?;
         }
         tree = around;
     }
@@ -350,7 +353,7 @@ pub(super) fn make<W: PageWrite>(
 /// changed nothing, and after that leaves pages that nothing leads to.
 fn take_out<W: PageWrite>(
     writer: &mut W,
-    place: &Place<'_, '_>,
+    place: &KeyPlace<'_, '_>,
     mut around: Vec<Tree<'_>>,
     key: &[u8],
     before: Before,
@@ -391,8 +394,8 @@ fn pages_if_last<R: PageRead>(reader: &R, tree: &Tree<'_>) -> Result<Option<Vec<
             {
                 None
             }
-            Some(Kind::Leaf) => Some(Leaf::new(bytes).count()),
-            Some(Kind::Inner) => {
+            Some(NodeKind::Leaf) => Some(Leaf::new(bytes).count()),
+            Some(NodeKind::Inner) => {
                 let inner = Inner::new(bytes);
                 let level = inner.level().saturating_sub(1);
                 left.extend((0..=inner.count()).rev().map(|slot| (inner.child(slot), Some(level))));
@@ -411,7 +414,7 @@ fn pages_if_last<R: PageRead>(reader: &R, tree: &Tree<'_>) -> Result<Option<Vec<
 
 /// The first subtree of a leaf.
 pub(crate) fn first_subtree(tree: &Tree<'_>, bytes: &[u8]) -> Result<Option<(usize, Tree<'static>)>> {
-    if node::kind(bytes) != Some(Kind::Leaf) {
+    if node::kind(bytes) != Some(NodeKind::Leaf) {
         return Err(damaged(tree, header::page_id(bytes), "is no leaf"));
     }
     if node::flags(bytes) & node::FLAG_CUSTOM_ORDER != 0 {

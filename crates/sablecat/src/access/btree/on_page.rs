@@ -1,6 +1,6 @@
 //! The records of one leaf, in order.
 
-use super::node::{Kind, Leaf, Value, kind};
+use super::node::{Leaf, NodeKind, StoredValue, kind};
 
 /// The records of a leaf.
 #[derive(Clone, Copy)]
@@ -9,7 +9,7 @@ pub(crate) struct RecordsOnPage<'p>(Leaf<'p>);
 impl<'p> RecordsOnPage<'p> {
     /// Those of a page, if it is a leaf.
     pub(in crate::access) fn of(page: &'p [u8]) -> Option<RecordsOnPage<'p>> {
-        (kind(page) == Some(Kind::Leaf)).then(|| RecordsOnPage(Leaf::new(page)))
+        (kind(page) == Some(NodeKind::Leaf)).then(|| RecordsOnPage(Leaf::new(page)))
     }
 
     /// How many there are.
@@ -26,7 +26,7 @@ impl<'p> RecordsOnPage<'p> {
 
     /// Its value.
     #[inline]
-    pub(crate) fn value(self, n: usize) -> Value<'p> {
+    pub(crate) fn value(self, n: usize) -> StoredValue<'p> {
         self.0.value(n)
     }
 

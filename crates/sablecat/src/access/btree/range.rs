@@ -6,10 +6,10 @@
 
 use std::ops::Bound;
 
-use super::node::{self, Inner, Kind, Leaf};
+use super::node::{self, Inner, Leaf, NodeKind};
 use super::{Tree, damaged, nest, slots_between, unborn};
-use crate::access::estimate::{Chances, DESCENTS, Records, Way};
-use crate::access::{Bounds, PageRead};
+use crate::access::estimate::{Chances, DESCENTS, RandomDescent, RecordEstimate};
+use crate::access::{KeyBounds, PageRead};
 use crate::error::Result;
 use crate::pages::header;
 use crate::types::PageId;
@@ -25,11 +25,11 @@ struct Spot {
 }
 
 /// What a page says of the range.
-enum Said {
+enum RangeInPage {
     /// Those of its children that the range overlaps.
     Below(Vec<Spot>),
     /// The records of a leaf that are in the range.
-    Here(Records),
+    Here(RecordEstimate),
 }
 
 /// How many records there are between two bounds, about; `seed` picks the ways.
@@ -39,9 +39,9 @@ enum Said {
 pub(crate) fn estimate_range<R: PageRead>(
     reader: &R,
     tree: &Tree<'_>,
-    bounds: Bounds<'_>,
+    bounds: KeyBounds<'_>,
     seed: u64,
-) -> Result<Records> {
+) -> Result<RecordEstimate> {
     let nested = |bound: Bound<&[u8]>| match bound {
         Bound::Included(key) | Bound::Excluded(key) => nest::is_nested(tree, key, reader.page_size()),
         Bound::Unbounded => false,
@@ -52,11 +52,11 @@ pub(crate) fn estimate_range<R: PageRead>(
     let mut spots = vec![Spot { page: tree.root, level: None, at_ends: (true, true) }];
     // It ends: levels become lower.
     loop {
-        let (mut below, mut here) = (Vec::new(), Records { number: 0.0, is_exact: !ends_in_subtree });
+        let (mut below, mut here) = (Vec::new(), RecordEstimate { number: 0.0, is_exact: !ends_in_subtree });
         for spot in &spots {
             match ask.look(spot).map_err(|error| unborn(tree, spot.page, error))? {
-                Said::Below(spots) => below.extend(spots),
-                Said::Here(records) => here.add(records, 1.0),
+                RangeInPage::Below(spots) => below.extend(spots),
+                RangeInPage::Here(records) => here.add(records, 1.0),
             }
         }
         if below.is_empty() {
@@ -73,23 +73,23 @@ pub(crate) fn estimate_range<R: PageRead>(
 struct Ask<'a, R> {
     reader: &'a R,
     tree: &'a Tree<'a>,
-    bounds: Bounds<'a>,
+    bounds: KeyBounds<'a>,
     seed: u64,
 }
 
 impl<R: PageRead> Ask<'_, R> {
     /// What some ways say, all of which begin with one of these.
-    fn sample(&self, first: &[Spot]) -> Result<Records> {
+    fn sample(&self, first: &[Spot]) -> Result<RecordEstimate> {
         let mut chances = Chances::new(self.seed);
-        let mut sum = Records { number: 0.0, is_exact: false };
+        let mut sum = RecordEstimate { number: 0.0, is_exact: false };
         for n in 0..DESCENTS {
-            let mut way = Way::in_part(&mut chances, n);
+            let mut way = RandomDescent::in_part(&mut chances, n);
             let mut times = first.len() as f64 / DESCENTS as f64;
             let mut spot = first[way.pick(first.len())];
             loop {
                 match self.look(&spot)? {
-                    Said::Here(records) => break sum.add(records, times),
-                    Said::Below(below) => {
+                    RangeInPage::Here(records) => break sum.add(records, times),
+                    RangeInPage::Below(below) => {
                         times *= below.len() as f64;
                         spot = below[way.pick(below.len())];
                     }
@@ -99,32 +99,37 @@ impl<R: PageRead> Ask<'_, R> {
         Ok(sum)
     }
 
-    fn look(&self, spot: &Spot) -> Result<Said> {
+    fn look(&self, spot: &Spot) -> Result<RangeInPage> {
         let (said, subtrees) = self.reader.read(spot.page, |bytes| self.look_into(spot, bytes))??;
-        let Said::Here(mut records) = said else { return Ok(said) };
+        let RangeInPage::Here(mut records) = said else { return Ok(said) };
         for subtree in &subtrees {
             let below = super::estimate(self.reader, subtree, self.seed)?;
-            records.add(Records { number: below.sum.records, is_exact: below.is_exact }, 1.0);
+            records.add(RecordEstimate { number: below.sum.records, is_exact: below.is_exact }, 1.0);
         }
-        Ok(Said::Here(records))
+        Ok(RangeInPage::Here(records))
     }
 
     /// What a page says, and the subtrees that records of it in the range lead to.
-    fn look_into(&self, spot: &Spot, bytes: &[u8]) -> Result<(Said, Vec<Tree<'static>>)> {
+    fn look_into(&self, spot: &Spot, bytes: &[u8]) -> Result<(RangeInPage, Vec<Tree<'static>>)> {
         let &Spot { page, level, at_ends } = spot;
         if header::tree_id(bytes) != self.tree.id || level.is_some_and(|level| level != node::level(bytes)) {
             return Err(damaged(self.tree, page, "belongs to another tree, or to another level of it"));
         }
         match node::kind(bytes) {
-            Some(Kind::Inner) => {
+            Some(NodeKind::Inner) => {
                 self.children(Inner::new(bytes), page, at_ends).map(|below| (below, Vec::new()))
             }
-            Some(Kind::Leaf) => self.records(bytes),
+            Some(NodeKind::Leaf) => self.records(bytes),
             _ => Err(damaged(self.tree, page, "is neither a leaf nor an inner page")),
         }
     }
 
-    fn children(&self, inner: Inner<'_>, page: PageId, (at_lower, at_upper): (bool, bool)) -> Result<Said> {
+    fn children(
+        &self,
+        inner: Inner<'_>,
+        page: PageId,
+        (at_lower, at_upper): (bool, bool),
+    ) -> Result<RangeInPage> {
         let Some(level) = inner.level().checked_sub(1) else {
             return Err(damaged(self.tree, page, "is an inner page at the level of leaves"));
         };
@@ -140,10 +145,10 @@ impl<R: PageRead> Ask<'_, R> {
             at_ends: (at_lower && slot == from, at_upper && slot == to),
         };
         // At least one, also of a range that ends before it begins: of that there are no records in a leaf.
-        Ok(Said::Below((from..=to.max(from)).map(spot).collect()))
+        Ok(RangeInPage::Below((from..=to.max(from)).map(spot).collect()))
     }
 
-    fn records(&self, bytes: &[u8]) -> Result<(Said, Vec<Tree<'static>>)> {
+    fn records(&self, bytes: &[u8]) -> Result<(RangeInPage, Vec<Tree<'static>>)> {
         let leaf = Leaf::new(bytes);
         let (slots, _) = slots_between(leaf, self.tree, self.bounds);
         let stem_bytes = nest::stem_bytes(self.tree.order, bytes.len());
@@ -154,6 +159,6 @@ impl<R: PageRead> Ask<'_, R> {
         let subtree_at = |slot| nest::subtree_at(self.tree, bytes, slot);
         let subtrees = slots.clone().filter(is_stem).map(subtree_at).collect::<Result<Vec<_>>>()?;
         let number = (slots.len() - subtrees.len()) as f64;
-        Ok((Said::Here(Records { number, is_exact: true }), subtrees))
+        Ok((RangeInPage::Here(RecordEstimate { number, is_exact: true }), subtrees))
     }
 }

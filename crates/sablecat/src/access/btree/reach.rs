@@ -2,7 +2,7 @@
 //! to be found by that. And what is right below a page, for estimates, which look at some of them
 //! (estimate.rs).
 
-use super::node::{self, Inner, Kind, Leaf, Order, Value};
+use super::node::{self, Inner, Leaf, NodeKind, Order, StoredValue};
 use super::{Tree, damaged, nest};
 use crate::access::{PageRead, long};
 use crate::error::{Error, Result};
@@ -11,7 +11,7 @@ use crate::types::PageId;
 
 /// Pages to be looked at, on one way down.
 #[derive(Clone, Debug)]
-pub(super) struct Step<'t> {
+pub(super) struct ReachStep<'t> {
     tree: Tree<'t>,
     pub(super) page: PageId,
     /// At which level the page must be; none: a root, at any.
@@ -29,7 +29,7 @@ pub(crate) fn reach<R: PageRead>(
     tree: &Tree<'_>,
     met: &mut dyn FnMut(PageId) -> bool,
 ) -> Result<()> {
-    let mut ahead = vec![Step::root(tree)];
+    let mut ahead = vec![ReachStep::root(tree)];
     while let Some(step) = ahead.pop() {
         if !met(step.page) {
             return Err(step.damaged("is reached twice"));
@@ -44,10 +44,10 @@ pub(crate) fn reach<R: PageRead>(
     Ok(())
 }
 
-impl<'t> Step<'t> {
+impl<'t> ReachStep<'t> {
     /// The first one.
-    pub(super) fn root(tree: &Tree<'t>) -> Step<'t> {
-        Step { tree: *tree, page: tree.root, level: None, stems_len: 0 }
+    pub(super) fn root(tree: &Tree<'t>) -> ReachStep<'t> {
+        ReachStep { tree: *tree, page: tree.root, level: None, stems_len: 0 }
     }
 
     /// An error about the page.
@@ -64,20 +64,20 @@ impl<'t> Step<'t> {
     pub(super) fn look(
         &self,
         bytes: &[u8],
-        ahead: &mut Vec<Step<'t>>,
+        ahead: &mut Vec<ReachStep<'t>>,
         long: &mut dyn FnMut(PageId, u64) -> bool,
     ) -> Result<()> {
-        let Step { tree, page, level, stems_len } = self;
+        let ReachStep { tree, page, level, stems_len } = self;
         if header::tree_id(bytes) != tree.id || level.is_some_and(|level| level != node::level(bytes)) {
             return Err(damaged(tree, *page, "belongs to another tree, or to another level of it"));
         }
         match node::kind(bytes) {
-            Some(Kind::Inner) => {
+            Some(NodeKind::Inner) => {
                 let inner = Inner::new(bytes);
                 let Some(level) = inner.level().checked_sub(1) else {
                     return Err(damaged(tree, *page, "is an inner page at the level of leaves"));
                 };
-                ahead.extend((0..=inner.count()).map(|slot| Step {
+                ahead.extend((0..=inner.count()).map(|slot| ReachStep {
                     tree: *tree,
                     page: inner.child(slot),
                     level: Some(level),
@@ -85,7 +85,7 @@ impl<'t> Step<'t> {
                 }));
                 Ok(())
             }
-            Some(Kind::Leaf) => self.look_into_leaf(bytes, ahead, long),
+            Some(NodeKind::Leaf) => self.look_into_leaf(bytes, ahead, long),
             _ => Err(damaged(tree, *page, "is neither a leaf nor an inner page")),
         }
     }
@@ -93,10 +93,10 @@ impl<'t> Step<'t> {
     fn look_into_leaf(
         &self,
         bytes: &[u8],
-        ahead: &mut Vec<Step<'t>>,
+        ahead: &mut Vec<ReachStep<'t>>,
         long: &mut dyn FnMut(PageId, u64) -> bool,
     ) -> Result<()> {
-        let Step { tree, page, stems_len, .. } = self;
+        let ReachStep { tree, page, stems_len, .. } = self;
         let leaf = Leaf::new(bytes);
         nest::check_depth(tree, bytes, *stems_len)?;
         // The page says how the tree is ordered, for a process that does not have its comparator.
@@ -106,13 +106,13 @@ impl<'t> Step<'t> {
             let (prefix, suffix) = leaf.key(slot);
             if prefix.len() + suffix.len() == stem_bytes {
                 let subtree = nest::subtree_at(tree, bytes, slot)?;
-                ahead.push(Step {
+                ahead.push(ReachStep {
                     tree: subtree,
                     page: subtree.root,
                     level: None,
                     stems_len: stems_len + stem_bytes,
                 });
-            } else if let Value::Long { first_page, len } = leaf.value(slot)
+            } else if let StoredValue::Long { first_page, len } = leaf.value(slot)
                 && !long(first_page, len)
             {
                 return Err(damaged(

@@ -27,12 +27,12 @@
 use std::collections::HashSet;
 use std::ops::{Bound, Range};
 
-use super::node::{self, Fences, Inner, InnerMut, Kind, Leaf, LeafMut, Value};
-use super::reach::Step as Reach;
+use super::node::{self, Fences, Inner, InnerMut, Leaf, LeafMut, NodeKind, StoredValue};
+use super::reach::ReachStep as Reach;
 use super::shape::{merge_at, settle, should_merge, shrink};
-use super::{Step, Toward, Tree, beside, counted, damaged, find_edge, find_leaf, nest, slots_between};
+use super::{DescentStep, Toward, Tree, beside, counted, damaged, find_edge, find_leaf, nest, slots_between};
 use crate::access::method::Removed;
-use crate::access::scan::{Bounds, Scan, Scanned};
+use crate::access::scan::{KeyBounds, Scan, Scanned};
 use crate::access::{CopyWrite, PageRead, PageWrite, after, check_different, long};
 use crate::error::Result;
 use crate::pages::header;
@@ -42,7 +42,7 @@ use crate::types::PageId;
 pub(crate) fn remove_some<W: PageWrite>(
     writer: &mut W,
     tree: &Tree<'_>,
-    bounds: Bounds<'_>,
+    bounds: KeyBounds<'_>,
     most: usize,
 ) -> Result<Removed> {
     remove(writer, tree, bounds, most, &InPlace)
@@ -52,7 +52,7 @@ pub(crate) fn remove_some<W: PageWrite>(
 pub(crate) fn remove_some_beside<W: CopyWrite>(
     writer: &mut W,
     tree: &Tree<'_>,
-    bounds: Bounds<'_>,
+    bounds: KeyBounds<'_>,
     most: usize,
 ) -> Result<Removed> {
     remove(writer, tree, bounds, most, &InCopies)
@@ -189,7 +189,7 @@ impl<W: CopyWrite> Way<W> for InCopies {
 fn remove<W: PageWrite>(
     writer: &mut W,
     tree: &Tree<'_>,
-    (lower, upper): Bounds<'_>,
+    (lower, upper): KeyBounds<'_>,
     most: usize,
     way: &impl Way<W>,
 ) -> Result<Removed> {
@@ -255,7 +255,7 @@ fn stem_of(bound: Bound<&[u8]>, stem_bytes: usize) -> Option<&[u8]> {
 }
 
 /// Whether no key can lie between the bounds.
-fn is_empty(tree: &Tree<'_>, (lower, upper): Bounds<'_>) -> bool {
+fn is_empty(tree: &Tree<'_>, (lower, upper): KeyBounds<'_>) -> bool {
     match lower {
         Bound::Unbounded => false,
         Bound::Included(key) => !tree.below(key, upper),
@@ -267,7 +267,7 @@ fn is_empty(tree: &Tree<'_>, (lower, upper): Bounds<'_>) -> bool {
 }
 
 /// Whether a tree has records outside of the bounds.
-fn has_others<R: PageRead>(reader: &R, tree: &Tree<'_>, (lower, upper): Bounds<'_>) -> Result<bool> {
+fn has_others<R: PageRead>(reader: &R, tree: &Tree<'_>, (lower, upper): KeyBounds<'_>) -> Result<bool> {
     let before = match lower {
         Bound::Unbounded => None,
         Bound::Included(key) => Some((Bound::Unbounded, Bound::Excluded(key.to_vec()))),
@@ -323,7 +323,7 @@ enum Hanging {
 fn remove_leaves<W: PageWrite>(
     writer: &mut W,
     (tree, around): (&Tree<'_>, Around<'_>),
-    (lower, upper): Bounds<'_>,
+    (lower, upper): KeyBounds<'_>,
     most: usize,
     way: &impl Way<W>,
 ) -> Result<Removed> {
@@ -368,7 +368,7 @@ fn remove_leaves<W: PageWrite>(
             step.empty(writer, parent.page, slot - emptied.len(), &emptied)?;
             let at = slot - emptied.len().saturating_sub(1);
             let leaf = way.own_child(writer, tree, parent.page, at, loss.leaf)?;
-            step.thin_out(writer, &Loss { leaf, ..loss }, Some(Step { slot: at, ..parent }))?;
+            step.thin_out(writer, &Loss { leaf, ..loss }, Some(DescentStep { slot: at, ..parent }))?;
             if stops || !emptied.is_empty() {
                 break next;
             }
@@ -389,7 +389,7 @@ fn descend<W: PageWrite>(
     tree: &Tree<'_>,
     key: Option<&[u8]>,
     way: &impl Way<W>,
-) -> Result<(PageId, Vec<Step>)> {
+) -> Result<(PageId, Vec<DescentStep>)> {
     let mut path = Vec::new();
     match key {
         None => find_edge(writer, tree, true, |step| path.push(step))?,
@@ -412,7 +412,7 @@ struct Removal<'a, 't, Y> {
     tree: &'a Tree<'t>,
     around: Around<'t>,
     /// The way to the parent of the leaves.
-    above: Vec<Step>,
+    above: Vec<DescentStep>,
     way: &'a Y,
     records: u64,
     /// Where leaves begin that were changed.
@@ -425,7 +425,7 @@ impl<Y> Removal<'_, '_, Y> {
         &self,
         writer: &mut W,
         page: PageId,
-        bounds: Bounds<'_>,
+        bounds: KeyBounds<'_>,
         most: usize,
     ) -> Result<Loss>
     where
@@ -434,7 +434,7 @@ impl<Y> Removal<'_, '_, Y> {
         let tree = self.tree;
         let stem_bytes = nest::stem_bytes(tree.order, writer.page_size());
         let (mut loss, hanging) = writer.read(page, |bytes| {
-            if header::tree_id(bytes) != tree.id || node::kind(bytes) != Some(Kind::Leaf) {
+            if header::tree_id(bytes) != tree.id || node::kind(bytes) != Some(NodeKind::Leaf) {
                 return Err(damaged(tree, page, "should be a leaf of the tree, and is not"));
             }
             let leaf = Leaf::new(bytes);
@@ -459,7 +459,7 @@ impl<Y> Removal<'_, '_, Y> {
             for (slot, record) in loss.slots.clone().zip(leaf.records(loss.slots.clone())) {
                 if leaf.prefix().len() + record.suffix().len() == stem_bytes {
                     hanging.push((slot, Hanging::Subtree(nest::subtree_at(tree, bytes, slot)?)));
-                } else if let Value::Long { first_page, len } = record.value() {
+                } else if let StoredValue::Long { first_page, len } = record.value() {
                     hanging.push((slot, Hanging::Value((first_page, Some(len)))));
                 } else {
                     continue;
@@ -515,7 +515,7 @@ impl<Y> Removal<'_, '_, Y> {
         check_different(&pages)?;
         let stays = self.way.own_child(writer, tree, parent, slot, first.leaf)?;
         let records = leaves.iter().map(|loss| loss.records).sum();
-        let way = [&self.above[..], &[Step { page: parent, slot }]].concat();
+        let way = [&self.above[..], &[DescentStep { page: parent, slot }]].concat();
         self.begin_to_uncount(writer, &way, stays, records)?;
         let [bytes, above] = writer.write_all([stays, parent])?;
         let fences = Fences { lower: first.lower.as_deref(), upper: last.upper.as_deref() };
@@ -540,11 +540,16 @@ impl<Y> Removal<'_, '_, Y> {
     }
 
     /// Takes out of a leaf what it loses; where its parent has it.
-    fn thin_out<W: PageWrite>(&mut self, writer: &mut W, loss: &Loss, parent: Option<Step>) -> Result<()> {
+    fn thin_out<W: PageWrite>(
+        &mut self,
+        writer: &mut W,
+        loss: &Loss,
+        parent: Option<DescentStep>,
+    ) -> Result<()> {
         if loss.slots.is_empty() {
             return Ok(());
         }
-        let way: Vec<Step> = self.above.iter().copied().chain(parent).collect();
+        let way: Vec<DescentStep> = self.above.iter().copied().chain(parent).collect();
         self.begin_to_uncount(writer, &way, loss.leaf, loss.records)?;
         let mut leaf = LeafMut::new(writer.write(loss.leaf)?);
         loss.slots.clone().rev().for_each(|slot| leaf.remove(slot));
@@ -560,7 +565,7 @@ impl<Y> Removal<'_, '_, Y> {
     fn begin_to_uncount<W: PageWrite>(
         &self,
         writer: &mut W,
-        way: &[Step],
+        way: &[DescentStep],
         leaf: PageId,
         records: u64,
     ) -> Result<()> {
@@ -607,7 +612,11 @@ impl<Y> Removal<'_, '_, Y> {
     }
 
     /// Merges a child with one of its neighbours, if the two fit one page.
-    fn merge<W: PageWrite>(&self, writer: &mut W, Step { page: parent, slot }: Step) -> Result<bool>
+    fn merge<W: PageWrite>(
+        &self,
+        writer: &mut W,
+        DescentStep { page: parent, slot }: DescentStep,
+    ) -> Result<bool>
     where
         Y: Way<W>,
     {
@@ -683,7 +692,7 @@ impl Going {
                     values.push((first, Some(len)));
                     true
                 })?;
-                let is_leaf = node::kind(bytes) == Some(Kind::Leaf);
+                let is_leaf = node::kind(bytes) == Some(NodeKind::Leaf);
                 Ok(if is_leaf {
                     Leaf::new(bytes).count().saturating_sub(self.ahead.len() - known)
                 } else {

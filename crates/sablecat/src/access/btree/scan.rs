@@ -9,22 +9,22 @@
 use std::cmp::Ordering;
 use std::ops::Bound;
 
-use super::node::{Leaf, Order, Value};
+use super::node::{Leaf, Order, StoredValue};
 use super::{Toward, Tree, damaged, find_edge, find_leaf, find_place, nest};
-use crate::access::scan::{self, Found, MayGo, Part, Source, Wanted};
+use crate::access::scan::{self, MayGo, Part, ScanSource, ScannedValue, WantedPage};
 use crate::access::{PageCopy, PageRead};
 use crate::error::Result;
 use crate::pages::header;
 use crate::types::PageId;
 
 /// The leaf that a scan wants.
-pub(crate) fn wanted<R: PageRead>(reader: &R, tree: &Tree<'_>, wanted: Wanted<'_>) -> Result<PageId> {
+pub(crate) fn wanted<R: PageRead>(reader: &R, tree: &Tree<'_>, wanted: WantedPage<'_>) -> Result<PageId> {
     match wanted {
-        Wanted::First => find_edge(reader, tree, true, |_| {}),
-        Wanted::Last => find_edge(reader, tree, false, |_| {}),
-        Wanted::At(key) => find_leaf(reader, tree, key, Toward::Key, |_| {}),
-        Wanted::Before(key) => find_leaf(reader, tree, key, Toward::Before, |_| {}),
-        Wanted::Hash(_) => unreachable!("its pages are not found by hashes"),
+        WantedPage::First => find_edge(reader, tree, true, |_| {}),
+        WantedPage::Last => find_edge(reader, tree, false, |_| {}),
+        WantedPage::At(key) => find_leaf(reader, tree, key, Toward::Key, |_| {}),
+        WantedPage::Before(key) => find_leaf(reader, tree, key, Toward::Before, |_| {}),
+        WantedPage::Hash(_) => unreachable!("its pages are not found by hashes"),
     }
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn bound_read<'b>(order: Order<'_>, bound: Bound<&'b [u8]>, page_size
 
 /// Whether a range reads the same in two states. References to subtrees are compared as what they are: what
 /// was read in a subtree was noted by itself.
-pub(crate) fn reads_same<S: Source + PageRead>(
+pub(crate) fn reads_same<S: ScanSource + PageRead>(
     tree: &Tree<'_>,
     stems: &[u8],
     bounds: (Bound<&[u8]>, Bound<&[u8]>),
@@ -58,7 +58,7 @@ pub(crate) fn reads_same<S: Source + PageRead>(
 
 /// A leaf and the slots of it not yet handed out from one end.
 #[derive(Debug, Default)]
-struct Side {
+struct ScanLeaf {
     copy: PageCopy,
     filled: bool,
     from: usize,
@@ -69,8 +69,8 @@ struct Side {
 /// one before stands.
 #[derive(Debug, Default)]
 struct End {
-    outermost: Side,
-    below: Vec<(Tree<'static>, Side)>,
+    outermost: ScanLeaf,
+    below: Vec<(Tree<'static>, ScanLeaf)>,
     /// The stems that lead to the innermost of them, one after the other.
     stems: Vec<u8>,
 }
@@ -90,17 +90,17 @@ impl Ends {
     }
 
     /// The value of the record that one end stands at.
-    pub(crate) fn value(&self, forward: bool) -> Found {
+    pub(crate) fn value(&self, forward: bool) -> ScannedValue {
         let side = if forward { self.front.innermost() } else { self.back.innermost() };
         match side.leaf().value(side.slot(forward)) {
-            Value::Inline(bytes) => Found::Bytes(bytes.to_vec()),
-            Value::Long { first_page, len } => Found::Long(first_page, len),
+            StoredValue::Inline(bytes) => ScannedValue::Bytes(bytes.to_vec()),
+            StoredValue::Long { first_page, len } => ScannedValue::Long(first_page, len),
         }
     }
 
     /// The key of the next record from one end, which then stands at that record's slot; none if no more lie
     /// between the bounds.
-    pub(crate) fn next<S: Source>(
+    pub(crate) fn next<S: ScanSource>(
         &mut self,
         tree: &Tree<'_>,
         bounds: (Bound<&[u8]>, Bound<&[u8]>),
@@ -126,14 +126,14 @@ impl Ends {
             }
             let subtree = nest::subtree_at(tree, page, side.slot(forward))?;
             nest::check_depth(tree, page, key.len())?;
-            end.below.push((subtree, Side::default()));
+            end.below.push((subtree, ScanLeaf::default()));
             end.stems = key;
         }
     }
 }
 
 impl End {
-    fn innermost(&self) -> &Side {
+    fn innermost(&self) -> &ScanLeaf {
         self.below.last().map_or(&self.outermost, |(_, side)| side)
     }
 
@@ -149,7 +149,7 @@ impl End {
     }
 }
 
-impl Side {
+impl ScanLeaf {
     #[inline]
     fn leaf(&self) -> Leaf<'_> {
         Leaf::new(self.copy.bytes())
@@ -171,7 +171,7 @@ impl Side {
     /// The whole key of the next record within the bounds, or the stems of the next subtree with keys that
     /// may be within them.
     #[inline]
-    fn next<S: Source>(
+    fn next<S: ScanSource>(
         &mut self,
         tree: &Tree<'_>,
         stems: &[u8],
@@ -183,11 +183,11 @@ impl Side {
         let part = Part { tree, stems, lower: nest::inside(lower, stems), upper: nest::inside(upper, stems) };
         if !self.filled {
             let wanted = match (forward, part.lower, part.upper) {
-                (true, Bound::Unbounded, _) => Wanted::First,
-                (true, Bound::Included(key) | Bound::Excluded(key), _) => Wanted::At(key),
-                (false, _, Bound::Unbounded) => Wanted::Last,
-                (false, _, Bound::Included(key)) => Wanted::At(key),
-                (false, _, Bound::Excluded(key)) => Wanted::Before(key),
+                (true, Bound::Unbounded, _) => WantedPage::First,
+                (true, Bound::Included(key) | Bound::Excluded(key), _) => WantedPage::At(key),
+                (false, _, Bound::Unbounded) => WantedPage::Last,
+                (false, _, Bound::Included(key)) => WantedPage::At(key),
+                (false, _, Bound::Excluded(key)) => WantedPage::Before(key),
             };
             self.fill(source, &part, wanted)?;
         }
@@ -217,12 +217,12 @@ impl Side {
                 if !tree.below(&fence, part.upper) {
                     return Ok(None);
                 }
-                Wanted::At(&fence)
+                WantedPage::At(&fence)
             } else {
                 if !tree.above(&fence, part.lower) {
                     return Ok(None);
                 }
-                Wanted::Before(&fence)
+                WantedPage::Before(&fence)
             };
             self.fill(source, &part, wanted)?;
             // Only damage leads back to where the scan came from; it would go round for ever.
@@ -245,7 +245,7 @@ impl Side {
             && matches!(lower, Bound::Included(bound) | Bound::Excluded(bound) if bound.starts_with(key))
     }
 
-    fn fill<S: Source>(&mut self, source: &mut S, part: &Part<'_>, wanted: Wanted<'_>) -> Result<()> {
+    fn fill<S: ScanSource>(&mut self, source: &mut S, part: &Part<'_>, wanted: WantedPage<'_>) -> Result<()> {
         source.copy(part, wanted, &mut self.copy)?;
         self.filled = true;
         self.from = 0;

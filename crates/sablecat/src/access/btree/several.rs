@@ -53,7 +53,7 @@ impl<'a> Several<'a> {
     /// been copied may have to wait until they have reached the cache: those of a key have by the time that
     /// it is shown.
     #[inline(always)]
-    pub(crate) fn whole(&mut self) -> Option<Whole<'_>> {
+    pub(crate) fn whole(&mut self) -> Option<WholeRecords<'_>> {
         let (mut rest, mut count) = (&mut *self.keys, 0);
         for place in &mut self.values {
             let Some((key, behind)) = rest.split_at_mut_checked(self.key_len) else { break };
@@ -63,20 +63,21 @@ impl<'a> Several<'a> {
             (*place, rest) = (value, behind);
             count += 1;
         }
-        let whole = Whole { keys: self.keys, key_len: self.key_len, values: self.values[..count].iter() };
+        let whole =
+            WholeRecords { keys: self.keys, key_len: self.key_len, values: self.values[..count].iter() };
         (count > 0).then_some(whole)
     }
 }
 
 /// Records with whole keys.
-pub(crate) struct Whole<'a> {
+pub(crate) struct WholeRecords<'a> {
     /// Of these and others, one behind the other.
     keys: &'a [u8],
     key_len: usize,
     values: std::slice::Iter<'a, &'a [u8]>,
 }
 
-impl<'a> Iterator for Whole<'a> {
+impl<'a> Iterator for WholeRecords<'a> {
     type Item = (&'a [u8], &'a [u8]);
 
     #[inline(always)]

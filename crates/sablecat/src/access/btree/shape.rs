@@ -1,14 +1,19 @@
 //! Puts and removes that may change the tree's shape.
 
-use super::node::{self, Coming, Fences, Inner, InnerMut, Kind, Leaf, LeafMut, SplitPoint, Value};
-use super::{Step, Toward, Tree, counted, damaged, find_leaf, put_in_leaf};
+use super::node::{self, Coming, Fences, Inner, InnerMut, Leaf, LeafMut, NodeKind, SplitPoint, StoredValue};
+use super::{DescentStep, Toward, Tree, counted, damaged, find_leaf, put_in_leaf};
 use crate::access::PageWrite;
 use crate::error::{Error, Result};
 use crate::pages::header;
 use crate::types::PageId;
 
 /// Sets a record, splitting pages as needed.
-pub(crate) fn put<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, key: &[u8], value: Value<'_>) -> Result<()> {
+pub(crate) fn put<W: PageWrite>(
+    writer: &mut W,
+    tree: &Tree<'_>,
+    key: &[u8],
+    value: StoredValue<'_>,
+) -> Result<()> {
     let mut path = Vec::new();
     loop {
         path.clear();
@@ -30,9 +35,9 @@ pub(crate) fn put<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, key: &[u8], val
 pub(super) fn split<W: PageWrite>(
     writer: &mut W,
     tree: &Tree<'_>,
-    path: &[Step],
+    path: &[DescentStep],
     page: PageId,
-    (key, value): (&[u8], Value<'_>),
+    (key, value): (&[u8], StoredValue<'_>),
 ) -> Result<()> {
     let Some((parent, above)) = path.split_last() else {
         return grow(writer, tree);
@@ -49,7 +54,7 @@ pub(super) fn split<W: PageWrite>(
         Ok(bytes) => bytes,
         Err(error) => return Err(in_vain(writer, right, error)),
     };
-    let separator = if node::kind(&source) == Some(Kind::Leaf) {
+    let separator = if node::kind(&source) == Some(NodeKind::Leaf) {
         let coming = Coming { key, value, place: Leaf::new(&source).search(key, tree.order) };
         let at = split_point(Leaf::new(&source), coming.place);
         node::split_leaf(&source, left_bytes, right_bytes, right, (at, coming))
@@ -165,7 +170,7 @@ fn merge_path<W: PageWrite>(
     writer: &mut W,
     tree: &Tree<'_>,
     leaf: PageId,
-    mut path: Vec<Step>,
+    mut path: Vec<DescentStep>,
 ) -> Result<()> {
     let mut page = leaf;
     while let Some(mut parent) = path.pop() {
@@ -199,7 +204,7 @@ pub(crate) fn should_merge(bytes: &[u8]) -> bool {
 fn merge<W: PageWrite>(
     writer: &mut W,
     tree: &Tree<'_>,
-    parent: Step,
+    parent: DescentStep,
     page: PageId,
 ) -> Result<Option<(usize, PageId)>> {
     let with_left = parent.slot.checked_sub(1);
@@ -251,7 +256,7 @@ pub(super) fn merge_at<W: PageWrite>(
     }
     // Nothing may fail from here on: what is merged would be there twice.
     let [into, _, above] = writer.write_all([left, right, parent])?;
-    let merged = if node::kind(&left_image) == Some(Kind::Leaf) {
+    let merged = if node::kind(&left_image) == Some(NodeKind::Leaf) {
         node::merge_leaf(&left_image, &right_image, &separator, into)
     } else {
         node::merge_inner(&left_image, &right_image, &separator, into)
@@ -270,7 +275,7 @@ pub(super) fn merge_at<W: PageWrite>(
 pub(super) fn shrink<W: PageWrite>(writer: &mut W, tree: &Tree<'_>) -> Result<()> {
     loop {
         let only = writer.read(tree.root, |bytes| {
-            (node::kind(bytes) == Some(Kind::Inner))
+            (node::kind(bytes) == Some(NodeKind::Inner))
                 .then(|| Inner::new(bytes))
                 .filter(|inner| inner.count() == 0)
                 .map(|inner| inner.child(0))

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::node::{self, Fences, Inner, Kind, Leaf, Value};
+use super::node::{self, Fences, Inner, Leaf, NodeKind, StoredValue};
 use super::{Tree, counted, nest};
 use crate::access::method::Shape;
 use crate::access::{PageRead, long};
@@ -81,14 +81,14 @@ impl<R: PageRead> Walk<'_, R> {
         self.shape.levels = self.shape.levels.max(u32::from(node::level(&bytes)) + 1);
         let expected = Fences { lower: fences.0.as_deref(), upper: fences.1.as_deref() };
         match node::kind(&bytes) {
-            Some(Kind::Leaf) => {
+            Some(NodeKind::Leaf) => {
                 if Leaf::new(&bytes).fences() != expected {
                     self.wrong(page, "has other fences than its parent's separators");
                 }
                 self.leaf(page, &bytes);
                 Some(counted::records_in(&bytes))
             }
-            Some(Kind::Inner) => {
+            Some(NodeKind::Inner) => {
                 if Inner::new(&bytes).fences() != expected {
                     self.wrong(page, "has other fences than its parent's separators");
                 }
@@ -170,7 +170,7 @@ impl<R: PageRead> Walk<'_, R> {
                 }
             } else {
                 self.shape.records += 1;
-                if let Value::Long { first_page, len } = leaf.value(slot) {
+                if let StoredValue::Long { first_page, len } = leaf.value(slot) {
                     self.long(page, slot, first_page, len, bytes.len());
                 }
             }

@@ -20,9 +20,9 @@ pub(super) use page::{KIND, check, inline_value_bytes_max, key_bytes_max};
 pub(super) use scan::Ends;
 pub(super) use whole::{Freeing, Load, estimate, estimate_range, free_root, reach, verify};
 
-use self::page::{Content, Page};
-use super::method::{Change, Order, Tree, Tried, Value};
-use super::scan::Wanted;
+use self::page::{Page, PageContent};
+use super::method::{Order, SetOrRemove, StoredValue, Tree, Tried};
+use super::scan::WantedPage;
 use super::wrong::{damaged, misplaced, unborn};
 use super::{CopyWrite, PageRead, PageWrite, long};
 use crate::error::{Error, Result};
@@ -31,7 +31,7 @@ use crate::types::{PageId, TreeId};
 
 /// Makes an empty root.
 pub(super) fn format(bytes: &mut [u8], tree: TreeId, root: PageId) {
-    Content::default().write(bytes, root, tree);
+    PageContent::default().write(bytes, root, tree);
 }
 
 /// Whether a page is a root as it was made.
@@ -56,7 +56,7 @@ pub(super) fn check_key(page_size: usize, key: &[u8]) -> Result<()> {
 }
 
 /// What a page says to a participant that goes along the chain.
-enum Step {
+enum ChainStep {
     Here,
     Next(PageId, Vec<u8>),
     OfAnother,
@@ -73,51 +73,51 @@ fn walk<R: PageRead>(
     loop {
         let look = |bytes: &[u8]| {
             if header::tree_id(bytes) != tree.id {
-                return Step::OfAnother;
+                return ChainStep::OfAnother;
             }
             if !is_of_chain(bytes) {
-                return Step::Wrong("is no page of a chain");
+                return ChainStep::Wrong("is no page of a chain");
             }
             let this = Page::new(bytes);
             if this.lower() != begins.as_deref() {
-                return Step::Wrong("does not begin where the page before it ends");
+                return ChainStep::Wrong("does not begin where the page before it ends");
             }
             match this.upper() {
                 Some((upper, next)) if !wanted(this) => {
                     // Nobody goes in a circle: each page begins above the one before.
                     if this.lower().is_some_and(|lower| tree.order.compare(lower, upper).is_ge()) {
-                        return Step::Wrong("ends before it begins");
+                        return ChainStep::Wrong("ends before it begins");
                     }
-                    Step::Next(next, upper.to_vec())
+                    ChainStep::Next(next, upper.to_vec())
                 }
-                _ => Step::Here,
+                _ => ChainStep::Here,
             }
         };
         match reader.read(page, look).map_err(|error| unborn(tree, page, error))? {
-            Step::Here => return Ok(page),
-            Step::Next(next, upper) => (page, begins) = (next, Some(upper)),
-            Step::OfAnother => return Err(misplaced(tree, page)),
-            Step::Wrong(why) => return Err(damaged(tree, page, why)),
+            ChainStep::Here => return Ok(page),
+            ChainStep::Next(next, upper) => (page, begins) = (next, Some(upper)),
+            ChainStep::OfAnother => return Err(misplaced(tree, page)),
+            ChainStep::Wrong(why) => return Err(damaged(tree, page, why)),
         }
     }
 }
 
 /// The page that covers a key.
 pub(super) fn find<R: PageRead>(reader: &R, tree: &Tree<'_>, key: &[u8]) -> Result<PageId> {
-    wanted(reader, tree, Wanted::At(key))
+    wanted(reader, tree, WantedPage::At(key))
 }
 
 /// The page that a scan wants.
-pub(super) fn wanted<R: PageRead>(reader: &R, tree: &Tree<'_>, wanted: Wanted<'_>) -> Result<PageId> {
+pub(super) fn wanted<R: PageRead>(reader: &R, tree: &Tree<'_>, wanted: WantedPage<'_>) -> Result<PageId> {
     let ends = |page: Page<'_>, is_far: &dyn Fn(std::cmp::Ordering) -> bool, key: &[u8]| {
         page.upper().is_none_or(|(upper, _)| is_far(tree.order.compare(key, upper)))
     };
     walk(reader, tree, |page| match wanted {
-        Wanted::First => true,
-        Wanted::Last => false,
-        Wanted::At(key) => ends(page, &|order| order.is_lt(), key),
-        Wanted::Before(key) => ends(page, &|order| order.is_le(), key),
-        Wanted::Hash(_) => unreachable!("its pages are not found by hashes"),
+        WantedPage::First => true,
+        WantedPage::Last => false,
+        WantedPage::At(key) => ends(page, &|order| order.is_lt(), key),
+        WantedPage::Before(key) => ends(page, &|order| order.is_le(), key),
+        WantedPage::Hash(_) => unreachable!("its pages are not found by hashes"),
     })
 }
 
@@ -136,7 +136,7 @@ pub(super) fn covers(bytes: &[u8], tree: &Tree<'_>, key: &[u8]) -> bool {
 }
 
 /// The value of a record in the page that covers its key.
-pub(super) fn get<'p>(bytes: &'p [u8], key: &[u8], order: Order<'_>) -> Option<Value<'p>> {
+pub(super) fn get<'p>(bytes: &'p [u8], key: &[u8], order: Order<'_>) -> Option<StoredValue<'p>> {
     Page::new(bytes).get(key, order)
 }
 
@@ -145,15 +145,15 @@ pub(super) fn try_change<W: PageWrite>(
     writer: &mut W,
     tree: &Tree<'_>,
     page: PageId,
-    (key, value): Change<'_>,
+    (key, value): SetOrRemove<'_>,
 ) -> Result<Tried> {
     if value.is_some_and(|value| value.len() > inline_value_bytes_max(writer.page_size())) {
         return Ok(Tried::Structure);
     }
     let old = writer.latched(page)?.to_vec();
     let mut content = Page::new(&old).content();
-    match content.set(tree.order, key, value.map(Value::Inline)) {
-        Some(Value::Long { .. }) => return Ok(Tried::Structure),
+    match content.set(tree.order, key, value.map(StoredValue::Inline)) {
+        Some(StoredValue::Long { .. }) => return Ok(Tried::Structure),
         None if value.is_none() => return Ok(Tried::Missing),
         _ => {}
     }
@@ -169,7 +169,7 @@ pub(super) fn try_change<W: PageWrite>(
 pub(super) fn change<W: PageWrite>(
     writer: &mut W,
     tree: &Tree<'_>,
-    change: Change<'_>,
+    change: SetOrRemove<'_>,
     last: &mut PageId,
     store: impl FnOnce(&mut W, TreeId, &[u8]) -> Result<PageId>,
 ) -> Result<bool> {
@@ -183,7 +183,7 @@ pub(super) fn change<W: PageWrite>(
 pub(super) fn change_beside<W: CopyWrite>(
     writer: &mut W,
     tree: &Tree<'_>,
-    change: Change<'_>,
+    change: SetOrRemove<'_>,
     last: &mut PageId,
     store: impl FnOnce(&mut W, TreeId, &[u8]) -> Result<PageId>,
 ) -> Result<Option<bool>> {
@@ -233,7 +233,7 @@ fn lead_to<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, page: PageId, next: Pa
 fn change_page<W: PageWrite>(
     writer: &mut W,
     tree: &Tree<'_>,
-    (key, value): Change<'_>,
+    (key, value): SetOrRemove<'_>,
     last: &mut PageId,
     store: impl FnOnce(&mut W, TreeId, &[u8]) -> Result<PageId>,
 ) -> Result<bool> {
@@ -241,9 +241,9 @@ fn change_page<W: PageWrite>(
     let old = writer.latched(page)?.to_vec();
     let stored = match value {
         Some(value) if value.len() > inline_value_bytes_max(old.len()) => {
-            Some(Value::Long { first_page: store(writer, tree.id, value)?, len: value.len() as u64 })
+            Some(StoredValue::Long { first_page: store(writer, tree.id, value)?, len: value.len() as u64 })
         }
-        value => value.map(Value::Inline),
+        value => value.map(StoredValue::Inline),
     };
     let mut content = Page::new(&old).content();
     let before = content.set(tree.order, key, stored);
@@ -263,7 +263,7 @@ fn change_page<W: PageWrite>(
     } else {
         content.write(writer.write(page)?, page, tree.id);
     }
-    if let Some(Value::Long { first_page, len }) = before {
+    if let Some(StoredValue::Long { first_page, len }) = before {
         long::free(writer, first_page, len)?;
     }
     if is_empty {
@@ -274,7 +274,7 @@ fn change_page<W: PageWrite>(
 }
 
 /// Writes a page that got other ends, and has it be where it belongs now.
-fn put<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, page: PageId, content: &Content<'_>) -> Result<()> {
+fn put<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, page: PageId, content: &PageContent<'_>) -> Result<()> {
     content.write(writer.write(page)?, page, tree.id);
     if tree.home.keys.is_empty() {
         return Ok(());
@@ -309,7 +309,7 @@ pub(super) fn exercise(bytes: &[u8], key: &[u8]) {
     let key = &key[..key.len().min(key_bytes_max(bytes.len()))];
     let _ =
         (page.get(key, Order::Bytes), page.covers(key, Order::Bytes), page::check_order(page, Order::Bytes));
-    for value in [None, Some(Value::Inline(b"value"))] {
+    for value in [None, Some(StoredValue::Inline(b"value"))] {
         let mut content = page.content();
         content.set(Order::Bytes, key, value);
         let mut into = vec![0; bytes.len()];

@@ -19,7 +19,7 @@
 
 use std::cmp::Ordering;
 
-use crate::access::method::{Order, Value};
+use crate::access::method::{Order, StoredValue};
 use crate::pages::header;
 use crate::types::{PageId, TreeId};
 
@@ -49,7 +49,7 @@ pub(crate) fn inline_value_bytes_max(page_size: usize) -> usize {
 }
 
 /// A key and its value.
-pub(super) type Record<'p> = (&'p [u8], Value<'p>);
+pub(super) type FlatRecord<'p> = (&'p [u8], StoredValue<'p>);
 
 /// A page that passed [`check`].
 #[derive(Clone, Copy)]
@@ -90,25 +90,25 @@ impl<'p> Page<'p> {
     }
 
     /// All records.
-    pub(super) fn records(self) -> impl Iterator<Item = Record<'p>> {
+    pub(super) fn records(self) -> impl Iterator<Item = FlatRecord<'p>> {
         let begin = HEADER_BYTES + self.half(LOWER_LEN_AT) + self.half(UPPER_LEN_AT);
         let mut left = &self.bytes[begin..u32::from_le_bytes(header::at(self.bytes, END_AT)) as usize];
         std::iter::from_fn(move || take(&mut left))
     }
 
     /// The value of a key.
-    pub(super) fn get(self, key: &[u8], order: Order<'_>) -> Option<Value<'p>> {
+    pub(super) fn get(self, key: &[u8], order: Order<'_>) -> Option<StoredValue<'p>> {
         self.records().find(|(have, _)| order.compare(have, key).is_eq()).map(|(_, value)| value)
     }
 
     /// All that it holds.
-    pub(super) fn content(self) -> Content<'p> {
-        Content { lower: self.lower(), upper: self.upper(), records: self.records().collect() }
+    pub(super) fn content(self) -> PageContent<'p> {
+        PageContent { lower: self.lower(), upper: self.upper(), records: self.records().collect() }
     }
 }
 
 /// Takes the first record off some; none if there is none.
-fn take<'p>(left: &mut &'p [u8]) -> Option<Record<'p>> {
+fn take<'p>(left: &mut &'p [u8]) -> Option<FlatRecord<'p>> {
     let (head, rest) = left.split_first_chunk::<RECORD_HEADER_BYTES>()?;
     let (key_len, value_len) =
         (u16::from_le_bytes([head[0], head[1]]), u16::from_le_bytes([head[2], head[3]]));
@@ -117,11 +117,11 @@ fn take<'p>(left: &mut &'p [u8]) -> Option<Record<'p>> {
         rest.split_at_checked(if value_len == LONG { LONG_BYTES } else { value_len.into() })?;
     *left = rest;
     let value = match value.split_first_chunk::<4>() {
-        Some((first, len)) if value_len == LONG => Value::Long {
+        Some((first, len)) if value_len == LONG => StoredValue::Long {
             first_page: PageId(u32::from_le_bytes(*first)),
             len: u64::from_le_bytes(*len.first_chunk()?),
         },
-        _ => Value::Inline(value),
+        _ => StoredValue::Inline(value),
     };
     Some((key, value))
 }
@@ -143,7 +143,7 @@ pub(crate) fn check(page: &[u8]) -> Result<(), String> {
         let at = end - left.len();
         let (key, value) = take(&mut left).ok_or_else(|| format!("a record at {at} is cut short"))?;
         let is_long =
-            matches!(value, Value::Inline(value) if value.len() > inline_value_bytes_max(page.len()));
+            matches!(value, StoredValue::Inline(value) if value.len() > inline_value_bytes_max(page.len()));
         if key.len() > key_bytes_max(page.len()) || is_long {
             return Err(format!("a record at {at} is longer than records are"));
         }
@@ -170,20 +170,20 @@ pub(super) fn check_order(page: Page<'_>, order: Order<'_>) -> Result<(), String
 
 /// What a page is to hold.
 #[derive(Clone, Default)]
-pub(super) struct Content<'c> {
+pub(super) struct PageContent<'c> {
     pub(super) lower: Option<&'c [u8]>,
     pub(super) upper: Option<(&'c [u8], PageId)>,
-    pub(super) records: Vec<Record<'c>>,
+    pub(super) records: Vec<FlatRecord<'c>>,
 }
 
-impl<'c> Content<'c> {
+impl<'c> PageContent<'c> {
     /// Sets or removes a record; says what it was.
     pub(super) fn set(
         &mut self,
         order: Order<'_>,
         key: &'c [u8],
-        value: Option<Value<'c>>,
-    ) -> Option<Value<'c>> {
+        value: Option<StoredValue<'c>>,
+    ) -> Option<StoredValue<'c>> {
         let place = self.records.binary_search_by(|(have, _)| order.compare(have, key));
         match (place, value) {
             (Ok(at), Some(value)) => Some(std::mem::replace(&mut self.records[at].1, value)),
@@ -207,7 +207,11 @@ impl<'c> Content<'c> {
 
     /// Divides what is too much for a page between two, of which the second is to be this page. None if it
     /// cannot be.
-    pub(super) fn split(mut self, page_size: usize, second: PageId) -> Option<(Content<'c>, Content<'c>)> {
+    pub(super) fn split(
+        mut self,
+        page_size: usize,
+        second: PageId,
+    ) -> Option<(PageContent<'c>, PageContent<'c>)> {
         let sizes: Vec<usize> = self.records.iter().map(record_bytes).collect();
         let whole: usize = sizes.iter().sum();
         let mut before = 0;
@@ -218,8 +222,8 @@ impl<'c> Content<'c> {
         let (at, _) = parts.min_by(|a, b| a.1.cmp(&b.1).then(Ordering::Less))?;
         let records = self.records.split_off(at);
         let begins = records[0].0;
-        let right = Content { lower: Some(begins), upper: self.upper, records };
-        let left = Content { upper: Some((begins, second)), ..self };
+        let right = PageContent { lower: Some(begins), upper: self.upper, records };
+        let left = PageContent { upper: Some((begins, second)), ..self };
         (left.bytes() <= page_size && right.bytes() <= page_size).then_some((left, right))
     }
 
@@ -247,12 +251,12 @@ impl<'c> Content<'c> {
         for (key, value) in &self.records {
             put(bytes, &half(key.len()));
             match value {
-                Value::Inline(value) => {
+                StoredValue::Inline(value) => {
                     put(bytes, &half(value.len()));
                     put(bytes, key);
                     last = put(bytes, value);
                 }
-                Value::Long { first_page, len } => {
+                StoredValue::Long { first_page, len } => {
                     put(bytes, &LONG.to_le_bytes());
                     put(bytes, key);
                     put(bytes, &first_page.0.to_le_bytes());
@@ -265,10 +269,10 @@ impl<'c> Content<'c> {
 }
 
 /// Bytes that a record takes of a page.
-pub(super) fn record_bytes((key, value): &Record<'_>) -> usize {
+pub(super) fn record_bytes((key, value): &FlatRecord<'_>) -> usize {
     let value = match value {
-        Value::Inline(value) => value.len(),
-        Value::Long { .. } => LONG_BYTES,
+        StoredValue::Inline(value) => value.len(),
+        StoredValue::Long { .. } => LONG_BYTES,
     };
     RECORD_HEADER_BYTES + key.len() + value
 }

@@ -4,8 +4,8 @@ use std::cmp::Ordering;
 use std::ops::Bound;
 
 use super::page::Page;
-use crate::access::method::{Tree, Value};
-use crate::access::scan::{Found, PageCopy, Part, Source, Wanted};
+use crate::access::method::{StoredValue, Tree};
+use crate::access::scan::{PageCopy, Part, ScanSource, ScannedValue, WantedPage};
 use crate::access::wrong::damaged;
 use crate::error::Result;
 use crate::pages::header;
@@ -27,18 +27,18 @@ pub(crate) struct Ends {
 
 impl Ends {
     /// The value of the record that one end stands at.
-    pub(crate) fn value(&self, forward: bool) -> Found {
+    pub(crate) fn value(&self, forward: bool) -> ScannedValue {
         let end = if forward { &self.front } else { &self.back };
         match Page::new(end.copy.bytes()).records().nth(end.at) {
-            Some((_, Value::Inline(value))) => Found::Bytes(value.to_vec()),
-            Some((_, Value::Long { first_page, len })) => Found::Long(first_page, len),
+            Some((_, StoredValue::Inline(value))) => ScannedValue::Bytes(value.to_vec()),
+            Some((_, StoredValue::Long { first_page, len })) => ScannedValue::Long(first_page, len),
             None => unreachable!("it stands at a record"),
         }
     }
 
     /// The key of the next record from one end, which then stands at that record; none if no more lie between
     /// the bounds.
-    pub(crate) fn next<S: Source>(
+    pub(crate) fn next<S: ScanSource>(
         &mut self,
         tree: &Tree<'_>,
         (lower, upper): (Bound<&[u8]>, Bound<&[u8]>),
@@ -49,11 +49,11 @@ impl Ends {
         let part = Part { tree, stems: &[], lower, upper };
         if !end.filled {
             let wanted = match (forward, lower, upper) {
-                (true, Bound::Unbounded, _) => Wanted::First,
-                (true, Bound::Included(key) | Bound::Excluded(key), _) => Wanted::At(key),
-                (false, _, Bound::Unbounded) => Wanted::Last,
-                (false, _, Bound::Included(key)) => Wanted::At(key),
-                (false, _, Bound::Excluded(key)) => Wanted::Before(key),
+                (true, Bound::Unbounded, _) => WantedPage::First,
+                (true, Bound::Included(key) | Bound::Excluded(key), _) => WantedPage::At(key),
+                (false, _, Bound::Unbounded) => WantedPage::Last,
+                (false, _, Bound::Included(key)) => WantedPage::At(key),
+                (false, _, Bound::Excluded(key)) => WantedPage::Before(key),
             };
             source.copy(&part, wanted, &mut end.copy)?;
             end.filled = true;
@@ -81,7 +81,7 @@ impl Ends {
             }
             source.copy(
                 &part,
-                if forward { Wanted::At(&last) } else { Wanted::Before(&last) },
+                if forward { WantedPage::At(&last) } else { WantedPage::Before(&last) },
                 &mut end.copy,
             )?;
             // Only damage leads back to where the scan came from; it would go round for ever.

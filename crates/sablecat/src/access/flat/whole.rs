@@ -2,28 +2,28 @@
 
 use std::collections::HashSet;
 
-use super::page::{self, Content, Page, record_bytes};
+use super::page::{self, Page, PageContent, record_bytes};
 use super::{inline_value_bytes_max, is_of_chain, put, walk};
-use crate::access::estimate::{Estimate, Records, Sum};
-use crate::access::method::{Shape, Tree, Value};
+use crate::access::estimate::{Estimate, RecordEstimate, Sum};
+use crate::access::method::{Shape, StoredValue, Tree};
 use crate::access::wrong::damaged;
-use crate::access::{Bounds, InOrder, PageRead, PageWrite, long};
+use crate::access::{InOrder, KeyBounds, PageRead, PageWrite, long};
 use crate::error::Result;
 use crate::pages::header;
 use crate::types::{PageId, TreeId};
 
 /// A value as it is kept until its page is full.
 #[derive(Clone)]
-enum Kept {
+enum KeptValue {
     Inline(Vec<u8>),
     Long(PageId, u64),
 }
 
-impl Kept {
-    fn value(&self) -> Value<'_> {
+impl KeptValue {
+    fn value(&self) -> StoredValue<'_> {
         match self {
-            Kept::Inline(value) => Value::Inline(value),
-            &Kept::Long(first_page, len) => Value::Long { first_page, len },
+            KeptValue::Inline(value) => StoredValue::Inline(value),
+            &KeptValue::Long(first_page, len) => StoredValue::Long { first_page, len },
         }
     }
 }
@@ -36,7 +36,7 @@ pub(crate) struct Load<'t> {
     /// The page that is being filled, and where it begins.
     page: PageId,
     begins: Option<Vec<u8>>,
-    records: Vec<(Vec<u8>, Kept)>,
+    records: Vec<(Vec<u8>, KeptValue)>,
     /// Bytes that they take of it.
     bytes: usize,
     /// The root, once it is full.
@@ -67,18 +67,25 @@ impl<'t> Load<'t> {
     ) -> Result<()> {
         self.taken.next(self.tree.order, key)?;
         let kept = if value.len() > inline_value_bytes_max(self.page_size) {
-            Kept::Long(store(writer, self.tree.id, value)?, value.len() as u64)
+            KeptValue::Long(store(writer, self.tree.id, value)?, value.len() as u64)
         } else {
-            Kept::Inline(value.to_vec())
+            KeptValue::Inline(value.to_vec())
         };
         let bytes = record_bytes(&(key, kept.value()));
-        let ends =
-            Content { lower: self.begins.as_deref(), upper: Some((key, PageId::NONE)), records: Vec::new() }
-                .bytes();
+        let ends = PageContent {
+            lower: self.begins.as_deref(),
+            upper: Some((key, PageId::NONE)),
+            records: Vec::new(),
+        }
+        .bytes();
         if ends + self.bytes + bytes > self.page_size {
             let next = writer.allocate(self.tree.home.volume)?;
             // It may be published before it is full.
-            Content { lower: Some(key), ..Content::default() }.write(writer.write(next)?, next, self.tree.id);
+            PageContent { lower: Some(key), ..PageContent::default() }.write(
+                writer.write(next)?,
+                next,
+                self.tree.id,
+            );
             self.finish_page(writer, Some((key, next)))?;
             (self.page, self.begins, self.bytes) = (next, Some(key.to_vec()), 0);
             self.records.clear();
@@ -90,7 +97,7 @@ impl<'t> Load<'t> {
 
     fn finish_page<W: PageWrite>(&mut self, writer: &mut W, upper: Option<(&[u8], PageId)>) -> Result<()> {
         let records = self.records.iter().map(|(key, kept)| (&key[..], kept.value())).collect();
-        let content = Content { lower: self.begins.as_deref(), upper, records };
+        let content = PageContent { lower: self.begins.as_deref(), upper, records };
         if self.page != self.tree.root {
             return put(writer, &self.tree, self.page, &content);
         }
@@ -129,7 +136,11 @@ impl<'t> Freeing<'t> {
             return Ok(true);
         }
         let old = writer.latched(first)?.to_vec();
-        Content { upper: Page::new(&old).upper(), ..Content::default() }.write(writer.write(root)?, root, id);
+        PageContent { upper: Page::new(&old).upper(), ..PageContent::default() }.write(
+            writer.write(root)?,
+            root,
+            id,
+        );
         writer.free(first)?;
         Ok(true)
     }
@@ -148,11 +159,11 @@ fn thin_out<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, page: PageId, most: u
     }
     let mut freed = 0;
     let gone = content.records.iter().position(|(_, value)| {
-        freed += usize::from(matches!(value, Value::Long { .. }));
+        freed += usize::from(matches!(value, StoredValue::Long { .. }));
         freed > most.max(1)
     });
     for (_, value) in content.records.drain(..gone.unwrap_or(content.records.len())) {
-        if let Value::Long { first_page, len } = value {
+        if let StoredValue::Long { first_page, len } = value {
             long::free(writer, first_page, len)?;
         }
     }
@@ -187,7 +198,7 @@ pub(crate) fn reach<R: PageRead>(
                 return Err(damaged(tree, page, "is no page of its chain"));
             }
             for (_, value) in Page::new(bytes).records() {
-                let Value::Long { first_page, len } = value else { continue };
+                let StoredValue::Long { first_page, len } = value else { continue };
                 if !pages_of(first_page, len, bytes.len()).all(|part| part.is_some_and(&mut *met)) {
                     return Err(damaged(tree, page, "has a value that is not its own"));
                 }
@@ -205,7 +216,7 @@ pub(crate) fn estimate<R: PageRead>(reader: &R, tree: &Tree<'_>) -> Result<Estim
         let mut sum =
             Sum { pages: 1.0, records: page.records().count() as f64, bytes: page.content().bytes() as f64 };
         for (_, value) in page.records() {
-            let Value::Long { len, .. } = value else { continue };
+            let StoredValue::Long { len, .. } = value else { continue };
             sum.add(
                 Sum {
                     pages: long::page_count(len, reader.page_size()) as f64,
@@ -264,7 +275,7 @@ pub(crate) fn verify<R: PageRead>(
         progress(1);
         for (_, value) in this.records() {
             shape.records += 1;
-            let Value::Long { first_page, len } = value else { continue };
+            let StoredValue::Long { first_page, len } = value else { continue };
             for part in pages_of(first_page, len, bytes.len()) {
                 let is_new = part.is_some_and(|part| seen.insert(part));
                 let is_part = |part| reader.read(part, |bytes| header::kind(bytes) == Some(long::KIND_LONG));
@@ -292,8 +303,8 @@ pub(crate) fn verify<R: PageRead>(
 pub(crate) fn estimate_range<R: PageRead>(
     reader: &R,
     tree: &Tree<'_>,
-    (lower, upper): Bounds<'_>,
-) -> Result<Records> {
+    (lower, upper): KeyBounds<'_>,
+) -> Result<RecordEstimate> {
     let of = |page: Page<'_>| {
         page.records().filter(|(key, _)| tree.above(key, lower) && tree.below(key, upper)).count()
     };
@@ -303,5 +314,5 @@ pub(crate) fn estimate_range<R: PageRead>(
         false
     })?;
     number += reader.read(last, |bytes| of(Page::new(bytes)))?;
-    Ok(Records { number: number as f64, is_exact: true })
+    Ok(RecordEstimate { number: number as f64, is_exact: true })
 }

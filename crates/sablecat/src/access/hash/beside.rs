@@ -5,10 +5,10 @@
 //! bucket; and the other half that it is to be joined with, before that is asked whether it has room.
 
 use super::change::{change_page, redirect};
-use super::{Step, find_bucket, hash_of, is_bucket_for, nesting};
+use super::{DirectoryStep, find_bucket, hash_of, is_bucket_for, nesting};
 use crate::access::CopyWrite;
 use crate::access::btree::nest;
-use crate::access::method::{Change, Tree};
+use crate::access::method::{SetOrRemove, Tree};
 use crate::access::wrong::damaged;
 use crate::error::Result;
 use crate::types::{PageId, TreeId};
@@ -19,7 +19,7 @@ use crate::types::{PageId, TreeId};
 pub(crate) fn change_beside<W: CopyWrite>(
     writer: &mut W,
     tree: &Tree<'_>,
-    change: Change<'_>,
+    change: SetOrRemove<'_>,
     last: &mut PageId,
     store: impl FnOnce(&mut W, TreeId, &[u8]) -> Result<PageId>,
 ) -> Result<Option<bool>> {
@@ -58,7 +58,7 @@ fn own_child<W: CopyWrite>(
 /// Makes sure that all pages from the root, which is a copy, to the bucket for a hash are copies, and says
 /// which page the bucket is.
 pub(super) fn own_bucket<W: CopyWrite>(writer: &mut W, tree: &Tree<'_>, hash: u64) -> Result<PageId> {
-    let mut path: Vec<Step> = Vec::new();
+    let mut path: Vec<DirectoryStep> = Vec::new();
     let bucket = find_bucket(writer, tree, hash, |step| path.push(step))?;
     let children = path.iter().skip(1).map(|step| step.page).chain((!path.is_empty()).then_some(bucket));
     let mut page = tree.root;

@@ -31,12 +31,12 @@ use std::ops::Range;
 
 use super::tags::{LANE, matching};
 use crate::access::btree::node::{claim, key_bytes_max};
-use crate::access::method::Value;
+use crate::access::method::StoredValue;
 use crate::pages::header::{self, at};
 use crate::types::{PageId, TreeId};
 
 /// The longest value kept in a bucket beside a key of `key_len` bytes; a longer one becomes
-/// [`Long`](Value::Long).
+/// [`Long`](StoredValue::Long).
 pub(crate) const fn inline_value_bytes_max(page_size: usize, key_len: usize) -> usize {
     (page_size * 3 / 16 - 34).saturating_sub(key_len)
 }
@@ -66,17 +66,17 @@ pub(super) struct BucketFull;
 
 /// Which hashes a page is for: those that begin with the first so many bits of some.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Stretch {
+pub(super) struct HashPrefix {
     pub(super) level: u8,
     /// The bits behind those that count are zero.
     pub(super) prefix: u64,
 }
 
-impl Stretch {
+impl HashPrefix {
     /// The one of so many bits that a hash is in.
-    pub(super) fn around(hash: u64, level: u8) -> Stretch {
+    pub(super) fn around(hash: u64, level: u8) -> HashPrefix {
         let prefix = if level == 0 { 0 } else { hash & u64::MAX << (LEVEL_MAX - level) };
-        Stretch { level, prefix }
+        HashPrefix { level, prefix }
     }
 
     /// Whether a hash is in it.
@@ -96,21 +96,21 @@ impl Stretch {
     }
 
     /// Its halves.
-    pub(super) fn halves(self) -> [Stretch; 2] {
+    pub(super) fn halves(self) -> [HashPrefix; 2] {
         let level = self.level + 1;
-        [Stretch { level, ..self }, Stretch { level, prefix: self.prefix | self.bit() }]
+        [HashPrefix { level, ..self }, HashPrefix { level, prefix: self.prefix | self.bit() }]
     }
 
     /// What it is a half of, and the other half; none: it is everything.
-    pub(super) fn whole_and_other(self) -> Option<(Stretch, Stretch)> {
+    pub(super) fn whole_and_other(self) -> Option<(HashPrefix, HashPrefix)> {
         let level = self.level.checked_sub(1)?;
-        let whole = Stretch::around(self.prefix, level);
-        Some((whole, Stretch { prefix: self.prefix ^ whole.bit(), ..self }))
+        let whole = HashPrefix::around(self.prefix, level);
+        Some((whole, HashPrefix { prefix: self.prefix ^ whole.bit(), ..self }))
     }
 
     /// Whether it can be: no bits are set that do not count.
     pub(super) fn is_sound(self) -> bool {
-        self.level <= LEVEL_MAX && self == Stretch::around(self.prefix, self.level)
+        self.level <= LEVEL_MAX && self == HashPrefix::around(self.prefix, self.level)
     }
 }
 
@@ -133,10 +133,10 @@ fn slots_at(count: usize) -> usize {
 }
 
 /// Bytes that a cell takes.
-fn cell_bytes(key: &[u8], value: Value<'_>) -> usize {
+fn cell_bytes(key: &[u8], value: StoredValue<'_>) -> usize {
     let value = match value {
-        Value::Inline(value) => value.len(),
-        Value::Long { .. } => LONG_BYTES,
+        StoredValue::Inline(value) => value.len(),
+        StoredValue::Long { .. } => LONG_BYTES,
     };
     CELL_HEADER_BYTES + key.len() + value
 }
@@ -157,7 +157,7 @@ fn is_same(one: &[u8], other: &[u8]) -> bool {
 }
 
 /// A record as a bucket has it.
-pub(super) type Record<'p> = (&'p [u8], Value<'p>);
+pub(super) type BucketRecord<'p> = (&'p [u8], StoredValue<'p>);
 
 /// A page that passed [`check`].
 #[derive(Clone, Copy)]
@@ -182,9 +182,9 @@ impl<'p> Bucket<'p> {
 
     /// Which hashes it is for.
     #[inline(always)]
-    pub(super) fn stretch(self) -> Stretch {
+    pub(super) fn stretch(self) -> HashPrefix {
         let [level] = at(self.bytes, LEVEL_AT);
-        Stretch { level, prefix: u64::from_le_bytes(at(self.bytes, PREFIX_AT)) }
+        HashPrefix { level, prefix: u64::from_le_bytes(at(self.bytes, PREFIX_AT)) }
     }
 
     /// How many records it has.
@@ -212,21 +212,21 @@ impl<'p> Bucket<'p> {
 
     /// The value of a record.
     #[inline(always)]
-    pub(super) fn value(self, slot: usize) -> Value<'p> {
+    pub(super) fn value(self, slot: usize) -> StoredValue<'p> {
         let cell = self.cell(slot);
         let (key_len, value_len) = (u16::from_le_bytes(at(cell, 0)), u16::from_le_bytes(at(cell, 2)));
         let value = &cell[CELL_HEADER_BYTES + usize::from(key_len)..];
         if value_len == LONG {
-            return Value::Long {
+            return StoredValue::Long {
                 first_page: PageId(u32::from_le_bytes(at(value, 0))),
                 len: u64::from_le_bytes(at(value, 4)),
             };
         }
-        Value::Inline(&value[..value_len.into()])
+        StoredValue::Inline(&value[..value_len.into()])
     }
 
     /// All records, in no order.
-    pub(super) fn records(self) -> impl Iterator<Item = Record<'p>> {
+    pub(super) fn records(self) -> impl Iterator<Item = BucketRecord<'p>> {
         (0..self.count()).map(move |slot| (self.key(slot), self.value(slot)))
     }
 
@@ -285,7 +285,7 @@ impl<'p> BucketMut<'p> {
     pub(super) fn format(
         bytes: &'p mut [u8],
         (page, tree): (PageId, TreeId),
-        stretch: Stretch,
+        stretch: HashPrefix,
     ) -> BucketMut<'p> {
         bytes.fill(0);
         header::form(bytes, page, tree, KIND);
@@ -308,7 +308,7 @@ impl<'p> BucketMut<'p> {
     }
 
     /// Says which hashes it is for.
-    pub(super) fn set_stretch(&mut self, stretch: Stretch) {
+    pub(super) fn set_stretch(&mut self, stretch: HashPrefix) {
         self.bytes[LEVEL_AT] = stretch.level;
         self.bytes[PREFIX_AT..PREFIX_AT + 8].copy_from_slice(&stretch.prefix.to_le_bytes());
     }
@@ -318,7 +318,7 @@ impl<'p> BucketMut<'p> {
         &mut self,
         hash: u64,
         key: &[u8],
-        value: Value<'_>,
+        value: StoredValue<'_>,
     ) -> std::result::Result<(), BucketFull> {
         let count = self.look().count();
         let cell = self.make_room(front_bytes(count + 1), cell_bytes(key, value))?;
@@ -338,10 +338,10 @@ impl<'p> BucketMut<'p> {
     pub(super) fn replace_value(
         &mut self,
         slot: usize,
-        value: Value<'_>,
+        value: StoredValue<'_>,
     ) -> std::result::Result<(), BucketFull> {
         let look = self.look();
-        if let (Value::Inline(before), Value::Inline(value)) = (look.value(slot), value)
+        if let (StoredValue::Inline(before), StoredValue::Inline(value)) = (look.value(slot), value)
             && before.len() == value.len()
         {
             let at = look.half(slots_at(look.count()) + SLOT_BYTES * slot)
@@ -358,8 +358,8 @@ impl<'p> BucketMut<'p> {
             self.set_word(GAPS_AT, gaps + before - wanted);
             self.write_value(cell + CELL_HEADER_BYTES + key_len, value);
             let len = match value {
-                Value::Inline(value) => value.len() as u16,
-                Value::Long { .. } => LONG,
+                StoredValue::Inline(value) => value.len() as u16,
+                StoredValue::Long { .. } => LONG,
             };
             self.set_half(cell + 2, len.into());
             return Ok(());
@@ -428,11 +428,11 @@ impl<'p> BucketMut<'p> {
         self.set_word(GAPS_AT, 0);
     }
 
-    fn write_cell(&mut self, cell: usize, key: &[u8], value: Value<'_>) {
+    fn write_cell(&mut self, cell: usize, key: &[u8], value: StoredValue<'_>) {
         self.set_half(cell, key.len());
         let len = match value {
-            Value::Inline(value) => value.len() as u16,
-            Value::Long { .. } => LONG,
+            StoredValue::Inline(value) => value.len() as u16,
+            StoredValue::Long { .. } => LONG,
         };
         self.set_half(cell + 2, len.into());
         let place = cell + CELL_HEADER_BYTES;
@@ -440,10 +440,10 @@ impl<'p> BucketMut<'p> {
         self.write_value(place + key.len(), value);
     }
 
-    fn write_value(&mut self, place: usize, value: Value<'_>) {
+    fn write_value(&mut self, place: usize, value: StoredValue<'_>) {
         match value {
-            Value::Inline(value) => self.bytes[place..place + value.len()].copy_from_slice(value),
-            Value::Long { first_page, len } => {
+            StoredValue::Inline(value) => self.bytes[place..place + value.len()].copy_from_slice(value),
+            StoredValue::Long { first_page, len } => {
                 self.bytes[place..place + 4].copy_from_slice(&first_page.0.to_le_bytes());
                 self.bytes[place + 4..place + LONG_BYTES].copy_from_slice(&len.to_le_bytes());
             }

@@ -4,11 +4,11 @@
 //! that it changes before it changes one, and leaves a table that is whole: where several are needed they
 //! follow each other.
 
-use super::bucket::{Bucket, BucketMut, LEVEL_MAX, Stretch, inline_value_bytes_max};
+use super::bucket::{Bucket, BucketMut, HashPrefix, LEVEL_MAX, inline_value_bytes_max};
 use super::directory::{Child, Directory, DirectoryMut};
-use super::{Step, find_bucket, hash_of, is_bucket, is_bucket_for, is_directory};
+use super::{DirectoryStep, find_bucket, hash_of, is_bucket, is_bucket_for, is_directory};
 use crate::access::btree::nest;
-use crate::access::method::{Change, Tree, Tried, Value};
+use crate::access::method::{SetOrRemove, StoredValue, Tree, Tried};
 use crate::access::wrong::damaged;
 use crate::access::{PageWrite, long};
 use crate::error::{Error, Result};
@@ -16,7 +16,7 @@ use crate::pages::header;
 use crate::types::{PageId, TreeId};
 
 /// How a change of a bucket ended.
-enum Changed {
+enum BucketOutcome {
     Done,
     /// There was nothing to remove.
     Missing,
@@ -41,13 +41,13 @@ fn joined_bytes_max(bucket: Bucket<'_>) -> usize {
 pub(crate) fn try_change<W: PageWrite>(
     writer: &mut W,
     page: PageId,
-    (hash, (key, value)): (u64, Change<'_>),
+    (hash, (key, value)): (u64, SetOrRemove<'_>),
 ) -> Result<Tried> {
     let bytes = writer.latched(page)?;
     let bucket = Bucket::new(bytes);
     let place = bucket.find(hash, key);
     // A value in pages of its own: those change as well.
-    if place.is_some_and(|slot| matches!(bucket.value(slot), Value::Long { .. }))
+    if place.is_some_and(|slot| matches!(bucket.value(slot), StoredValue::Long { .. }))
         || value.is_some_and(|value| value.len() > inline_value_bytes_max(bytes.len(), key.len()))
     {
         return Ok(Tried::Structure);
@@ -55,7 +55,7 @@ pub(crate) fn try_change<W: PageWrite>(
     // The version that is written has what was read in the same slots.
     let fits = match (value, place) {
         (None, None) => return Ok(Tried::Missing),
-        (Some(value), place) => set(writer.write(page)?, hash, (key, Value::Inline(value)), place),
+        (Some(value), place) => set(writer.write(page)?, hash, (key, StoredValue::Inline(value)), place),
         (None, Some(slot)) => {
             let bytes = writer.write(page)?;
             BucketMut::new(bytes).remove(slot);
@@ -67,7 +67,7 @@ pub(crate) fn try_change<W: PageWrite>(
 
 /// Sets a record in its place in a bucket, if there is room.
 #[inline(always)]
-fn set(bytes: &mut [u8], hash: u64, (key, value): (&[u8], Value<'_>), place: Option<usize>) -> bool {
+fn set(bytes: &mut [u8], hash: u64, (key, value): (&[u8], StoredValue<'_>), place: Option<usize>) -> bool {
     let mut bucket = BucketMut::new(bytes);
     match place {
         Some(slot) => bucket.replace_value(slot, value).is_ok(),
@@ -80,7 +80,7 @@ fn set(bytes: &mut [u8], hash: u64, (key, value): (&[u8], Value<'_>), place: Opt
 pub(crate) fn change<W: PageWrite>(
     writer: &mut W,
     tree: &Tree<'_>,
-    (hash, change): (u64, Change<'_>),
+    (hash, change): (u64, SetOrRemove<'_>),
     last: &mut PageId,
     store: impl FnOnce(&mut W, TreeId, &[u8]) -> Result<PageId>,
 ) -> Result<bool> {
@@ -102,28 +102,28 @@ pub(crate) fn change<W: PageWrite>(
 pub(super) fn change_page<W: PageWrite>(
     writer: &mut W,
     tree: &Tree<'_>,
-    (hash, change): (u64, Change<'_>),
+    (hash, change): (u64, SetOrRemove<'_>),
     last: &mut PageId,
     store: impl FnOnce(&mut W, TreeId, &[u8]) -> Result<PageId>,
     ready: &mut impl FnMut(&mut W, &Tree<'_>, PageId, PageId) -> Result<PageId>,
 ) -> Result<bool> {
     let changed = change_bucket(writer, tree, *last, (hash, change), store)?;
-    if let Changed::Sparse = changed {
+    if let BucketOutcome::Sparse = changed {
         join(writer, tree, hash, ready)?;
     }
-    if let Changed::Sparse | Changed::Split = changed {
+    if let BucketOutcome::Sparse | BucketOutcome::Split = changed {
         *last = PageId::NONE;
     }
-    Ok(!matches!(changed, Changed::Missing))
+    Ok(!matches!(changed, BucketOutcome::Missing))
 }
 
 fn change_bucket<W: PageWrite>(
     writer: &mut W,
     tree: &Tree<'_>,
     page: PageId,
-    (hash, (key, value)): (u64, Change<'_>),
+    (hash, (key, value)): (u64, SetOrRemove<'_>),
     store: impl FnOnce(&mut W, TreeId, &[u8]) -> Result<PageId>,
-) -> Result<Changed> {
+) -> Result<BucketOutcome> {
     let bytes = writer.latched(page)?;
     if !is_bucket_for(bytes, tree, hash) {
         return Err(damaged(tree, page, "is not the bucket for the hashes that lead to it"));
@@ -131,21 +131,21 @@ fn change_bucket<W: PageWrite>(
     let bucket = Bucket::new(bytes);
     let place = bucket.find(hash, key);
     let before = match place.map(|slot| bucket.value(slot)) {
-        Some(Value::Long { first_page, len }) => Some((first_page, len)),
+        Some(StoredValue::Long { first_page, len }) => Some((first_page, len)),
         _ => None,
     };
     let changed = match (value, place) {
-        (None, None) => return Ok(Changed::Missing),
+        (None, None) => return Ok(BucketOutcome::Missing),
         (None, Some(slot)) => {
             let bytes = writer.write(page)?;
             BucketMut::new(bytes).remove(slot);
-            if is_sparse(Bucket::new(bytes)) { Changed::Sparse } else { Changed::Done }
+            if is_sparse(Bucket::new(bytes)) { BucketOutcome::Sparse } else { BucketOutcome::Done }
         }
         (Some(value), place) => {
             let stored = nest::store_value(writer, tree, key.len(), value, store)?;
             let is_set = match writer.write(page).map(|bytes| set(bytes, hash, (key, stored), place)) {
-                Ok(true) => Ok(Changed::Done),
-                Ok(false) => put(writer, tree, hash, (key, stored)).map(|()| Changed::Split),
+                Ok(true) => Ok(BucketOutcome::Done),
+                Ok(false) => put(writer, tree, hash, (key, stored)).map(|()| BucketOutcome::Split),
                 Err(error) => Err(error),
             };
             is_set.inspect_err(|_| long::give_back(writer, stored))?
@@ -162,7 +162,7 @@ pub(super) fn put<W: PageWrite>(
     writer: &mut W,
     tree: &Tree<'_>,
     hash: u64,
-    (key, value): (&[u8], Value<'_>),
+    (key, value): (&[u8], StoredValue<'_>),
 ) -> Result<()> {
     let mut path = Vec::new();
     loop {
@@ -181,7 +181,12 @@ pub(super) fn put<W: PageWrite>(
 }
 
 /// Splits a bucket, or does what has to be done before it can be split; the caller descends again.
-fn split<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, above: Option<Step>, page: PageId) -> Result<()> {
+fn split<W: PageWrite>(
+    writer: &mut W,
+    tree: &Tree<'_>,
+    above: Option<DirectoryStep>,
+    page: PageId,
+) -> Result<()> {
     let source = writer.read(page, <[u8]>::to_vec)?;
     let stretch = Bucket::new(&source).stretch();
     if stretch.level == LEVEL_MAX {
@@ -200,7 +205,7 @@ fn split<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, above: Option<Step>, pag
                 directory.stretch().level + directory.bits()
             })?;
             if stretch.level >= level {
-                deepen(writer, tree, above, (page, Stretch::around(stretch.prefix, level)), made)
+                deepen(writer, tree, above, (page, HashPrefix::around(stretch.prefix, level)), made)
             } else {
                 halve(writer, tree, above.page, (page, &source), made)
             }
@@ -214,7 +219,7 @@ fn grow<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, made: PageId) -> Result<(
     let [root, below] = writer.write_all([tree.root, made])?;
     below.copy_from_slice(root);
     header::set_page_id(below, made);
-    DirectoryMut::format(root, (tree.root, tree.id), Stretch::default(), Child::bucket(made));
+    DirectoryMut::format(root, (tree.root, tree.id), HashPrefix::default(), Child::bucket(made));
     Ok(())
 }
 
@@ -222,8 +227,8 @@ fn grow<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, made: PageId) -> Result<(
 fn deepen<W: PageWrite>(
     writer: &mut W,
     tree: &Tree<'_>,
-    above: Step,
-    (page, stretch): (PageId, Stretch),
+    above: DirectoryStep,
+    (page, stretch): (PageId, HashPrefix),
     made: PageId,
 ) -> Result<()> {
     let [directory, below] = writer.write_all([above.page, made])?;
@@ -251,7 +256,7 @@ fn halve<W: PageWrite>(
 /// Divides the records of a bucket between two.
 fn divide(
     source: &[u8],
-    halves: [Stretch; 2],
+    halves: [HashPrefix; 2],
     hash: impl Fn(&[u8]) -> u64,
     into: [(PageId, &mut [u8]); 2],
     tree: TreeId,
@@ -354,7 +359,7 @@ fn join<W: PageWrite>(
 fn give_up<W: PageWrite>(
     writer: &mut W,
     tree: &Tree<'_>,
-    above: Option<Step>,
+    above: Option<DirectoryStep>,
     (directory, bucket): (PageId, PageId),
 ) -> Result<bool> {
     let Some(above) = above else {

@@ -13,7 +13,7 @@
 //! With pages of size P there are as many slots as have room in 32 + 2^bits * 4 1/8 bytes. What shares fewer
 //! bits than a directory tells apart stands in several slots, which are neighbours.
 
-use super::bucket::{LEVEL_MAX, Stretch};
+use super::bucket::{HashPrefix, LEVEL_MAX};
 use crate::pages::header::{self, at};
 use crate::types::{PageId, TreeId};
 
@@ -72,9 +72,9 @@ impl<'p> Directory<'p> {
 
     /// Which hashes it is for.
     #[inline(always)]
-    pub(super) fn stretch(self) -> Stretch {
+    pub(super) fn stretch(self) -> HashPrefix {
         let [level] = at(self.bytes, LEVEL_AT);
-        Stretch { level, prefix: u64::from_le_bytes(at(self.bytes, PREFIX_AT)) }
+        HashPrefix { level, prefix: u64::from_le_bytes(at(self.bytes, PREFIX_AT)) }
     }
 
     /// How many bits it tells apart.
@@ -104,7 +104,7 @@ impl<'p> Directory<'p> {
     }
 
     /// The slots that hashes of a stretch have. It is within this one.
-    pub(super) fn slots_of(self, stretch: Stretch) -> std::ops::Range<usize> {
+    pub(super) fn slots_of(self, stretch: HashPrefix) -> std::ops::Range<usize> {
         let first = self.slot_of(stretch.prefix);
         let below = (self.stretch().level + self.bits()).saturating_sub(stretch.level);
         first..(first + (1 << below.min(self.bits()))).min(self.count())
@@ -138,7 +138,7 @@ impl<'p> DirectoryMut<'p> {
     pub(super) fn format(
         bytes: &'p mut [u8],
         (page, tree): (PageId, TreeId),
-        stretch: Stretch,
+        stretch: HashPrefix,
         child: Child,
     ) {
         bytes.fill(0);

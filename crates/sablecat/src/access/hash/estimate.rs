@@ -10,10 +10,10 @@ use super::bucket::Bucket;
 use super::directory::Directory;
 use super::whole::subtrees_of;
 use super::{hash_of, is_bucket, is_directory};
-use crate::access::estimate::{Chances, DESCENTS, Estimate, Records, Sum};
-use crate::access::method::{Tree, Value};
+use crate::access::estimate::{Chances, DESCENTS, Estimate, RecordEstimate, Sum};
+use crate::access::method::{StoredValue, Tree};
 use crate::access::wrong::{damaged, misplaced, unborn};
-use crate::access::{Bounds, PageRead, btree, long};
+use crate::access::{KeyBounds, PageRead, btree, long};
 use crate::error::Result;
 use crate::pages::header;
 use crate::types::PageId;
@@ -95,9 +95,9 @@ pub(crate) fn estimate<R: PageRead>(reader: &R, tree: &Tree<'_>, seed: u64) -> R
 pub(crate) fn estimate_range<R: PageRead>(
     reader: &R,
     tree: &Tree<'_>,
-    (lower, upper): Bounds<'_>,
+    (lower, upper): KeyBounds<'_>,
     seed: u64,
-) -> Result<Records> {
+) -> Result<RecordEstimate> {
     let Estimate { sum, is_exact, .. } = estimate(reader, tree, seed)?;
     // Where in all of it a bound is, from 0 to 1.
     let place = |bound, without| match bound {
@@ -106,7 +106,7 @@ pub(crate) fn estimate_range<R: PageRead>(
     };
     let part = (place(upper, 1.0) - place(lower, 0.0)).max(0.0);
     let is_whole = lower == Bound::Unbounded && upper == Bound::Unbounded;
-    Ok(Records { number: sum.records * part, is_exact: is_exact && is_whole })
+    Ok(RecordEstimate { number: sum.records * part, is_exact: is_exact && is_whole })
 }
 
 /// What a page has, without what its references lead to, and these.
@@ -124,7 +124,7 @@ fn look<R: PageRead>(reader: &R, tree: &Tree<'_>, page: PageId) -> Result<(Sum, 
         let records = bucket.count() - subtrees.len();
         let mut sum = Sum { pages: 1.0, records: records as f64, bytes: bucket.used_bytes() as f64 };
         for (_, value) in bucket.records() {
-            let Value::Long { len, .. } = value else { continue };
+            let StoredValue::Long { len, .. } = value else { continue };
             let pages = long::page_count(len, bytes.len()) as f64;
             sum.add(Sum { pages, records: 0.0, bytes: len as f64 }, 1.0);
         }

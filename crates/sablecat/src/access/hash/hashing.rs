@@ -34,17 +34,17 @@ impl Hashing {
 
 /// A hash table as a process knows it.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub(crate) struct HashTable {
     /// How its keys are hashed.
     pub(crate) hashing: Hashing,
     /// Where they were.
     pub(super) ways: Ways,
 }
 
-impl Table {
+impl HashTable {
     /// One of which nothing is remembered yet.
-    pub(crate) fn new(hashing: Hashing) -> Table {
-        Table { hashing, ways: Ways::default() }
+    pub(crate) fn new(hashing: Hashing) -> HashTable {
+        HashTable { hashing, ways: Ways::default() }
     }
 }
 

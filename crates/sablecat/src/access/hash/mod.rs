@@ -54,7 +54,7 @@ pub(super) use change::{change, try_change};
 pub(super) use estimate::{estimate, estimate_range};
 #[cfg(feature = "seam")]
 pub use hashing::hash_order;
-pub(crate) use hashing::{Hashing, Table};
+pub(crate) use hashing::{HashTable, Hashing};
 pub(super) use scan::{Ends, bound_read, covered, reads_same, wanted};
 pub(crate) use siphash::{SEED_BYTES, Seed};
 pub(super) use verify::verify;
@@ -64,10 +64,10 @@ pub(super) use nesting::{put_reference, remove_reference, subtree_of};
 
 use std::ops::Range;
 
-use self::bucket::{Bucket, BucketMut, Stretch};
+use self::bucket::{Bucket, BucketMut, HashPrefix};
 use self::directory::Directory;
 use super::PageRead;
-use super::method::{Order, Tree, Value};
+use super::method::{Order, StoredValue, Tree};
 use super::wrong::{damaged, misplaced, unborn};
 use crate::error::Result;
 use crate::pages::header;
@@ -75,7 +75,7 @@ use crate::types::{Lsn, PageId, TreeId};
 
 /// Makes an empty root.
 pub(super) fn format(bytes: &mut [u8], tree: TreeId, root: PageId) {
-    BucketMut::format(bytes, (root, tree), Stretch::default());
+    BucketMut::format(bytes, (root, tree), HashPrefix::default());
 }
 
 /// Whether a page is a root as it was made.
@@ -121,7 +121,7 @@ pub(super) fn hash_of(tree: &Tree<'_>, key: &[u8]) -> u64 {
 
 /// A slot of a directory on the way to a bucket.
 #[derive(Clone, Copy, Debug)]
-struct Step {
+struct DirectoryStep {
     page: PageId,
     slot: usize,
 }
@@ -162,7 +162,7 @@ fn find_bucket<R: PageRead>(
     reader: &R,
     tree: &Tree<'_>,
     hash: u64,
-    mut path: impl FnMut(Step),
+    mut path: impl FnMut(DirectoryStep),
 ) -> Result<PageId> {
     // It ends: each directory must have a higher level than the one before.
     let (mut page, mut level) = (tree.root, 0);
@@ -173,7 +173,7 @@ fn find_bucket<R: PageRead>(
         {
             Down::Bucket => return Ok(page),
             Down::Child { slot, child, level: below } => {
-                path(Step { page, slot });
+                path(DirectoryStep { page, slot });
                 if !child.is_directory {
                     return Ok(child.page);
                 }
@@ -219,7 +219,7 @@ pub(super) fn is_bucket_for(bytes: &[u8], tree: &Tree<'_>, hash: u64) -> bool {
 /// The value of a record in the page that covers its key. A page that does not say that it is a bucket has no
 /// records: nobody but damage leads there.
 #[inline(always)]
-pub(super) fn get<'p>(bytes: &'p [u8], (key, hash): (&[u8], u64)) -> Option<Value<'p>> {
+pub(super) fn get<'p>(bytes: &'p [u8], (key, hash): (&[u8], u64)) -> Option<StoredValue<'p>> {
     if !is_bucket(bytes) {
         return None;
     }
@@ -239,7 +239,7 @@ pub(super) fn exercise(bytes: &[u8], key: &[u8]) {
         let _ = (directory.child(directory.slot_of(hash)), directory.only_child());
         for (_, child) in directory.children() {
             directory::DirectoryMut::new(&mut page)
-                .set(directory.slots_of(Stretch::around(hash, directory.stretch().level + 1)), child);
+                .set(directory.slots_of(HashPrefix::around(hash, directory.stretch().level + 1)), child);
         }
         return;
     }
@@ -249,12 +249,12 @@ pub(super) fn exercise(bytes: &[u8], key: &[u8]) {
         let _ = (bucket.records().count(), bucket.used_bytes(), bucket.find(hash, key));
         page.copy_from_slice(bytes);
         let mut changed = BucketMut::new(&mut page);
-        let _ = changed.insert(hash, key, Value::Inline(value));
+        let _ = changed.insert(hash, key, StoredValue::Inline(value));
         for slot in 0..bucket.count() {
             let value = vec![255; inline_value_bytes_max(bytes.len(), bucket.key(slot).len())];
-            let _ = changed.replace_value(slot, Value::Inline(&value[..value.len() / (1 + slot % 3)]));
+            let _ = changed.replace_value(slot, StoredValue::Inline(&value[..value.len() / (1 + slot % 3)]));
         }
-        (0..bucket.count()).for_each(|slot| _ = changed.replace_value(slot, Value::Inline(b"")));
+        (0..bucket.count()).for_each(|slot| _ = changed.replace_value(slot, StoredValue::Inline(b"")));
         (0..bucket.count()).rev().for_each(|slot| changed.remove(slot));
         assert_eq!(bucket::check(&page), Ok(()), "a change leaves a bucket sound");
     }

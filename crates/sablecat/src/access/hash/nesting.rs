@@ -4,7 +4,7 @@
 use super::bucket::{Bucket, BucketMut};
 use super::{beside, change, find_bucket, hash_of, is_bucket};
 use crate::access::btree::{self, nest};
-use crate::access::method::{Tree, Value};
+use crate::access::method::{StoredValue, Tree};
 use crate::access::wrong::damaged;
 use crate::access::{CopyWrite, PageRead, PageWrite};
 use crate::error::Result;
@@ -37,7 +37,7 @@ fn reference_in(
 }
 
 /// The subtree that a reference in a bucket names.
-pub(super) fn subtree_at(tree: &Tree<'_>, page: PageId, value: Value<'_>) -> Result<Tree<'static>> {
+pub(super) fn subtree_at(tree: &Tree<'_>, page: PageId, value: StoredValue<'_>) -> Result<Tree<'static>> {
     nest::subtree(value, tree.method.nested()).map_err(|why| damaged(tree, page, why))
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn put_reference<W: PageWrite>(
     writer: &mut W,
     tree: &Tree<'_>,
     stem: &[u8],
-    reference: Value<'_>,
+    reference: StoredValue<'_>,
 ) -> Result<()> {
     change::put(writer, tree, hash_of(tree, stem), (stem, reference))
 }
@@ -76,7 +76,7 @@ pub(super) fn own_nested<W: CopyWrite>(writer: &mut W, tree: &Tree<'_>, key: &[u
         subtree = copy;
         let reference = nest::reference(&subtree, 0);
         BucketMut::new(writer.write(bucket)?)
-            .replace_value(slot, Value::Inline(&reference))
+            .replace_value(slot, StoredValue::Inline(&reference))
             .map_err(|_| damaged(tree, bucket, "has no room for what stood there"))?;
     }
     btree::own_nested(writer, &subtree, rest)

@@ -11,12 +11,12 @@
 use std::borrow::Cow;
 use std::ops::{Bound, Range};
 
-use super::bucket::{Bucket, Record};
+use super::bucket::{Bucket, BucketRecord};
 use super::{find_bucket, hash_of, is_bucket_for, nesting};
 use crate::access::PageRead;
 use crate::access::btree::{self, nest, node};
-use crate::access::method::{Tree, Value};
-use crate::access::scan::{Found, MayGo, PageCopy, Part, ReadBound, Source, Wanted};
+use crate::access::method::{StoredValue, Tree};
+use crate::access::scan::{MayGo, PageCopy, Part, ReadBound, ScanSource, ScannedValue, WantedPage};
 use crate::access::wrong::damaged;
 use crate::error::Result;
 use crate::pages::header;
@@ -26,17 +26,17 @@ use crate::types::PageId;
 const HASH_BYTES: usize = 8;
 
 /// Where something is in the order of a table: by its hash, then by its bytes.
-type Place<'k> = (u64, &'k [u8]);
+type HashPlace<'k> = (u64, &'k [u8]);
 /// From where to where.
-type Bounds<'k> = (Bound<Place<'k>>, Bound<Place<'k>>);
+type HashBounds<'k> = (Bound<HashPlace<'k>>, Bound<HashPlace<'k>>);
 
 /// The page that a scan wants.
-pub(crate) fn wanted<R: PageRead>(reader: &R, tree: &Tree<'_>, wanted: Wanted<'_>) -> Result<PageId> {
+pub(crate) fn wanted<R: PageRead>(reader: &R, tree: &Tree<'_>, wanted: WantedPage<'_>) -> Result<PageId> {
     let hash = match wanted {
-        Wanted::First => 0,
-        Wanted::Last => u64::MAX,
-        Wanted::At(key) | Wanted::Before(key) => hash_of(tree, key),
-        Wanted::Hash(hash) => hash,
+        WantedPage::First => 0,
+        WantedPage::Last => u64::MAX,
+        WantedPage::At(key) | WantedPage::Before(key) => hash_of(tree, key),
+        WantedPage::Hash(hash) => hash,
     };
     find_bucket(reader, tree, hash, |_| {})
 }
@@ -73,7 +73,7 @@ pub(crate) fn covered<'p>(bytes: &[u8], part: &Part<'p>) -> (ReadBound<'p>, Read
 }
 
 /// The place that is kept as these bytes.
-fn place_of(bytes: &[u8]) -> Place<'_> {
+fn place_of(bytes: &[u8]) -> HashPlace<'_> {
     match bytes.split_first_chunk::<HASH_BYTES>() {
         Some((hash, key)) => (u64::from_be_bytes(*hash), key),
         None => unreachable!("a place begins with a hash"),
@@ -82,7 +82,7 @@ fn place_of(bytes: &[u8]) -> Place<'_> {
 
 /// Whether a range reads the same in two states. References to subtrees are compared as what they are: what
 /// was read in a subtree was noted by itself.
-pub(crate) fn reads_same<S: Source + PageRead>(
+pub(crate) fn reads_same<S: ScanSource + PageRead>(
     tree: &Tree<'_>,
     stems: &[u8],
     (lower, upper): (Bound<&[u8]>, Bound<&[u8]>),
@@ -136,20 +136,20 @@ pub(crate) struct Ends {
 
 impl Ends {
     /// The value of the record that one end stands at.
-    pub(crate) fn value(&self, forward: bool) -> Found {
+    pub(crate) fn value(&self, forward: bool) -> ScannedValue {
         let end = if forward { &self.front } else { &self.back };
         match &end.below {
             Some(below) => below.1.value(forward),
             None => match end.record(forward).1 {
-                Value::Inline(value) => Found::Bytes(value.to_vec()),
-                Value::Long { first_page, len } => Found::Long(first_page, len),
+                StoredValue::Inline(value) => ScannedValue::Bytes(value.to_vec()),
+                StoredValue::Long { first_page, len } => ScannedValue::Long(first_page, len),
             },
         }
     }
 
     /// The key of the next record from one end, which then stands at that record; none if no more lie between
     /// the bounds.
-    pub(crate) fn next<S: Source>(
+    pub(crate) fn next<S: ScanSource>(
         &mut self,
         tree: &Tree<'_>,
         (lower, upper): (Bound<&[u8]>, Bound<&[u8]>),
@@ -202,7 +202,7 @@ impl End {
     }
 
     /// The record that it stands at.
-    fn record(&self, forward: bool) -> Record<'_> {
+    fn record(&self, forward: bool) -> BucketRecord<'_> {
         let bucket = Bucket::new(self.copy.bytes());
         let (_, slot) = self.at(forward);
         (bucket.key(slot), bucket.value(slot))
@@ -222,10 +222,10 @@ impl End {
 
     /// Goes to the next record within the bounds, or to the next reference to a subtree with keys that may be
     /// within them. False if there is none.
-    fn next_here<S: Source>(
+    fn next_here<S: ScanSource>(
         &mut self,
         tree: &Tree<'_>,
-        bounds: Bounds<'_>,
+        bounds: HashBounds<'_>,
         source: &mut S,
         forward: bool,
     ) -> Result<bool> {
@@ -270,38 +270,38 @@ impl End {
     }
 
     /// Where the record is at which it stands.
-    fn place(&self, forward: bool) -> Place<'_> {
+    fn place(&self, forward: bool) -> HashPlace<'_> {
         (self.at(forward).0, self.key(forward))
     }
 
     /// Whether the record at which it stands, or what that leads to, may be within bounds.
-    fn is_within(&self, tree: &Tree<'_>, (lower, upper): Bounds<'_>, forward: bool) -> bool {
+    fn is_within(&self, tree: &Tree<'_>, (lower, upper): HashBounds<'_>, forward: bool) -> bool {
         let place = self.place(forward);
         self.is_above(tree, place, lower) && is_below(place, upper)
     }
 
     /// Whether a place is above a lower bound, or what it leads to may be.
-    fn is_above(&self, tree: &Tree<'_>, place: Place<'_>, lower: Bound<Place<'_>>) -> bool {
+    fn is_above(&self, tree: &Tree<'_>, place: HashPlace<'_>, lower: Bound<HashPlace<'_>>) -> bool {
         is_above(place, lower) || self.leads_above(tree, place, lower)
     }
 
     /// Whether a key at or below a lower bound is a stem of keys that may be above it.
-    fn leads_above(&self, tree: &Tree<'_>, (_, key): Place<'_>, lower: Bound<Place<'_>>) -> bool {
+    fn leads_above(&self, tree: &Tree<'_>, (_, key): HashPlace<'_>, lower: Bound<HashPlace<'_>>) -> bool {
         key.len() == nest::stem_bytes(tree.order, self.copy.bytes().len())
             && matches!(lower, Bound::Included((_, bound)) | Bound::Excluded((_, bound)) if bound.starts_with(key))
     }
 
     /// Takes a copy of the bucket for a hash.
-    fn fill<S: Source>(
+    fn fill<S: ScanSource>(
         &mut self,
         tree: &Tree<'_>,
-        (lower, upper): Bounds<'_>,
+        (lower, upper): HashBounds<'_>,
         source: &mut S,
         hash: u64,
     ) -> Result<()> {
         let (lower, upper) = (lower.map(|(_, key)| key), upper.map(|(_, key)| key));
         let part = Part { tree, stems: &[], lower, upper };
-        source.copy(&part, Wanted::Hash(hash), &mut self.copy)?;
+        source.copy(&part, WantedPage::Hash(hash), &mut self.copy)?;
         let bytes = self.copy.bytes();
         if !is_bucket_for(bytes, tree, hash) {
             let page = header::page_id(bytes);
@@ -319,7 +319,7 @@ impl End {
     }
 }
 
-fn is_above(place: Place<'_>, lower: Bound<Place<'_>>) -> bool {
+fn is_above(place: HashPlace<'_>, lower: Bound<HashPlace<'_>>) -> bool {
     match lower {
         Bound::Unbounded => true,
         Bound::Included(bound) => place >= bound,
@@ -327,7 +327,7 @@ fn is_above(place: Place<'_>, lower: Bound<Place<'_>>) -> bool {
     }
 }
 
-fn is_below(place: Place<'_>, upper: Bound<Place<'_>>) -> bool {
+fn is_below(place: HashPlace<'_>, upper: Bound<HashPlace<'_>>) -> bool {
     match upper {
         Bound::Unbounded => true,
         Bound::Included(bound) => place <= bound,

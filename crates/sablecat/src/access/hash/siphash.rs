@@ -34,11 +34,11 @@ impl Seed {
     }
 }
 
-struct State {
+struct SipState {
     v: [u64; 4],
 }
 
-impl State {
+impl SipState {
     #[inline(always)]
     fn round(&mut self) {
         let [a, b, c, d] = &mut self.v;
@@ -65,7 +65,7 @@ impl State {
 /// SipHash with so many rounds a word and at the end.
 #[inline(always)]
 fn siphash<const WORD: usize, const END: usize>(seed: Seed, bytes: &[u8]) -> u64 {
-    let mut state = State {
+    let mut state = SipState {
         v: [
             seed.low ^ 0x736f_6d65_7073_6575,
             seed.high ^ 0x646f_7261_6e64_6f6d,

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use proptest::prelude::*;
 
-use super::bucket::{Bucket, BucketMut, LEVEL_MAX, Stretch};
+use super::bucket::{Bucket, BucketMut, HashPrefix, LEVEL_MAX};
 use super::directory::{Child, Directory, DirectoryMut};
 use super::*;
 use crate::access::btree::node::key_bytes_max;
@@ -13,7 +13,7 @@ use crate::access::check_page;
 const TREE: TreeId = TreeId(20);
 const SEED: Seed = Seed { low: 3, high: 4 };
 
-fn a_bucket(size: usize, stretch: Stretch) -> Vec<u8> {
+fn a_bucket(size: usize, stretch: HashPrefix) -> Vec<u8> {
     let mut page = vec![0xaa; size];
     BucketMut::format(&mut page, (PageId(1), TREE), stretch);
     page
@@ -49,7 +49,7 @@ proptest! {
         size in prop::sample::select(vec![480usize, 512, 4096]),
         ops in prop::collection::vec(an_op(key_bytes_max(480), inline_value_bytes_max(480, key_bytes_max(480))), 1..120),
     ) {
-        let mut page = a_bucket(size, Stretch::default());
+        let mut page = a_bucket(size, HashPrefix::default());
         let mut model: HashMap<Vec<u8>, (Vec<u8>, Option<u64>)> = HashMap::new();
         for (n, op) in ops.into_iter().enumerate() {
             let (key, value, long) = match op {
@@ -63,8 +63,8 @@ proptest! {
             let mut bucket = BucketMut::new(&mut page);
             if let Some(bytes) = value {
                 let stored = match long {
-                    Some(len) => Value::Long { first_page: PageId(n as u32), len },
-                    None => Value::Inline(&bytes),
+                    Some(len) => StoredValue::Long { first_page: PageId(n as u32), len },
+                    None => StoredValue::Inline(&bytes),
                 };
                 let set = match place {
                     Some(slot) => bucket.replace_value(slot, stored),
@@ -92,8 +92,8 @@ proptest! {
             for (key, (bytes, long)) in &model {
                 let slot = bucket.find(SEED.hash(key), key).expect("it was set");
                 match (bucket.value(slot), long) {
-                    (Value::Inline(value), None) => prop_assert_eq!(value, &bytes[..]),
-                    (Value::Long { len, .. }, Some(wanted)) => prop_assert_eq!(len, *wanted),
+                    (StoredValue::Inline(value), None) => prop_assert_eq!(value, &bytes[..]),
+                    (StoredValue::Long { len, .. }, Some(wanted)) => prop_assert_eq!(len, *wanted),
                     (value, _) => prop_assert!(false, "{:?}", value),
                 }
             }
@@ -110,14 +110,14 @@ proptest! {
         damage in prop::collection::vec((prop_oneof![0usize..64, 0usize..256, any::<usize>()], prop_oneof![any::<u8>(), 0u8..4]), 1..4),
         probe in prop::collection::vec(any::<u8>(), 0..14),
     ) {
-        let stretch = Stretch::around(SEED.hash(&probe), level);
+        let stretch = HashPrefix::around(SEED.hash(&probe), level);
         let mut page = a_bucket(size, stretch);
         if directory {
-            let stretch = Stretch::around(SEED.hash(&probe), level / directory::bits(size) * directory::bits(size));
+            let stretch = HashPrefix::around(SEED.hash(&probe), level / directory::bits(size) * directory::bits(size));
             DirectoryMut::format(&mut page, (PageId(1), TREE), stretch, Child::bucket(PageId(7)));
         } else {
             for key in &keys {
-                let _ = BucketMut::new(&mut page).insert(SEED.hash(key), key, Value::Inline(key));
+                let _ = BucketMut::new(&mut page).insert(SEED.hash(key), key, StoredValue::Inline(key));
             }
         }
         if !directory || level / directory::bits(size) * directory::bits(size) < LEVEL_MAX {
@@ -135,13 +135,13 @@ proptest! {
 /// One page for each thing the checks look for.
 #[test]
 fn each_kind_of_damage_is_named() {
-    let stretch = Stretch { level: 3, prefix: 0b101 << 61 };
+    let stretch = HashPrefix { level: 3, prefix: 0b101 << 61 };
     let mut bucket = a_bucket(512, stretch);
     for key in [b"aa", b"ab"] {
-        BucketMut::new(&mut bucket).insert(SEED.hash(key), key, Value::Inline(b"12345")).unwrap();
+        BucketMut::new(&mut bucket).insert(SEED.hash(key), key, StoredValue::Inline(b"12345")).unwrap();
     }
     let mut directory = vec![0; 512];
-    let all = Stretch { level: 6, prefix: 0 };
+    let all = HashPrefix { level: 6, prefix: 0 };
     DirectoryMut::format(&mut directory, (PageId(1), TREE), all, Child::bucket(PageId(7)));
     assert!(check_page(&bucket).and(check_page(&directory)).is_ok());
     let slots = 64;
@@ -168,17 +168,17 @@ fn each_kind_of_damage_is_named() {
         let error = check_page(&page).unwrap_err();
         assert!(error.contains(what), "{what}: {error}");
     }
-    let mut long = a_bucket(1024, Stretch::default());
-    BucketMut::new(&mut long).insert(1, &[1; 120], Value::Inline(b"")).unwrap();
+    let mut long = a_bucket(1024, HashPrefix::default());
+    BucketMut::new(&mut long).insert(1, &[1; 120], StoredValue::Inline(b"")).unwrap();
     assert!(check_page(&long).unwrap_err().contains("longer than"));
 }
 
 #[test]
 fn stretches_halve_and_join() {
-    let mut stretch = Stretch::default();
+    let mut stretch = HashPrefix::default();
     let hash = SEED.hash(b"a key");
     for level in 0..=LEVEL_MAX {
-        assert_eq!(stretch, Stretch::around(hash, level));
+        assert_eq!(stretch, HashPrefix::around(hash, level));
         assert!(stretch.is_sound() && stretch.covers(hash) && stretch.covers(stretch.last()));
         assert!(stretch.last().checked_add(1).is_none_or(|next| !stretch.covers(next)));
         assert!(stretch.prefix.checked_sub(1).is_none_or(|before| !stretch.covers(before)));
@@ -194,7 +194,7 @@ fn stretches_halve_and_join() {
         }
         stretch = halves[usize::from(halves[1].covers(hash))];
     }
-    assert_eq!(Stretch::default().whole_and_other(), None);
+    assert_eq!(HashPrefix::default().whole_and_other(), None);
 }
 
 #[test]
@@ -203,7 +203,7 @@ fn a_directory_leads_each_hash_to_the_stretch_that_covers_it() {
         assert_eq!(directory::bits(size), bits);
         for level in [0, bits] {
             let mut page = vec![0; size];
-            let stretch = Stretch::around(SEED.hash(b"a key"), level);
+            let stretch = HashPrefix::around(SEED.hash(b"a key"), level);
             DirectoryMut::format(&mut page, (PageId(1), TREE), stretch, Child::bucket(PageId(7)));
             let mut wanted = Vec::new();
             let mut left = stretch;
@@ -234,11 +234,11 @@ fn a_directory_leads_each_hash_to_the_stretch_that_covers_it() {
 #[test]
 fn four_of_the_longest_records_have_room() {
     for size in (480..=65536).step_by(8).filter(|size| size % 1000 < 8 || *size < 1000) {
-        let mut page = a_bucket(size, Stretch::default());
+        let mut page = a_bucket(size, HashPrefix::default());
         for n in 0..4 {
             let key = vec![n; key_bytes_max(size)];
             let value = vec![n; inline_value_bytes_max(size, key.len())];
-            BucketMut::new(&mut page).insert(SEED.hash(&key), &key, Value::Inline(&value)).unwrap();
+            BucketMut::new(&mut page).insert(SEED.hash(&key), &key, StoredValue::Inline(&value)).unwrap();
         }
     }
 }

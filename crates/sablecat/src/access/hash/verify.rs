@@ -2,12 +2,12 @@
 
 use std::collections::HashSet;
 
-use super::bucket::{self, Bucket, Stretch};
+use super::bucket::{self, Bucket, HashPrefix};
 use super::directory::{self, Child, Directory};
 use super::whole::is_reference;
 use super::{is_bucket, is_directory};
 use crate::access::btree::{self, nest};
-use crate::access::method::{Order, Shape, Tree, Value};
+use crate::access::method::{Order, Shape, StoredValue, Tree};
 use crate::access::{PageRead, long};
 use crate::pages::header;
 use crate::types::PageId;
@@ -100,7 +100,7 @@ impl<R: PageRead> Walk<'_, R> {
             Some(expected) => {
                 expected.child.is_directory
                     && expected.slots == 1
-                    && stretch == Stretch::around(expected.first, expected.level)
+                    && stretch == HashPrefix::around(expected.first, expected.level)
             }
         };
         if !is_where_expected {
@@ -163,7 +163,7 @@ impl<R: PageRead> Walk<'_, R> {
                 continue;
             }
             self.shape.records += 1;
-            if let Value::Long { first_page, len } = value {
+            if let StoredValue::Long { first_page, len } = value {
                 self.long(page, slot, (first_page, len), bytes.len());
             }
         }

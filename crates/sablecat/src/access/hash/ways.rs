@@ -41,7 +41,7 @@ const ROWS: usize = (LAST_BITS - FIRST_BITS + 1) as usize;
 /// Stands for no LSN: a turn is being begun.
 const BETWEEN: u64 = u64::MAX;
 
-type Row = OnceLock<Box<[AtomicU64]>>;
+type WayRow = OnceLock<Box<[AtomicU64]>>;
 
 /// What a process remembers of a table.
 pub(super) struct Ways {
@@ -53,7 +53,7 @@ pub(super) struct Ways {
     row: AtomicU32,
     /// How often buckets were met that have more bits than this row tells apart.
     crowded: AtomicU32,
-    rows: [Row; ROWS],
+    rows: [WayRow; ROWS],
 }
 
 impl Default for Ways {

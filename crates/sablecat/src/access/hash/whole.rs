@@ -5,7 +5,7 @@ use super::change;
 use super::directory::{Directory, DirectoryMut};
 use super::{hash_of, is_bucket, is_directory, nesting};
 use crate::access::btree::{self, node};
-use crate::access::method::{Tree, Value};
+use crate::access::method::{StoredValue, Tree};
 use crate::access::wrong::damaged;
 use crate::access::{InOrder, PageRead, PageWrite, long};
 use crate::error::Result;
@@ -169,8 +169,8 @@ fn long_values(bytes: &[u8]) -> Vec<(usize, PageId, u64)> {
     let values = Bucket::new(bytes).records().enumerate();
     values
         .filter_map(|(slot, (_, value))| match value {
-            Value::Long { first_page, len } => Some((slot, first_page, len)),
-            Value::Inline(_) => None,
+            StoredValue::Long { first_page, len } => Some((slot, first_page, len)),
+            StoredValue::Inline(_) => None,
         })
         .collect()
 }

@@ -18,7 +18,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use super::Databases;
-use crate::access::Change;
+use crate::access::SetOrRemove;
 use crate::env::config::{Extractor, Functions};
 use crate::env::placed;
 use crate::error::{Error, ErrorKind, Result};
@@ -38,7 +38,7 @@ struct Guard {
 }
 
 impl Follow for Guard {
-    fn follow(&self, _: &TreeRef, _: Change<'_>, _: &mut dyn FollowedRecords) -> Result<With> {
+    fn follow(&self, _: &TreeRef, _: SetOrRemove<'_>, _: &mut dyn FollowedRecords) -> Result<With> {
         Err(Error::new(
             ErrorKind::NotAllowed,
             format!(
@@ -230,7 +230,7 @@ impl Follow for Indexed {
     fn follow(
         &self,
         tree: &TreeRef,
-        (key, value): Change<'_>,
+        (key, value): SetOrRemove<'_>,
         records: &mut dyn FollowedRecords,
     ) -> Result<With> {
         let mut with = With::default();

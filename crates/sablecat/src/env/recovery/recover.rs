@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::temporary;
-use crate::access::{Bounds, PageWrite};
+use crate::access::{KeyBounds, PageWrite};
 use crate::env::config::Config;
 use crate::env::placed;
 use crate::error::{Error, Result};
@@ -195,7 +195,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    fn remove_range(&mut self, tree: TreeId, bounds: Bounds<'_>) -> Result<()> {
+    fn remove_range(&mut self, tree: TreeId, bounds: KeyBounds<'_>) -> Result<()> {
         let mut direct = self.direct();
         let Some(tree) = self.tree(tree)? else { return Ok(()) };
         direct.remove_range(&tree.tree(), bounds).map(drop)

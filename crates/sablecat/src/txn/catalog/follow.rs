@@ -28,7 +28,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::{CatalogEntry, Presence, TreeRef};
-use crate::access::Change;
+use crate::access::SetOrRemove;
 use crate::error::Result;
 use crate::pages::Pages;
 use crate::txn::ranges::KeySpan;
@@ -40,7 +40,12 @@ pub(crate) trait Follow: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// Whatever it fails with, nothing is changed.
-    fn follow(&self, tree: &TreeRef, change: Change<'_>, records: &mut dyn FollowedRecords) -> Result<With>;
+    fn follow(
+        &self,
+        tree: &TreeRef,
+        change: SetOrRemove<'_>,
+        records: &mut dyn FollowedRecords,
+    ) -> Result<With>;
 
     /// What a record that is there has in one of the indices, by name.
     ///
@@ -134,7 +139,7 @@ pub(crate) trait FollowedRecords: View {
     fn must_be_empty(&mut self, tree: &TreeRef, span: KeySpan, removed: (TreeId, &[u8]));
 
     /// Sets or removes a record, and others with it.
-    fn set(&mut self, tree: &TreeRef, change: Change<'_>, with: &With) -> Result<()>;
+    fn set(&mut self, tree: &TreeRef, change: SetOrRemove<'_>, with: &With) -> Result<()>;
 }
 
 /// Sets or removes a record of a tree that somebody follows, with all that follows from it. After an error
@@ -142,7 +147,7 @@ pub(crate) trait FollowedRecords: View {
 pub(crate) fn change(
     records: &mut dyn FollowedRecords,
     tree: &TreeRef,
-    (key, value): Change<'_>,
+    (key, value): SetOrRemove<'_>,
 ) -> Result<()> {
     let Some(follower) = step(records, tree, (key, value))? else { return Ok(()) };
     let mut removed = vec![(follower, (tree.id, key.to_vec()), RemovalProgress::default())];
@@ -163,7 +168,7 @@ pub(crate) fn change(
 fn step(
     records: &mut dyn FollowedRecords,
     tree: &TreeRef,
-    change: Change<'_>,
+    change: SetOrRemove<'_>,
 ) -> Result<Option<Arc<dyn Follow>>> {
     let Some(follower) = &tree.follower else {
         return records.set(tree, change, &With::default()).map(|()| None);

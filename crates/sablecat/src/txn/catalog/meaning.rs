@@ -5,7 +5,7 @@
 //! (env/streams/naming.rs), and sets it in transactions elsewhere (api/follower.rs).
 
 use super::{CATALOG, CatalogEntry, CatalogKey};
-use crate::access::Bounds;
+use crate::access::KeyBounds;
 use crate::error::{Error, Result};
 use crate::log::LogOperation;
 use crate::types::TreeId;
@@ -16,7 +16,7 @@ pub(crate) enum Meaning<'a> {
     /// A record of a tree has this value from here on; none: it is gone.
     Record { tree: TreeId, key: &'a [u8], value: Option<&'a [u8]> },
     /// No record of a tree between two bounds is there from here on.
-    Range { tree: TreeId, bounds: Bounds<'a> },
+    Range { tree: TreeId, bounds: KeyBounds<'a> },
     /// A name of a database, or the note that a tree is to be freed, stands for a tree from here on. A tree
     /// that was not there is made, empty.
     Stands { key: &'a [u8], entry: CatalogEntry },

@@ -46,7 +46,7 @@ pub(crate) use tree::{Comparator, TreeRef};
 
 use std::ops::Bound::{Included, Unbounded};
 
-use crate::access::{Method, Scan, State};
+use crate::access::{Method, Scan, StateSource};
 use crate::error::{Error, Result};
 use crate::types::{PageId, TreeId, VolumeId};
 
@@ -135,17 +135,17 @@ pub(crate) fn is_name(key: &[u8]) -> bool {
 }
 
 /// All records of the catalog.
-pub(crate) fn records(state: &mut impl State) -> Result<Vec<(Vec<u8>, CatalogEntry)>> {
+pub(crate) fn records(state: &mut impl StateSource) -> Result<Vec<(Vec<u8>, CatalogEntry)>> {
     records_between(state, Scan::new(Unbounded, Unbounded))
 }
 
 /// The record of a key of the catalog.
-pub(crate) fn record(state: &mut impl State, key: &[u8]) -> Result<Option<CatalogEntry>> {
+pub(crate) fn record(state: &mut impl StateSource, key: &[u8]) -> Result<Option<CatalogEntry>> {
     let found = records_between(state, Scan::new(Included(key.to_vec()), Included(key.to_vec())))?;
     Ok(found.into_iter().next().map(|(_, entry)| entry))
 }
 
-fn records_between(state: &mut impl State, mut scan: Scan) -> Result<Vec<(Vec<u8>, CatalogEntry)>> {
+fn records_between(state: &mut impl StateSource, mut scan: Scan) -> Result<Vec<(Vec<u8>, CatalogEntry)>> {
     let tree = catalog_tree();
     let mut found = Vec::new();
     while let Some((key, value)) = scan.next(&tree.tree(), state, true)? {

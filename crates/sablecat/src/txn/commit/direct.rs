@@ -7,7 +7,7 @@
 //! A page changed in place loses the block that held it (a checkpoint frees it, if a checkpoint has named it)
 //! and is written to another one when it is evicted or captured.
 
-use crate::access::{Bounds, PageRead, PageWrite, Sought, Tree, Tried, check_different, form_blank, long};
+use crate::access::{KeyBounds, PageRead, PageWrite, Sought, Tree, Tried, check_different, form_blank, long};
 use crate::error::Result;
 use crate::pages::{Alone, InHand, LocalParticipant, Pages, Use};
 use crate::txn::catalog::check_record;
@@ -140,7 +140,7 @@ impl<'a> Direct<'a> {
     }
 
     /// Removes all records of a range; how many there were.
-    pub(crate) fn remove_range(&mut self, tree: &Tree<'_>, bounds: Bounds<'_>) -> Result<u64> {
+    pub(crate) fn remove_range(&mut self, tree: &Tree<'_>, bounds: KeyBounds<'_>) -> Result<u64> {
         tree.remove_range(self, bounds)
     }
 

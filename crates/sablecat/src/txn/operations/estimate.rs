@@ -1,7 +1,7 @@
 //! How large a database is, about, in its newest committed state.
 
 use super::Kernel;
-use crate::access::{Bounds, Estimate, Records};
+use crate::access::{Estimate, KeyBounds, RecordEstimate};
 use crate::error::{ErrorKind, Result};
 use crate::txn::catalog::TreeRef;
 use crate::txn::options::{Durability, Isolation, Options};
@@ -15,7 +15,7 @@ impl Kernel {
     }
 
     /// How many records of a tree there are between two bounds: the same for the same state.
-    pub(crate) fn estimate_range(&self, tree: &TreeRef, bounds: Bounds<'_>) -> Result<Records> {
+    pub(crate) fn estimate_range(&self, tree: &TreeRef, bounds: KeyBounds<'_>) -> Result<RecordEstimate> {
         self.estimate_by(tree, |state, seed| tree.tree().estimate_range(state, bounds, seed))
     }
 

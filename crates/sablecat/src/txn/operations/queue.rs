@@ -17,7 +17,7 @@
 use std::borrow::Cow;
 
 use super::Kernel;
-use crate::access::{PageWrite, RecordsOnPage, Tree, Tried, Value};
+use crate::access::{PageWrite, RecordsOnPage, StoredValue, Tree, Tried};
 use crate::error::{ErrorKind, Result};
 use crate::log::{RecordBuilder, RecordKind};
 use crate::pages::LocalParticipant;
@@ -205,7 +205,7 @@ impl Kernel {
 
     /// Whether a record of a leaf is there to be consumed.
     fn is_free(&self, tree: &TreeRef, records: RecordsOnPage<'_>, n: usize, me: u16) -> bool {
-        let is_mark = matches!(records.value(n), Value::Inline(value) if value.is_empty());
+        let is_mark = matches!(records.value(n), StoredValue::Inline(value) if value.is_empty());
         // What is no record of a queue is found out later.
         !is_mark
             && number_at(records, n)
@@ -225,7 +225,7 @@ impl Kernel {
         let (mut marks, mut marked) = ([[0; 8]; MARKS], 0);
         for n in 0..records.count() {
             let key = number_at(records, n)?.to_be_bytes();
-            let Value::Inline(value) = records.value(n) else { return Ok(None) };
+            let StoredValue::Inline(value) = records.value(n) else { return Ok(None) };
             let is_free = || !self.locks.is_taken(me, record_hash(tree.id, &key));
             if !value.is_empty() && is_free() {
                 let is_highest = n + 1 == records.count();

@@ -7,7 +7,7 @@
 //! 5, copy 46, change 30, record and checksum 20, commit step 30: 150 ns in order, 300 at random.
 
 use super::Kernel;
-use crate::access::{Change, PageRead, PageWrite, Sought, Tree, Tried, Value};
+use crate::access::{PageRead, PageWrite, SetOrRemove, Sought, StoredValue, Tree, Tried};
 use crate::error::{ErrorKind, Result};
 use crate::log::RecordBuilder;
 use crate::pages::{LocalParticipant, Use, header};
@@ -40,7 +40,7 @@ impl<'a> RecordChange<'a> {
 
     /// The change of the record with a key, as the access methods want it.
     #[inline]
-    fn of(self, key: &'a [u8]) -> Change<'a> {
+    fn of(self, key: &'a [u8]) -> SetOrRemove<'a> {
         (key, self.value())
     }
 }
@@ -104,8 +104,8 @@ impl Kernel {
             self.pages.operate(seat, || {
                 let mut snapshot = self.pages.snapshot(seat);
                 self.look_up(&mut snapshot, &view, sought, |value| match value {
-                    Some(Value::Long { .. }) => {}
-                    Some(Value::Inline(value)) => shown = look.take().map(|look| look(Some(value))),
+                    Some(StoredValue::Long { .. }) => {}
+                    Some(StoredValue::Inline(value)) => shown = look.take().map(|look| look(Some(value))),
                     None => shown = look.take().map(|look| look(None)),
                 })
             })
@@ -141,8 +141,8 @@ impl Kernel {
                 let mut snapshot = self.pages.snapshot(seat);
                 self.look_up(&mut snapshot, &view, sought, |value| {
                     value.map(|value| match value {
-                        Value::Inline(value) => value.len() as u64,
-                        Value::Long { len, .. } => len,
+                        StoredValue::Inline(value) => value.len() as u64,
+                        StoredValue::Long { len, .. } => len,
                     })
                 })
             })

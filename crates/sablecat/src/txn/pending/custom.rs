@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::recent::replace;
 use super::short::Short;
 use super::write_set::{Becomes, Pending};
-use crate::access::Bounds;
+use crate::access::KeyBounds;
 use crate::txn::catalog::Comparator;
 
 /// A leaf with more records is divided.
@@ -109,7 +109,7 @@ impl Custom {
     }
 
     /// The first record within the bounds (`forward`), or the last.
-    pub(super) fn edge(&self, (lower, upper): Bounds<'_>, forward: bool) -> Option<(&[u8], Becomes<'_>)> {
+    pub(super) fn edge(&self, (lower, upper): KeyBounds<'_>, forward: bool) -> Option<(&[u8], Becomes<'_>)> {
         let is_below = |key: &[u8]| match lower {
             Bound::Unbounded => false,
             Bound::Included(bound) => self.compare(key, bound).is_lt(),

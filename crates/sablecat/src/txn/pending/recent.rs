@@ -9,8 +9,8 @@ use super::custom::{self, Custom};
 use super::short::{FirstBytes, Short};
 use super::sorted::{self, Sorted};
 use super::write_set::{Becomes, Pending};
-use crate::access::Bounds;
 use crate::access::Hashing;
+use crate::access::KeyBounds;
 use crate::txn::catalog::{Comparator, TreeRef};
 use crate::txn::ranges;
 
@@ -255,7 +255,7 @@ impl RecentRecords {
 /// The first of few records within the bounds (`forward`), or the last.
 fn edge_of_few<'a>(
     records: &'a [(Short, Pending)],
-    (lower, upper): Bounds<'_>,
+    (lower, upper): KeyBounds<'_>,
     forward: bool,
 ) -> Option<(&'a [u8], Becomes<'a>)> {
     let from = records.partition_point(|(key, _)| match lower {

@@ -15,7 +15,7 @@ use sablecat_os::prefetch;
 
 use super::short::{FirstBytes, Short};
 use super::write_set::{Becomes, Pending};
-use crate::access::Bounds;
+use crate::access::KeyBounds;
 
 /// Records in a leaf, and leaves in a group, at most.
 const NODES_MAX: usize = 64;
@@ -484,7 +484,7 @@ impl Sorted {
     }
 
     /// The first record within the bounds (`forward`), or the last.
-    pub(super) fn edge(&self, (lower, upper): Bounds<'_>, forward: bool) -> Option<(&[u8], Becomes<'_>)> {
+    pub(super) fn edge(&self, (lower, upper): KeyBounds<'_>, forward: bool) -> Option<(&[u8], Becomes<'_>)> {
         let found = match (forward, if forward { lower } else { upper }) {
             (true, Bound::Unbounded) => self.after(None).next(),
             (true, Bound::Included(key)) => {

@@ -23,7 +23,7 @@ use super::run_file::RunFile;
 use super::runs::{self, Merge, Most, SortedRun, SpillSettings, Writer, compare};
 use super::savepoints::{Position, UndoJournal, Undone, foreign};
 use super::short::Short;
-use crate::access::{Bounds, PendingRecord};
+use crate::access::{KeyBounds, PendingRecord};
 use crate::error::Result;
 use crate::log::operation_bytes_max;
 use crate::seldom::Seldom;
@@ -224,7 +224,7 @@ impl PendingRecords {
     }
 
     /// Whether it is certain, without a look at a file, that nothing between two bounds is to change.
-    pub(crate) fn has_none_between(&self, (lower, upper): Bounds<'_>) -> bool {
+    pub(crate) fn has_none_between(&self, (lower, upper): KeyBounds<'_>) -> bool {
         !self.is_spilled() && !self.has_ranges() && self.recent.edge(lower, upper, true).is_none()
     }
 
@@ -241,13 +241,13 @@ impl PendingRecords {
     }
 
     /// The ranges that are removed, in order; they lie apart.
-    pub(crate) fn removed(&self) -> impl Iterator<Item = Bounds<'_>> {
+    pub(crate) fn removed(&self) -> impl Iterator<Item = KeyBounds<'_>> {
         self.more.get().into_iter().flat_map(|more| more.removed.iter().map(ranges::bounds))
     }
 
     /// The range with a key in it that is removed.
     #[inline]
-    pub(crate) fn removed_around(&self, key: &[u8]) -> Option<Bounds<'_>> {
+    pub(crate) fn removed_around(&self, key: &[u8]) -> Option<KeyBounds<'_>> {
         self.more.get()?.removed.covering(key, self.compare()).map(ranges::bounds)
     }
 
@@ -262,7 +262,7 @@ impl PendingRecords {
     /// All that changes where nothing has gone to a file, in the order of keys: a range where it begins.
     pub(crate) fn steps(&self) -> impl Iterator<Item = WriteStep<'_>> {
         let (mut records, mut ranges) = (self.iter().peekable(), self.removed().peekable());
-        let begins_first = move |(lower, _): Bounds<'_>, key: Option<&[u8]>| match (lower, key) {
+        let begins_first = move |(lower, _): KeyBounds<'_>, key: Option<&[u8]>| match (lower, key) {
             (Bound::Unbounded, _) | (_, None) => true,
             (Bound::Included(lower), Some(key)) => compare(self.recent.order(), lower, key).is_le(),
             (Bound::Excluded(lower), Some(key)) => compare(self.recent.order(), lower, key).is_lt(),
@@ -317,7 +317,7 @@ impl PendingRecords {
 /// Something that changes.
 pub(crate) enum WriteStep<'a> {
     /// All that is committed between two bounds goes.
-    Range(Bounds<'a>),
+    Range(KeyBounds<'a>),
     /// A record is set, or goes.
     Record(&'a [u8], Becomes<'a>),
 }

@@ -5,7 +5,9 @@ use std::cell::RefCell;
 use std::ops::Bound;
 
 use super::reads::ReadSet;
-use crate::access::{Bounds, Found, PageCopy, PageRead, Part, PendingRecord, Source, State, Wanted};
+use crate::access::{
+    KeyBounds, PageCopy, PageRead, Part, PendingRecord, ScanSource, ScannedValue, StateSource, WantedPage,
+};
 use crate::error::Result;
 use crate::pages::Snapshot;
 use crate::txn::catalog::TreeRef;
@@ -13,7 +15,7 @@ use crate::txn::pending::write_set::WriteSet;
 use crate::txn::state::CommittedState;
 use crate::types::PageId;
 
-/// A transaction's snapshot with its pending records over it. As a [`State`], of which the committed records
+/// A transaction's snapshot with its pending records over it. As a [`StateSource`], of which the committed records
 /// are shown in place, it is for a caller that knows that nothing is pending between its bounds.
 pub(in crate::txn) struct Merged<'a> {
     pub(in crate::txn) state: CommittedState<'a>,
@@ -33,13 +35,13 @@ impl PageRead for Merged<'_> {
     }
 }
 
-impl State for Merged<'_> {
+impl StateSource for Merged<'_> {
     #[inline]
     fn operate<T>(&self, work: impl FnMut(&mut Snapshot<'_>) -> Result<T>) -> Result<T> {
         self.state.operate(work)
     }
 
-    fn load(&self, found: Found) -> Result<Vec<u8>> {
+    fn load(&self, found: ScannedValue) -> Result<Vec<u8>> {
         self.state.load(found)
     }
 
@@ -54,8 +56,8 @@ impl State for Merged<'_> {
     }
 }
 
-impl Source for Merged<'_> {
-    fn copy(&mut self, part: &Part<'_>, wanted: Wanted<'_>, into: &mut PageCopy) -> Result<()> {
+impl ScanSource for Merged<'_> {
+    fn copy(&mut self, part: &Part<'_>, wanted: WantedPage<'_>, into: &mut PageCopy) -> Result<()> {
         if self.tree.is_new() {
             // The snapshot does not have it; it is as it was made.
             let mut page = vec![0; self.state.page_size()];
@@ -77,7 +79,7 @@ impl Source for Merged<'_> {
         self.writes.records(self.tree.id).map_or(Ok(None), |records| records.edge(lower, upper, forward))
     }
 
-    fn removed_around(&self, key: &[u8]) -> Option<Bounds<'_>> {
+    fn removed_around(&self, key: &[u8]) -> Option<KeyBounds<'_>> {
         self.writes.records(self.tree.id)?.removed_around(key)
     }
 }

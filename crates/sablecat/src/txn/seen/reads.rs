@@ -26,7 +26,9 @@ use std::collections::{BTreeSet, HashSet};
 use std::ops::{Bound, Range};
 
 use super::span::ReadSpan;
-use crate::access::{Bounds, PageCopy, PageRead, Part, PendingRecord, Source, Tree, Value, Wanted};
+use crate::access::{
+    KeyBounds, PageCopy, PageRead, Part, PendingRecord, ScanSource, StoredValue, Tree, WantedPage,
+};
 use crate::error::{Error, Result};
 use crate::pages::{LocalParticipant, PageMap};
 use crate::seldom::Seldom;
@@ -167,8 +169,8 @@ impl PageRead for Compared<'_> {
     }
 }
 
-impl Source for Compared<'_> {
-    fn copy(&mut self, part: &Part<'_>, wanted: Wanted<'_>, into: &mut PageCopy) -> Result<()> {
+impl ScanSource for Compared<'_> {
+    fn copy(&mut self, part: &Part<'_>, wanted: WantedPage<'_>, into: &mut PageCopy) -> Result<()> {
         self.leaves.push(self.state.copy_page(part, wanted, into)?);
         Ok(())
     }
@@ -209,7 +211,7 @@ impl ReadSet {
     }
 
     /// Notes how many records there are between two bounds of a counted tree.
-    pub(crate) fn note_count(&mut self, tree: &TreeRef, (lower, upper): Bounds<'_>, records: u64) {
+    pub(crate) fn note_count(&mut self, tree: &TreeRef, (lower, upper): KeyBounds<'_>, records: u64) {
         let span = (lower.map(<[u8]>::to_vec), upper.map(<[u8]>::to_vec));
         let counted = CountedSpan { tree: self.tree_index(tree), span, records };
         if self.counted().last() != Some(&counted) {
@@ -606,7 +608,7 @@ impl ReadSet {
         let tree = of.tree();
         let state = CommittedState { kernel, me, at };
         // What leads to a subtree has no time.
-        let may_go = |key: &[u8], value: Value<'_>| {
+        let may_go = |key: &[u8], value: StoredValue<'_>| {
             Ok(!kernel.is_nested(&tree, key) && state.had_lapsed(of.lapse, (key, value), self.time)?)
         };
         let (mut then, mut newest) = (compared(at), compared(now));
@@ -623,7 +625,7 @@ impl ReadSet {
 pub(in crate::txn) fn count_between<R: PageRead>(
     reader: &R,
     tree: &Tree<'_>,
-    (lower, upper): Bounds<'_>,
+    (lower, upper): KeyBounds<'_>,
 ) -> Result<u64> {
     let below = match lower {
         Bound::Unbounded => 0,

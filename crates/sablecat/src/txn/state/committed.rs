@@ -3,7 +3,9 @@
 use std::ops::Bound;
 
 use super::States;
-use crate::access::{Found, PageCopy, PageRead, Part, PendingRecord, Source, State, Wanted, long};
+use crate::access::{
+    PageCopy, PageRead, Part, PendingRecord, ScanSource, ScannedValue, StateSource, WantedPage, long,
+};
 use crate::error::{Error, Result};
 use crate::pages::{LocalParticipant, Snapshot};
 use crate::types::{Lsn, PageId};
@@ -19,16 +21,16 @@ pub(crate) struct CommittedState<'a> {
     pub(crate) at: Lsn,
 }
 
-impl State for CommittedState<'_> {
+impl StateSource for CommittedState<'_> {
     #[inline]
     fn operate<T>(&self, mut work: impl FnMut(&mut Snapshot<'_>) -> Result<T>) -> Result<T> {
         self.kernel.pages.operate(self.me, || work(&mut self.kernel.pages.at_pin(self.me, self.at)?))
     }
 
-    fn load(&self, found: Found) -> Result<Vec<u8>> {
+    fn load(&self, found: ScannedValue) -> Result<Vec<u8>> {
         match found {
-            Found::Bytes(value) => Ok(value),
-            Found::Long(first, len) => self.kernel.load_long(self.me, self.at, first, len),
+            ScannedValue::Bytes(value) => Ok(value),
+            ScannedValue::Long(first, len) => self.kernel.load_long(self.me, self.at, first, len),
         }
     }
 }
@@ -48,7 +50,7 @@ impl CommittedState<'_> {
     pub(in crate::txn) fn copy_page(
         &self,
         part: &Part<'_>,
-        wanted: Wanted<'_>,
+        wanted: WantedPage<'_>,
         into: &mut PageCopy,
     ) -> Result<PageId> {
         self.operate(|snapshot| {
@@ -59,8 +61,8 @@ impl CommittedState<'_> {
     }
 }
 
-impl Source for CommittedState<'_> {
-    fn copy(&mut self, part: &Part<'_>, wanted: Wanted<'_>, into: &mut PageCopy) -> Result<()> {
+impl ScanSource for CommittedState<'_> {
+    fn copy(&mut self, part: &Part<'_>, wanted: WantedPage<'_>, into: &mut PageCopy) -> Result<()> {
         self.copy_page(part, wanted, into).map(drop)
     }
 

@@ -6,7 +6,7 @@
 //! that it leads to.
 
 use super::{CommittedState, States};
-use crate::access::{Place, Sought, Tree, Value};
+use crate::access::{KeyPlace, Sought, StoredValue, Tree};
 use crate::error::Result;
 use crate::pages::{LocalParticipant, Snapshot, Use};
 use crate::types::{Lsn, PageId};
@@ -23,7 +23,7 @@ impl States {
         snapshot: &mut Snapshot<'_>,
         tree: &Tree<'_>,
         sought: Sought<'_>,
-        look: impl FnOnce(Option<Value<'_>>) -> R,
+        look: impl FnOnce(Option<StoredValue<'_>>) -> R,
     ) -> Result<R> {
         let sought = sought.after(snapshot.operation.me.hints.near(tree.id, Use::Read));
         Ok(look(tree.get(snapshot.covering(tree, sought)?, sought)))
@@ -67,7 +67,7 @@ impl States {
         key: &'k [u8],
         at: Lsn,
         me: &LocalParticipant,
-    ) -> Result<Place<'t, 'k>> {
+    ) -> Result<KeyPlace<'t, 'k>> {
         tree.place(&CommittedState { kernel: self, me, at }, key)
     }
 
@@ -102,17 +102,17 @@ pub(in crate::txn) enum OwnedValue {
 }
 
 impl OwnedValue {
-    pub(in crate::txn) fn of(value: Value<'_>) -> OwnedValue {
+    pub(in crate::txn) fn of(value: StoredValue<'_>) -> OwnedValue {
         match value {
-            Value::Inline(bytes) => OwnedValue::Inline(bytes.to_vec()),
-            Value::Long { first_page, len } => OwnedValue::Long(first_page, len),
+            StoredValue::Inline(bytes) => OwnedValue::Inline(bytes.to_vec()),
+            StoredValue::Long { first_page, len } => OwnedValue::Long(first_page, len),
         }
     }
 
-    pub(super) fn value(&self) -> Value<'_> {
+    pub(super) fn value(&self) -> StoredValue<'_> {
         match *self {
-            OwnedValue::Inline(ref bytes) => Value::Inline(bytes),
-            OwnedValue::Long(first_page, len) => Value::Long { first_page, len },
+            OwnedValue::Inline(ref bytes) => StoredValue::Inline(bytes),
+            OwnedValue::Long(first_page, len) => StoredValue::Long { first_page, len },
         }
     }
 }

@@ -2,7 +2,7 @@
 //! did, also if it had lapsed at that transaction's time, and has been swept since (catalog/lapse.rs).
 
 use super::{CommittedState, OwnedValue, States};
-use crate::access::Value;
+use crate::access::StoredValue;
 use crate::error::Result;
 use crate::pages::LocalParticipant;
 use crate::txn::catalog::lapse::{HEAD_BYTES, expires, is_gone};
@@ -14,7 +14,7 @@ impl CommittedState<'_> {
     pub(in crate::txn) fn had_lapsed(
         &self,
         lapse: Lapse,
-        (key, value): (&[u8], Value<'_>),
+        (key, value): (&[u8], StoredValue<'_>),
         time: u64,
     ) -> Result<bool> {
         let (by_key, ask_value) = lapse.of_key(key, time);
@@ -23,8 +23,8 @@ impl CommittedState<'_> {
         }
         let mut head = [0; HEAD_BYTES];
         let head = match value {
-            Value::Inline(value) => value,
-            Value::Long { first_page, len } => {
+            StoredValue::Inline(value) => value,
+            StoredValue::Long { first_page, len } => {
                 let read = self.kernel.read_long(self.me, self.at, first_page, len, 0, &mut head)?;
                 &head[..read]
             }

@@ -21,8 +21,8 @@ fn covering(store: &Store, seat: &Seat<'_>, key: &[u8]) -> (PageId, Option<Vec<u
     let view = store.tree.tree();
     let bytes = snapshot.covering(&view, view.sought(key)).unwrap();
     let value = view.get(bytes, view.sought(key)).map(|value| match value {
-        access::Value::Inline(value) => value.to_vec(),
-        access::Value::Long { .. } => unreachable!("short"),
+        access::StoredValue::Inline(value) => value.to_vec(),
+        access::StoredValue::Long { .. } => unreachable!("short"),
     });
     (header::page_id(bytes), value)
 }

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
-use crate::access::{Value, btree, long};
+use crate::access::{StoredValue, btree, long};
 use crate::error::ErrorKind;
 use crate::pages::tests::Census;
 use crate::pages::volume::tests::interrupted::Interrupted;
@@ -382,8 +382,13 @@ fn a_value_that_says_it_is_longer_than_the_environment_is_damage_and_takes_no_me
     let len = u64::MAX >> 8;
     // SAFETY: the test has one thread and no snapshot.
     let mut direct = unsafe { Direct::new(&store.kernel.pages, &seat) };
-    btree::put(&mut direct, &store.tree.tree(), b"key", Value::Long { first_page: store.tree.root, len })
-        .unwrap();
+    btree::put(
+        &mut direct,
+        &store.tree.tree(),
+        b"key",
+        StoredValue::Long { first_page: store.tree.root, len },
+    )
+    .unwrap();
     drop(direct);
     drop(seat);
     let error = store.kernel.get_one(&store.tree, b"key").unwrap_err();

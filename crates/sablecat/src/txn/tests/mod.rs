@@ -39,7 +39,7 @@ use std::time::Duration;
 use sablecat_os::sim::SimDisk;
 
 use crate::access::{self, Method, PageWrite};
-use crate::access::{Scan, State};
+use crate::access::{Scan, StateSource};
 use crate::error::Result;
 use crate::log::{Log, LogConfig, LogMemory, Ring};
 use crate::pages::volume::{Journal, Superblock, Volume};

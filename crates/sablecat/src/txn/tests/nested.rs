@@ -3,7 +3,7 @@
 use super::*;
 use crate::access::btree::node::{self, Inner, InnerMut, key_bytes_max};
 use crate::access::btree::{self, nest};
-use crate::access::{Home, Order, Tree, Value};
+use crate::access::{Home, Order, StoredValue, Tree};
 use crate::error::{Error, ErrorKind};
 use crate::txn::commit::changes::ChangedPages;
 use crate::txn::commit::publish;
@@ -40,7 +40,7 @@ impl Store {
     fn damage(&self, key: &[u8], stems: usize, value: &[u8]) {
         let tree = self.subtree(key, stems);
         let stem = &key[stems * STEM..][..STEM];
-        self.in_place(|direct| btree::put(direct, &tree, stem, Value::Inline(value)).unwrap());
+        self.in_place(|direct| btree::put(direct, &tree, stem, StoredValue::Inline(value)).unwrap());
     }
 
     /// What a scan of everything ends with.

@@ -489,7 +489,7 @@ fn nobody_takes_a_page_being_built_for_the_leaf_that_had_its_number() {
                 let mut snapshot = kernel.pages.snapshot(idle);
                 let bytes = snapshot.page(page)?;
                 let is_leaf =
-                    header::tree_id(bytes) == tree.id && node::kind(bytes) == Some(node::Kind::Leaf);
+                    header::tree_id(bytes) == tree.id && node::kind(bytes) == Some(node::NodeKind::Leaf);
                 Ok(is_leaf.then(|| node::Leaf::new(bytes).lower_fence().map(<[u8]>::to_vec)).flatten())
             });
             let Ok(Some(first)) = first else { continue };

@@ -1,7 +1,7 @@
 //! Changes of records that somebody follows, in a transaction.
 
 use super::Transaction;
-use crate::access::{Change, Scan, State};
+use crate::access::{Scan, SetOrRemove, StateSource};
 use crate::error::{Error, Result};
 use crate::pages::Pages;
 use crate::txn::catalog::follow::{self, Follow, FollowedRecords, View, With};
@@ -146,7 +146,7 @@ impl FollowedRecords for Transaction<'_> {
         }
     }
 
-    fn set(&mut self, tree: &TreeRef, (key, value): Change<'_>, with: &With) -> Result<()> {
+    fn set(&mut self, tree: &TreeRef, (key, value): SetOrRemove<'_>, with: &With) -> Result<()> {
         self.kernel.pages.check_fence()?;
         let all = || with.first.iter().chain(&with.last).map(|(tree, key, value)| (tree, &key[..], value));
         for (tree, key, value) in all() {

@@ -50,7 +50,7 @@ use std::cell::RefCell;
 use std::ops::{Bound, Range};
 
 use super::Transaction;
-use crate::access::{Found, Scan, State};
+use crate::access::{Scan, ScannedValue, StateSource};
 use crate::error::{Error, Result};
 use crate::seldom::Seldom;
 use crate::txn::catalog::TreeRef;
@@ -328,7 +328,7 @@ impl Transaction<'_> {
         }
     }
 
-    fn next_found_unnoted(&self, tree: &TreeRef, scan: &mut Scan) -> Result<Option<(Vec<u8>, Found)>> {
+    fn next_found_unnoted(&self, tree: &TreeRef, scan: &mut Scan) -> Result<Option<(Vec<u8>, ScannedValue)>> {
         self.found_unnoted(tree, scan, true)
     }
 
@@ -338,7 +338,7 @@ impl Transaction<'_> {
         tree: &TreeRef,
         scan: &mut Scan,
         forward: bool,
-    ) -> Result<Option<(Vec<u8>, Found)>> {
+    ) -> Result<Option<(Vec<u8>, ScannedValue)>> {
         self.look(tree, |state| {
             scan.look_in(self.state(state.at));
             let mut merged = Merged { reads: None, ..self.merged(state, tree) };
@@ -360,6 +360,6 @@ impl Transaction<'_> {
 }
 
 /// Whether a record was the last when it was consumed.
-pub(crate) fn is_mark(found: &Found) -> bool {
-    matches!(found, Found::Bytes(value) if value.is_empty())
+pub(crate) fn is_mark(found: &ScannedValue) -> bool {
+    matches!(found, ScannedValue::Bytes(value) if value.is_empty())
 }

@@ -12,7 +12,7 @@
 use std::ops::Bound;
 
 use super::Transaction;
-use crate::access::{Bounds, Found, State};
+use crate::access::{KeyBounds, ScannedValue, StateSource};
 use crate::error::Result;
 use crate::txn::catalog::TreeRef;
 use crate::txn::pending::write_set::PendingRecords;
@@ -53,8 +53,8 @@ impl Transaction<'_> {
     }
 
     /// As [`Transaction::nth`], a long value not read.
-    pub(crate) fn nth_found(&self, tree: &TreeRef, n: u64) -> Result<Option<(Vec<u8>, Found)>> {
-        self.nth_as(tree, n, |_, found| Ok(found), Found::Bytes)
+    pub(crate) fn nth_found(&self, tree: &TreeRef, n: u64) -> Result<Option<(Vec<u8>, ScannedValue)>> {
+        self.nth_as(tree, n, |_, found| Ok(found), ScannedValue::Bytes)
     }
 
     /// The record before which there are `n`, and what is made of its value.
@@ -62,7 +62,7 @@ impl Transaction<'_> {
         &self,
         tree: &TreeRef,
         n: u64,
-        load: impl FnOnce(&CommittedState<'_>, Found) -> Result<T>,
+        load: impl FnOnce(&CommittedState<'_>, ScannedValue) -> Result<T>,
         of_pending: impl FnOnce(Vec<u8>) -> T,
     ) -> Result<Option<(Vec<u8>, T)>> {
         let (pending, total) = self.weights(tree)?;
@@ -134,7 +134,7 @@ impl Transaction<'_> {
     }
 
     /// How many records the snapshot has between two bounds, which is noted.
-    fn count_noting(&self, state: &CommittedState<'_>, tree: &TreeRef, bounds: Bounds<'_>) -> Result<u64> {
+    fn count_noting(&self, state: &CommittedState<'_>, tree: &TreeRef, bounds: KeyBounds<'_>) -> Result<u64> {
         let records = count_between(state, &tree.tree(), bounds)?;
         if self.tracks_reads() {
             self.reads.borrow_mut().note_count(tree, bounds, records);
@@ -147,7 +147,7 @@ impl Transaction<'_> {
         &self,
         tree: &TreeRef,
         n: u64,
-        load: impl FnOnce(&CommittedState<'_>, Found) -> Result<T>,
+        load: impl FnOnce(&CommittedState<'_>, ScannedValue) -> Result<T>,
     ) -> Result<Option<(Vec<u8>, T)>> {
         if tree.is_new() {
             return Ok(None);

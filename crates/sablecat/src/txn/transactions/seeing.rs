@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::ops::Bound;
 
 use super::Transaction;
-use crate::access::{Bounds, Each, Found, Place, Scan, State, Value};
+use crate::access::{Each, KeyBounds, KeyPlace, Scan, ScannedValue, StateSource, StoredValue};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pages::{LocalParticipant, Use, header};
 use crate::txn::catalog::TreeRef;
@@ -150,8 +150,8 @@ impl<'k> Transaction<'k> {
                 let bytes = snapshot.covering(&place.tree, sought)?;
                 let mut long = None;
                 match place.tree.get(bytes, sought) {
-                    Some(Value::Long { first_page, len }) => long = Some((first_page, len)),
-                    Some(Value::Inline(value)) => shown = Some(show(Some(value))),
+                    Some(StoredValue::Long { first_page, len }) => long = Some((first_page, len)),
+                    Some(StoredValue::Inline(value)) => shown = Some(show(Some(value))),
                     None => shown = Some(show(None)),
                 }
                 Ok((header::page_id(bytes), long))
@@ -167,7 +167,7 @@ impl<'k> Transaction<'k> {
 
     /// Notes that a key was looked for.
     #[inline]
-    fn note_key(&self, tree: &TreeRef, place: &Place<'_, '_>, page: PageId) {
+    fn note_key(&self, tree: &TreeRef, place: &KeyPlace<'_, '_>, page: PageId) {
         if self.tracks_reads() {
             let key = place.tree.bound_read(Bound::Included(place.rest), self.kernel.page_size());
             let key = key.as_ref().map(|key| &**key);
@@ -235,8 +235,8 @@ impl<'k> Transaction<'k> {
             let mut snapshot = kernel.pages.at_pin(me, at)?;
             let bytes = snapshot.covering(&place.tree, sought)?;
             let found = place.tree.get(bytes, sought).map(|value| match value {
-                Value::Inline(value) => ValueOrPlace::Inline(look(value)),
-                Value::Long { first_page, len } => ValueOrPlace::Long(first_page, len),
+                StoredValue::Inline(value) => ValueOrPlace::Inline(look(value)),
+                StoredValue::Long { first_page, len } => ValueOrPlace::Long(first_page, len),
             });
             Ok((found, header::page_id(bytes)))
         })?;
@@ -250,7 +250,7 @@ impl<'k> Transaction<'k> {
         tree: &TreeRef,
         scan: &mut Scan,
         forward: bool,
-    ) -> Result<Option<(Vec<u8>, Found)>> {
+    ) -> Result<Option<(Vec<u8>, ScannedValue)>> {
         self.look(tree, |state| {
             scan.look_in(self.state(state.at));
             scan.next(&tree.tree(), &mut self.merged(state, tree), forward)
@@ -278,7 +278,7 @@ impl<'k> Transaction<'k> {
     }
 
     /// Whether between two bounds it sees the committed records of a tree and nothing else.
-    pub(crate) fn sees_committed(&self, tree: &TreeRef, bounds: Bounds<'_>) -> bool {
+    pub(crate) fn sees_committed(&self, tree: &TreeRef, bounds: KeyBounds<'_>) -> bool {
         !tree.is_new() && self.writes.records(tree.id).is_none_or(|records| records.has_none_between(bounds))
     }
 

@@ -9,7 +9,7 @@
 
 use super::Trees;
 use super::large::Large;
-use crate::access::{Append, Change, PageRead, PageWrite, Place, Sought, Tree, Tried, long};
+use crate::access::{Append, KeyPlace, PageRead, PageWrite, SetOrRemove, Sought, Tree, Tried, long};
 use crate::error::{Error, Result};
 use crate::pages::{LocalParticipant, Near, PageRun, header};
 use crate::region::{HeldRole, STRUCTURE_LATCHES, Work};
@@ -74,7 +74,7 @@ impl Trees {
         &self,
         changes: &mut ChangedPages<'_>,
         tree: &Tree<'_>,
-        change: Change<'_>,
+        change: SetOrRemove<'_>,
         run: Option<&PageRun<'_>>,
     ) -> Result<bool> {
         let mut nowhere = PageId::NONE;
@@ -87,7 +87,7 @@ impl Trees {
         &self,
         changes: &mut ChangedPages<'_>,
         tree: &Tree<'_>,
-        change: Change<'_>,
+        change: SetOrRemove<'_>,
         run: Option<&PageRun<'_>>,
         last: &mut PageId,
     ) -> Result<bool> {
@@ -194,7 +194,7 @@ impl Trees {
                 let sought = view.sought(key).after(&near);
                 let page = self.leaf_for(changes, &view, sought, last, &mut at)?;
                 last = page;
-                let place = Place { tree: view, stems: &[], rest: key };
+                let place = KeyPlace { tree: view, stems: &[], rest: key };
                 self.check_write(changes, page, (tree, key), &place, check)?;
                 if view.try_change(changes, page, (sought, value))? == Tried::Structure {
                     return Ok(Tried::Structure);
@@ -274,7 +274,7 @@ impl Trees {
         changes: &ChangedPages<'_>,
         page: PageId,
         (tree, key): (&TreeRef, &[u8]),
-        place: &Place<'_, '_>,
+        place: &KeyPlace<'_, '_>,
         check: WriteCheck<'_>,
     ) -> Result<()> {
         let WriteCheck::AsOf { at, time, me } = check else { return Ok(()) };

@@ -38,7 +38,9 @@ use super::Trees;
 use super::apply::WriteCheck;
 use super::copy::{Copying, store_with};
 use super::large::Large;
-use crate::access::{Append, Begun, Bounds, CopyWrite, PageRead, PageWrite, Place, Tree, Tried};
+use crate::access::{
+    Append, CopyWrite, KeyBounds, KeyPlace, PageRead, PageWrite, Tree, Tried, UnfinishedSubtree,
+};
 use crate::error::{Error, Result};
 use crate::log::RecordBuilder;
 use crate::pages::{LocalParticipant, PageRun, header};
@@ -125,7 +127,7 @@ impl Trees {
             list: note.tree_of_note()?,
             runs: large.into_runs(),
             roots: Vec::new(),
-            begun: Begun::default(),
+            begun: UnfinishedSubtree::default(),
         };
         for (tree, records) in rebuilt() {
             build.tree(tree, records)?;
@@ -147,7 +149,7 @@ struct Build<'a> {
     /// The roots of trees, and those beside them.
     roots: Vec<(PageId, PageId)>,
     /// What the last batch has begun with a subtree and not ended.
-    begun: Begun,
+    begun: UnfinishedSubtree,
 }
 
 /// What a batch has done.
@@ -194,7 +196,7 @@ impl<'a> Build<'a> {
         &mut self,
         tree: &TreeRef,
         root: Option<PageId>,
-        (lower, upper): Bounds<'_>,
+        (lower, upper): KeyBounds<'_>,
     ) -> Result<(PageId, Option<Vec<u8>>)> {
         let kernel = self.kernel;
         let most = kernel.pages_in_batch();
@@ -351,7 +353,7 @@ impl<'a> Build<'a> {
         all.push((key, Some(value)));
         all.sort_unstable();
         for &(key, _) in all.iter().filter(|(key, _)| catalog::is_name(key)) {
-            let place = Place { tree: catalog.tree(), stems: &[], rest: key };
+            let place = KeyPlace { tree: catalog.tree(), stems: &[], rest: key };
             let leaf = place.tree.find(changes, place.sought())?;
             changes.latched(leaf)?;
             self.kernel.check_write(changes, leaf, (&catalog, key), &place, self.check)?;

@@ -1,7 +1,7 @@
 //! A write set's way into the log: as one record, or in chunks and a record that names them.
 
 use super::Trees;
-use crate::access::Bounds;
+use crate::access::KeyBounds;
 use crate::error::Result;
 use crate::log::{RecordBuilder, RecordKind, operation_bytes_max, range_bytes_max};
 use crate::pages::LocalParticipant;
@@ -112,7 +112,7 @@ impl<'a, 'r> Chunks<'a, 'r> {
         self.add_bytes(value.unwrap_or_default())
     }
 
-    fn add_range(&mut self, tree: TreeId, range: Bounds<'_>) -> Result<()> {
+    fn add_range(&mut self, tree: TreeId, range: KeyBounds<'_>) -> Result<()> {
         let mut head = std::mem::take(&mut self.head);
         head.begin(RecordKind::Commit);
         head.delete_range(tree, range);

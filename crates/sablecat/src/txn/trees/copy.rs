@@ -8,7 +8,7 @@
 
 use super::Trees;
 use super::listed::Additions;
-use crate::access::{Begun, Change, CopyWrite, PageRead, PageWrite, Tree, long};
+use crate::access::{CopyWrite, PageRead, PageWrite, SetOrRemove, Tree, UnfinishedSubtree, long};
 use crate::error::{Error, Result};
 use crate::pages::{PageRun, header};
 use crate::txn::catalog::Listed;
@@ -21,7 +21,7 @@ pub(in crate::txn) struct Copying<'c, 'a> {
     frozen: Lsn,
     most: usize,
     listed: Additions,
-    begun: Begun,
+    begun: UnfinishedSubtree,
 }
 
 impl<'c, 'a> Copying<'c, 'a> {
@@ -31,13 +31,13 @@ impl<'c, 'a> Copying<'c, 'a> {
         changes: &'c mut ChangedPages<'a>,
         frozen: Lsn,
         most: usize,
-        begun: Begun,
+        begun: UnfinishedSubtree,
     ) -> Copying<'c, 'a> {
         Copying { changes, frozen, most, listed: Additions::default(), begun }
     }
 
     /// What is to be listed of it, and what was not ended.
-    pub(in crate::txn) fn finish(self) -> (Additions, Begun) {
+    pub(in crate::txn) fn finish(self) -> (Additions, UnfinishedSubtree) {
         (self.listed, self.begun)
     }
 
@@ -96,7 +96,7 @@ impl CopyWrite for Copying<'_, '_> {
         Ok(copy)
     }
 
-    fn begun(&mut self) -> &mut Begun {
+    fn begun(&mut self) -> &mut UnfinishedSubtree {
         &mut self.begun
     }
 }
@@ -165,7 +165,7 @@ impl Trees {
         &self,
         copying: &mut Copying<'_, '_>,
         tree: &Tree<'_>,
-        change: Change<'_>,
+        change: SetOrRemove<'_>,
         run: Option<&PageRun<'_>>,
         last: &mut PageId,
     ) -> Result<bool> {

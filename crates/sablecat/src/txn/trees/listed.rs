@@ -22,7 +22,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::Trees;
-use crate::access::{Change, Found, Method, PageRead, PageWrite, Scan, Scanned, Tree};
+use crate::access::{Method, PageRead, PageWrite, Scan, Scanned, ScannedValue, SetOrRemove, Tree};
 use crate::error::{Error, Result};
 use crate::log;
 use crate::pages::LocalParticipant;
@@ -83,7 +83,7 @@ impl Additions {
 fn change(
     changes: &mut ChangedPages<'_>,
     list: &Tree<'_>,
-    change: Change<'_>,
+    change: SetOrRemove<'_>,
     last: &mut PageId,
 ) -> Result<()> {
     let too_long = |_: &mut ChangedPages<'_>, _, _: &[u8]| {
@@ -153,7 +153,7 @@ fn entries<R: PageRead>(
     while found.len() < most
         && let Some((key, value)) = scan.next(list, &mut Scanned(reader), true)?
     {
-        let (&[_, a, b, c, d], Found::Bytes(value)) = (&key[..], value) else { return Err(wrong()) };
+        let (&[_, a, b, c, d], ScannedValue::Bytes(value)) = (&key[..], value) else { return Err(wrong()) };
         let &[e, f, g, h] = &value[..] else { return Err(wrong()) };
         let (page, count) = (PageId(u32::from_be_bytes([a, b, c, d])), u32::from_le_bytes([e, f, g, h]));
         if page == PageId::NONE || count == 0 {

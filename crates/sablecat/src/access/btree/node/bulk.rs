@@ -6,14 +6,14 @@
 //! loader remembers the last n that fitted.
 
 use super::bytes::common_len;
-use super::cell::{Content, encode_long};
+use super::cell::{CellContent, encode_long};
 use super::counts::{COUNT_BYTES, encode_count};
-use super::header::{FLAG_COUNTED, FLAG_CUSTOM_ORDER, Identity, Kind};
-use super::heap::{Entry, build};
+use super::header::{FLAG_COUNTED, FLAG_CUSTOM_ORDER, NodeIdentity, NodeKind};
+use super::heap::{HeapEntry, build};
 use super::limits::usable_bytes;
 use super::slots::{INNER, LEAF, slot_bytes};
 use super::split::shortest_separator;
-use super::{Fences, Value};
+use super::{Fences, StoredValue};
 use crate::types::{PageId, TreeId};
 
 /// A waiting entry. In the loader's arena there are its key and its value as it is in cells.
@@ -84,9 +84,9 @@ impl<const C: usize> Loader<C> {
         &self.arena[at..at + key_len]
     }
 
-    fn entry(&self, i: usize) -> Entry<'_> {
+    fn entry(&self, i: usize) -> HeapEntry<'_> {
         let Waiting { at, end, key_len, is_long, child } = self.waiting[i];
-        Entry { content: Content::new(&[], &self.arena[at..end], key_len, is_long), child: child.0 }
+        HeapEntry { content: CellContent::new(&[], &self.arena[at..end], key_len, is_long), child: child.0 }
     }
 
     /// At most the size of a page of the first `n` waiting entries, of `bytes` bytes, up to `upper`.
@@ -168,10 +168,10 @@ impl<const C: usize> Loader<C> {
     }
 
     fn write(&self, page: &mut [u8], page_id: PageId, n: usize, upper: Option<&[u8]>) {
-        let identity = Identity {
+        let identity = NodeIdentity {
             page: page_id,
             tree: self.tree,
-            kind: if C == 0 { Kind::Leaf } else { Kind::Inner },
+            kind: if C == 0 { NodeKind::Leaf } else { NodeKind::Inner },
             level: self.level,
             flags: self.flags,
             first_child: self.first_child,
@@ -205,10 +205,10 @@ impl LeafLoader {
 
     /// Takes a record; true if a page is ready.
     #[must_use]
-    pub(crate) fn push(&mut self, key: &[u8], value: Value<'_>) -> bool {
+    pub(crate) fn push(&mut self, key: &[u8], value: StoredValue<'_>) -> bool {
         match value {
-            Value::Inline(bytes) => self.0.push(key, (bytes, false), PageId::NONE),
-            Value::Long { first_page, len } => {
+            StoredValue::Inline(bytes) => self.0.push(key, (bytes, false), PageId::NONE),
+            StoredValue::Long { first_page, len } => {
                 self.0.push(key, (&encode_long(first_page, len), true), PageId::NONE)
             }
         }

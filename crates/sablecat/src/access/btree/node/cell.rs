@@ -8,7 +8,7 @@
 //! "Key" is what is left of it after the page's prefix. The value of a `Long` is {first page u32, length
 //! u64}. An inner page's cells have an empty value; their child is in the slot.
 
-use super::Value;
+use super::StoredValue;
 use super::bytes::{put_u16, put_u32, put_u64, u16_at, u32_at, u64_at};
 use super::limits::LONG_VALUE_BYTES;
 use crate::types::PageId;
@@ -76,17 +76,17 @@ impl Cell {
     }
 
     #[inline(always)]
-    pub(super) fn value<'a>(&self, page: &'a [u8]) -> Value<'a> {
+    pub(super) fn value<'a>(&self, page: &'a [u8]) -> StoredValue<'a> {
         if self.is_long {
             decode_long(&page[self.value_at()..])
         } else {
-            Value::Inline(&page[self.value_at()..self.value_at() + self.value_len])
+            StoredValue::Inline(&page[self.value_at()..self.value_at() + self.value_len])
         }
     }
 }
 
-pub(super) fn decode_long(bytes: &[u8]) -> Value<'_> {
-    Value::Long { first_page: PageId(u32_at(bytes, 0)), len: u64_at(bytes, 4) }
+pub(super) fn decode_long(bytes: &[u8]) -> StoredValue<'_> {
+    StoredValue::Long { first_page: PageId(u32_at(bytes, 0)), len: u64_at(bytes, 4) }
 }
 
 /// A value in pages of its own, as it is in cells.
@@ -99,17 +99,17 @@ pub(super) fn encode_long(first_page: PageId, len: u64) -> [u8; LONG_VALUE_BYTES
 
 /// The bytes a value takes in a cell.
 #[inline(always)]
-pub(super) fn value_len(value: Value<'_>) -> usize {
+pub(super) fn value_len(value: StoredValue<'_>) -> usize {
     match value {
-        Value::Inline(bytes) => bytes.len(),
-        Value::Long { .. } => LONG_VALUE_BYTES,
+        StoredValue::Inline(bytes) => bytes.len(),
+        StoredValue::Long { .. } => LONG_VALUE_BYTES,
     }
 }
 
 /// Whether its value is in pages of its own.
 #[inline(always)]
-fn is_long(value: Value<'_>) -> bool {
-    matches!(value, Value::Long { .. })
+fn is_long(value: StoredValue<'_>) -> bool {
+    matches!(value, StoredValue::Long { .. })
 }
 
 #[inline(always)]
@@ -119,14 +119,14 @@ fn header_len(key_len: usize, value_len: usize, is_long: bool) -> usize {
 
 /// The bytes a cell takes.
 #[inline(always)]
-pub(super) fn size(key_len: usize, value: Value<'_>) -> usize {
+pub(super) fn size(key_len: usize, value: StoredValue<'_>) -> usize {
     let value_len = value_len(value);
     header_len(key_len, value_len, is_long(value)) + key_len + value_len
 }
 
 /// Writes a cell's header at `at`; returns where its key goes.
 #[inline(always)]
-pub(super) fn write_header(page: &mut [u8], at: usize, key_len: usize, value: Value<'_>) -> usize {
+pub(super) fn write_header(page: &mut [u8], at: usize, key_len: usize, value: StoredValue<'_>) -> usize {
     write_form(page, at, key_len, value_len(value), is_long(value))
 }
 
@@ -144,10 +144,10 @@ fn write_form(page: &mut [u8], at: usize, key_len: usize, value_len: usize, is_l
 }
 
 #[inline(always)]
-pub(super) fn write_value(page: &mut [u8], at: usize, value: Value<'_>) {
+pub(super) fn write_value(page: &mut [u8], at: usize, value: StoredValue<'_>) {
     match value {
-        Value::Inline(bytes) => page[at..at + bytes.len()].copy_from_slice(bytes),
-        Value::Long { first_page, len } => {
+        StoredValue::Inline(bytes) => page[at..at + bytes.len()].copy_from_slice(bytes),
+        StoredValue::Long { first_page, len } => {
             page[at..at + LONG_VALUE_BYTES].copy_from_slice(&encode_long(first_page, len));
         }
     }
@@ -155,7 +155,7 @@ pub(super) fn write_value(page: &mut [u8], at: usize, value: Value<'_>) {
 
 /// Writes a whole cell at `at`.
 #[inline(always)]
-pub(super) fn write(page: &mut [u8], at: usize, key: &[u8], value: Value<'_>) {
+pub(super) fn write(page: &mut [u8], at: usize, key: &[u8], value: StoredValue<'_>) {
     let key_at = write_header(page, at, key.len(), value);
     page[key_at..key_at + key.len()].copy_from_slice(key);
     write_value(page, key_at + key.len(), value);
@@ -163,7 +163,7 @@ pub(super) fn write(page: &mut [u8], at: usize, key: &[u8], value: Value<'_>) {
 
 /// What a cell is made of, as it lies elsewhere: in a cell of another page, most often.
 #[derive(Clone, Copy)]
-pub(super) struct Content<'a> {
+pub(super) struct CellContent<'a> {
     /// What the key begins with.
     front: &'a [u8],
     /// The rest of the key, and the value as it is in cells.
@@ -173,25 +173,25 @@ pub(super) struct Content<'a> {
     is_long: bool,
 }
 
-impl<'a> Content<'a> {
+impl<'a> CellContent<'a> {
     /// `body`: the rest of the key, `rest_len` bytes at most, and the value as it is in cells.
     #[inline(always)]
-    pub(super) fn new(front: &'a [u8], body: &'a [u8], rest_len: usize, is_long: bool) -> Content<'a> {
-        Content { front, body, rest_len, is_long }
+    pub(super) fn new(front: &'a [u8], body: &'a [u8], rest_len: usize, is_long: bool) -> CellContent<'a> {
+        CellContent { front, body, rest_len, is_long }
     }
 
     /// Of a cell of a page whose keys begin with this.
     #[inline(always)]
-    pub(super) fn of(page: &'a [u8], prefix: &'a [u8], cell: Cell) -> Content<'a> {
+    pub(super) fn of(page: &'a [u8], prefix: &'a [u8], cell: Cell) -> CellContent<'a> {
         let body = &page[cell.key_at..cell.value_at() + cell.value_len];
-        Content::new(prefix, body, cell.key_len, cell.is_long)
+        CellContent::new(prefix, body, cell.key_len, cell.is_long)
     }
 
     /// The same without the key's first `n` bytes.
     #[inline(always)]
-    pub(super) fn without(self, n: usize) -> Content<'a> {
+    pub(super) fn without(self, n: usize) -> CellContent<'a> {
         let of_body = n.saturating_sub(self.front.len()).min(self.rest_len);
-        Content {
+        CellContent {
             front: self.front.get(n..).unwrap_or_default(),
             body: &self.body[of_body..],
             rest_len: self.rest_len - of_body,

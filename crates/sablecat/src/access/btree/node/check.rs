@@ -9,7 +9,9 @@
 use super::bytes::{u16_at, u32_at};
 use super::cell::Cell;
 use super::counts::COUNT_BYTES;
-use super::header::{self, FLAG_COUNTED, FLAG_CUSTOM_ORDER, HEADER_BYTES, HINTS, HINTS_AT, Kind, Side};
+use super::header::{
+    self, FLAG_COUNTED, FLAG_CUSTOM_ORDER, FenceSide, HEADER_BYTES, HINTS, HINTS_AT, NodeKind,
+};
 use super::limits::{REFERENCE_BYTES_MAX, key_bytes_max, record_bytes_max};
 use super::slots::{self, INNER, LEAF, child_at, head, head_after, offset_at, slots_end, suffix};
 use super::{Fences, Order};
@@ -21,8 +23,8 @@ pub(crate) fn check_bounds(page: &[u8]) -> Result<(), String> {
         _ if !common::is_page_size(page.len()) => {
             return Err(format!("{} bytes are no page", page.len()));
         }
-        Some(Kind::Leaf) if header::level(page) == 0 => bounds::<LEAF>,
-        Some(Kind::Inner) if header::level(page) > 0 => bounds::<INNER>,
+        Some(NodeKind::Leaf) if header::level(page) == 0 => bounds::<LEAF>,
+        Some(NodeKind::Inner) if header::level(page) > 0 => bounds::<INNER>,
         _ => {
             return Err(format!(
                 "neither leaf nor inner page: kind {}, level {}",
@@ -43,7 +45,7 @@ pub(crate) fn check_bounds(page: &[u8]) -> Result<(), String> {
 pub(crate) fn check_full(page: &[u8], order: Order<'_>) -> Result<(), String> {
     check_bounds(page)?;
     match header::kind(page) {
-        Some(Kind::Leaf) => full::<LEAF>(page, order),
+        Some(NodeKind::Leaf) => full::<LEAF>(page, order),
         _ => full::<INNER>(page, order),
     }
 }
@@ -59,7 +61,7 @@ fn bounds<const C: usize>(page: &[u8], used: &mut [u64]) -> Result<(), String> {
     }
     let key_max = key_bytes_max(page.len());
     let mut live = 0;
-    for side in [Side::Lower, Side::Upper] {
+    for side in [FenceSide::Lower, FenceSide::Upper] {
         match header::fence_place(page, side) {
             None | Some((HEADER_BYTES, 0)) => {}
             Some((at, len)) => {

@@ -2,8 +2,8 @@
 //! through it without a panic, and be a page that passes it again after every change.
 
 use super::{
-    Coming, Inner, InnerMut, Kind, Leaf, LeafMut, Order, SplitPoint, Value, check_bounds, check_full, kind,
-    may_merge, merge_inner, merge_leaf, split_inner, split_leaf,
+    Coming, Inner, InnerMut, Leaf, LeafMut, NodeKind, Order, SplitPoint, StoredValue, check_bounds,
+    check_full, kind, may_merge, merge_inner, merge_leaf, split_inner, split_leaf,
 };
 use crate::pages::Near;
 use crate::types::PageId;
@@ -22,7 +22,7 @@ pub(crate) fn exercise(page: &[u8], key: &[u8]) {
     let backwards = |a: &[u8], b: &[u8]| b.cmp(a);
     for order in [Order::Bytes, Order::Custom(&backwards)] {
         let _ = check_full(page, order);
-        if kind(page) == Some(Kind::Leaf) {
+        if kind(page) == Some(NodeKind::Leaf) {
             exercise_leaf(page, key, order)
         } else {
             exercise_inner(page, key, order)
@@ -54,7 +54,7 @@ fn exercise_leaf(page: &[u8], key: &[u8], order: Order<'_>) {
     if leaf.count() >= 2 {
         let (mut left, mut right, mut merged) = (page.to_vec(), page.to_vec(), page.to_vec());
         for at in SPLITS {
-            let coming = Coming { key, value: Value::Inline(key), place: leaf.search(key, order) };
+            let coming = Coming { key, value: StoredValue::Inline(key), place: leaf.search(key, order) };
             let separator = split_leaf(page, &mut left, &mut right, PageId(5), (at, coming));
             sound(&left);
             sound(&right);
@@ -68,13 +68,13 @@ fn exercise_leaf(page: &[u8], key: &[u8], order: Order<'_>) {
     let count = |page: &[u8]| Leaf::new(page).count();
     loop {
         let slot = slot.min(count(&page));
-        if LeafMut::new(&mut page).insert(slot, key, Value::Inline(b"value")).is_err() {
+        if LeafMut::new(&mut page).insert(slot, key, StoredValue::Inline(b"value")).is_err() {
             break;
         }
         sound(&page);
     }
     for i in 0..count(&page) {
-        let _ = LeafMut::new(&mut page).replace_value(i, Value::Inline(&[7; 9][..i % 10]));
+        let _ = LeafMut::new(&mut page).replace_value(i, StoredValue::Inline(&[7; 9][..i % 10]));
     }
     sound(&page);
     while count(&page) > 0 {

@@ -46,7 +46,7 @@ pub(crate) const FLAG_COUNTED: u16 = 2;
 /// What a page of a tree is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub(crate) enum Kind {
+pub(crate) enum NodeKind {
     /// Records.
     Leaf = 1,
     /// Separators and child pages.
@@ -55,10 +55,10 @@ pub(crate) enum Kind {
 
 /// What `page` says it is; `None` if that is no page of a tree, or it is too short to say.
 #[inline(always)]
-pub(crate) fn kind(page: &[u8]) -> Option<Kind> {
+pub(crate) fn kind(page: &[u8]) -> Option<NodeKind> {
     match common::kind(page)? {
-        1 => Some(Kind::Leaf),
-        2 => Some(Kind::Inner),
+        1 => Some(NodeKind::Leaf),
+        2 => Some(NodeKind::Inner),
         _ => None,
     }
 }
@@ -141,14 +141,14 @@ pub(super) fn set_skip_word(page: &mut [u8], word: u64) {
 
 /// Which of the two fences.
 #[derive(Clone, Copy)]
-pub(super) enum Side {
+pub(super) enum FenceSide {
     Lower = 36,
     Upper = 40,
 }
 
 /// Offset and length of a fence in the heap, if there is one.
 #[inline(always)]
-pub(super) fn fence_place(page: &[u8], side: Side) -> Option<(usize, usize)> {
+pub(super) fn fence_place(page: &[u8], side: FenceSide) -> Option<(usize, usize)> {
     match u16_at(page, side as usize) as usize {
         0 => None,
         at => Some((at, u16_at(page, side as usize + 2) as usize)),
@@ -156,13 +156,13 @@ pub(super) fn fence_place(page: &[u8], side: Side) -> Option<(usize, usize)> {
 }
 
 #[inline(always)]
-pub(super) fn fence(page: &[u8], side: Side) -> Option<&[u8]> {
+pub(super) fn fence(page: &[u8], side: FenceSide) -> Option<&[u8]> {
     fence_place(page, side).map(|(at, len)| &page[at..at + len])
 }
 
 #[inline(always)]
 pub(super) fn fences(page: &[u8]) -> Fences<'_> {
-    Fences { lower: fence(page, Side::Lower), upper: fence(page, Side::Upper) }
+    Fences { lower: fence(page, FenceSide::Lower), upper: fence(page, FenceSide::Upper) }
 }
 
 /// The bytes every key of the page begins with and no cell repeats.
@@ -170,29 +170,29 @@ pub(super) fn fences(page: &[u8]) -> Fences<'_> {
 pub(super) fn prefix(page: &[u8]) -> &[u8] {
     match prefix_len(page) {
         0 => &[],
-        len => &fence(page, Side::Lower).unwrap_or_default()[..len],
+        len => &fence(page, FenceSide::Lower).unwrap_or_default()[..len],
     }
 }
 
 /// What a page is besides its contents.
 #[derive(Clone, Copy)]
-pub(super) struct Identity {
+pub(super) struct NodeIdentity {
     pub(super) page: PageId,
     pub(super) tree: TreeId,
-    pub(super) kind: Kind,
+    pub(super) kind: NodeKind,
     pub(super) level: u8,
     pub(super) flags: u16,
     pub(super) first_child: PageId,
     pub(super) first_records: [u8; COUNT_BYTES],
 }
 
-impl Identity {
+impl NodeIdentity {
     /// That of an existing leaf or inner page.
-    pub(super) fn of(page: &[u8]) -> Identity {
-        Identity {
+    pub(super) fn of(page: &[u8]) -> NodeIdentity {
+        NodeIdentity {
             page: common::page_id(page),
             tree: common::tree_id(page),
-            kind: kind(page).unwrap_or(Kind::Inner),
+            kind: kind(page).unwrap_or(NodeKind::Inner),
             level: level(page),
             flags: flags(page),
             first_child: first_child(page),
@@ -215,7 +215,7 @@ pub(super) fn prefix_between(fences: Fences<'_>, custom: bool) -> usize {
 
 /// Makes `page` an empty page: header, all hints "none", fences at the end of the heap. Other bytes are left
 /// as they are.
-pub(super) fn format(page: &mut [u8], identity: Identity, fences: Fences<'_>) {
+pub(super) fn format(page: &mut [u8], identity: NodeIdentity, fences: Fences<'_>) {
     assert!(common::is_page_size(page.len()), "page size {}", page.len());
     page[..HINTS_AT].fill(0);
     page[HINTS_AT..HEADER_BYTES].fill(0xff);
@@ -225,13 +225,13 @@ pub(super) fn format(page: &mut [u8], identity: Identity, fences: Fences<'_>) {
     set_first_child(page, identity.first_child);
     set_first_records(page, identity.first_records);
     set_heap_start(page, page.len());
-    place_fence(page, Side::Lower, fences.lower);
-    place_fence(page, Side::Upper, fences.upper);
+    place_fence(page, FenceSide::Lower, fences.lower);
+    place_fence(page, FenceSide::Upper, fences.upper);
     set_prefix_len(page, prefix_between(fences, identity.is_custom()));
 }
 
 /// Stores a fence at the bottom of the heap, which must have room for it.
-pub(super) fn place_fence(page: &mut [u8], side: Side, fence: Option<&[u8]>) {
+pub(super) fn place_fence(page: &mut [u8], side: FenceSide, fence: Option<&[u8]>) {
     let (at, len) = match fence {
         None => (0, 0),
         Some([]) => (HEADER_BYTES, 0),

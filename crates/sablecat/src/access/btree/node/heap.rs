@@ -9,10 +9,10 @@ use std::cell::RefCell;
 use std::ops::Range;
 
 use super::bytes::word_of;
-use super::cell::{self, Cell, Content};
-use super::header::{self, Side, is_custom};
+use super::cell::{self, Cell, CellContent};
+use super::header::{self, FenceSide, is_custom};
 use super::slots::{self, cell_offset, compare_skipped, head_after, slot_bytes, slots_end};
-use super::{PageFull, Value};
+use super::{PageFull, StoredValue};
 
 thread_local! {
     /// A copy of the page being rewritten in place.
@@ -61,7 +61,7 @@ pub(super) fn used_bytes<const C: usize>(page: &[u8]) -> usize {
 
 /// Whether an entry fits, perhaps after compaction. The key is counted without the page's prefix.
 #[inline(always)]
-pub(super) fn fits<const C: usize>(page: &[u8], key_len: usize, value: Value<'_>) -> bool {
+pub(super) fn fits<const C: usize>(page: &[u8], key_len: usize, value: StoredValue<'_>) -> bool {
     let suffix_len = key_len.saturating_sub(header::prefix_len(page));
     cell::size(suffix_len, value) + slot_bytes::<C>() <= free_bytes::<C>(page)
 }
@@ -91,7 +91,7 @@ pub(super) fn insert<const C: usize>(
     page: &mut [u8],
     slot: usize,
     suffix: &[u8],
-    value: Value<'_>,
+    value: StoredValue<'_>,
 ) -> Result<(), PageFull> {
     let count = header::count(page);
     assert!(slot <= count, "insert at {slot} of {count}");
@@ -139,10 +139,10 @@ fn skip_with<const C: usize>(page: &mut [u8], suffix: &[u8]) -> Result<usize, Sh
 pub(super) fn replace_value<const C: usize>(
     page: &mut [u8],
     slot: usize,
-    value: Value<'_>,
+    value: StoredValue<'_>,
 ) -> Result<(), PageFull> {
     let old = slots::cell::<C>(page, slot);
-    let is_long = matches!(value, Value::Long { .. });
+    let is_long = matches!(value, StoredValue::Long { .. });
     if old.value_len == cell::value_len(value) && old.is_long == is_long {
         cell::write_value(page, old.value_at(), value);
         return Ok(());
@@ -155,7 +155,7 @@ fn resize_value<const C: usize>(
     page: &mut [u8],
     slot: usize,
     old: Cell,
-    value: Value<'_>,
+    value: StoredValue<'_>,
 ) -> Result<(), PageFull> {
     let at = cell_offset::<C>(page, slot);
     let size = cell::size(old.key_len, value);
@@ -197,12 +197,12 @@ pub(super) fn remove<const C: usize>(page: &mut [u8], slot: usize) {
 /// Moves fences and cells together at the end of the page, in slot order; on the way, one slot may get
 /// another value, for which there must be room.
 #[cold]
-pub(super) fn compact<const C: usize>(page: &mut [u8], replace: Option<(usize, Value<'_>)>) {
+pub(super) fn compact<const C: usize>(page: &mut [u8], replace: Option<(usize, StoredValue<'_>)>) {
     with_copy(page, |page, old| {
         header::set_heap_start(page, page.len());
         header::set_garbage(page, 0);
-        header::place_fence(page, Side::Lower, header::fence(old, Side::Lower));
-        header::place_fence(page, Side::Upper, header::fence(old, Side::Upper));
+        header::place_fence(page, FenceSide::Lower, header::fence(old, FenceSide::Lower));
+        header::place_fence(page, FenceSide::Upper, header::fence(old, FenceSide::Upper));
         for slot in 0..header::count(old) {
             let cell = slots::cell::<C>(old, slot);
             let at = match replace {
@@ -225,19 +225,19 @@ pub(super) fn compact<const C: usize>(page: &mut [u8], replace: Option<(usize, V
 
 /// One entry for [`build`]: its cell, and its child.
 #[derive(Clone, Copy)]
-pub(super) struct Entry<'a> {
+pub(super) struct HeapEntry<'a> {
     /// With the whole key.
-    pub(super) content: Content<'a>,
+    pub(super) content: CellContent<'a>,
     pub(super) child: u32,
 }
 
 /// Formats `page` and fills it with `count` entries in ascending order.
 pub(super) fn build<'a, const C: usize>(
     page: &mut [u8],
-    identity: header::Identity,
+    identity: header::NodeIdentity,
     fences: super::Fences<'_>,
     count: usize,
-    entries: impl Iterator<Item = Entry<'a>>,
+    entries: impl Iterator<Item = HeapEntry<'a>>,
 ) -> Result<(), PageFull> {
     header::format(page, identity, fences);
     let prefix = header::prefix_len(page);
@@ -267,12 +267,12 @@ pub(super) fn build<'a, const C: usize>(
 pub(super) fn entries<const C: usize>(
     page: &[u8],
     slots: std::ops::Range<usize>,
-) -> impl Iterator<Item = Entry<'_>> {
+) -> impl Iterator<Item = HeapEntry<'_>> {
     let (prefix, count) = (header::prefix(page), header::count(page));
     slots.map(move |slot| {
         let cell = slots::cell::<C>(page, slot);
         let child = if C == 0 { 0 } else { super::bytes::u32_at(page, slots::child_at(count, slot)) };
-        Entry { content: Content::of(page, prefix, cell), child }
+        HeapEntry { content: CellContent::of(page, prefix, cell), child }
     })
 }
 
@@ -281,10 +281,10 @@ pub(super) fn entries<const C: usize>(
 pub(super) fn bytes_for<'a, const C: usize>(
     fences: super::Fences<'_>,
     custom: bool,
-    entries: impl Iterator<Item = Entry<'a>>,
+    entries: impl Iterator<Item = HeapEntry<'a>>,
 ) -> usize {
     let prefix = header::prefix_between(fences, custom);
     let fence_bytes = fences.lower.map_or(0, <[u8]>::len) + fences.upper.map_or(0, <[u8]>::len);
-    let entry_bytes = |entry: Entry<'_>| entry.content.without(prefix).size() + slot_bytes::<C>();
+    let entry_bytes = |entry: HeapEntry<'_>| entry.content.without(prefix).size() + slot_bytes::<C>();
     fence_bytes + entries.map(entry_bytes).sum::<usize>()
 }

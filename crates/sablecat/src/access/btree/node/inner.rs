@@ -7,15 +7,15 @@
 
 use super::bytes::{put_u32, u32_at};
 use super::counts::{COUNT_BYTES, decode_count, encode_count};
-use super::header::{self, Identity, Kind};
+use super::header::{self, NodeIdentity, NodeKind};
 use super::slots::{INNER, cell, child_at};
-use super::{Fences, Order, PageFull, Value, heap, search};
+use super::{Fences, Order, PageFull, StoredValue, heap, search};
 use crate::types::{PageId, TreeId};
 
 /// What stands beside a separator before there is something to be said of the child.
 #[inline(always)]
-fn nothing(page: &[u8]) -> Value<'static> {
-    Value::Inline(if header::is_counted(page) { &[0; COUNT_BYTES] } else { &[] })
+fn nothing(page: &[u8]) -> StoredValue<'static> {
+    StoredValue::Inline(if header::is_counted(page) { &[0; COUNT_BYTES] } else { &[] })
 }
 
 /// An inner page to read. The page has passed [`check_bounds`](super::check_bounds), or was made here.
@@ -28,7 +28,7 @@ impl<'a> Inner<'a> {
     /// Trusts the page to be a checked inner page; on any other the methods may panic.
     #[inline(always)]
     pub(crate) fn new(page: &'a [u8]) -> Inner<'a> {
-        debug_assert_eq!(header::kind(page), Some(Kind::Inner));
+        debug_assert_eq!(header::kind(page), Some(NodeKind::Inner));
         Inner { page }
     }
 
@@ -141,7 +141,7 @@ impl<'a> InnerMut<'a> {
     /// Trusts the page to be a checked inner page.
     #[inline(always)]
     pub(crate) fn new(page: &'a mut [u8]) -> InnerMut<'a> {
-        debug_assert_eq!(header::kind(page), Some(Kind::Inner));
+        debug_assert_eq!(header::kind(page), Some(NodeKind::Inner));
         InnerMut { page }
     }
 
@@ -156,8 +156,15 @@ impl<'a> InnerMut<'a> {
         first_child: PageId,
     ) -> InnerMut<'a> {
         let first_records = [0; COUNT_BYTES];
-        let identity =
-            Identity { page: page_id, tree, kind: Kind::Inner, level, flags, first_child, first_records };
+        let identity = NodeIdentity {
+            page: page_id,
+            tree,
+            kind: NodeKind::Inner,
+            level,
+            flags,
+            first_child,
+            first_records,
+        };
         header::format(page, identity, fences);
         InnerMut { page }
     }

@@ -5,9 +5,9 @@ use std::ops::Range;
 use super::bytes::{u16_at, u64_at};
 use super::cell::Cell;
 use super::counts::COUNT_BYTES;
-use super::header::{self, Identity, Kind};
+use super::header::{self, NodeIdentity, NodeKind};
 use super::slots::{LEAF, cell, cell_offset, offset_at};
-use super::{Fences, Order, PageFull, Value, heap, search};
+use super::{Fences, Order, PageFull, StoredValue, heap, search};
 use crate::pages::Near;
 use crate::types::{PageId, TreeId};
 
@@ -21,7 +21,7 @@ impl<'a> Leaf<'a> {
     /// Trusts the page to be a checked leaf; on any other the methods may panic.
     #[inline(always)]
     pub(crate) fn new(page: &'a [u8]) -> Leaf<'a> {
-        debug_assert_eq!(header::kind(page), Some(Kind::Leaf));
+        debug_assert_eq!(header::kind(page), Some(NodeKind::Leaf));
         Leaf { page }
     }
 
@@ -80,7 +80,7 @@ impl<'a> Leaf<'a> {
 
     /// The value in a slot.
     #[inline]
-    pub(crate) fn value(self, slot: usize) -> Value<'a> {
+    pub(crate) fn value(self, slot: usize) -> StoredValue<'a> {
         cell::<LEAF>(self.page, slot).value(self.page)
     }
 
@@ -128,38 +128,38 @@ impl<'a> Leaf<'a> {
     #[cfg(test)]
     /// Whether a record with a whole key of `key_len` bytes can be inserted.
     #[inline]
-    pub(crate) fn fits(self, key_len: usize, value: Value<'_>) -> bool {
+    pub(crate) fn fits(self, key_len: usize, value: StoredValue<'_>) -> bool {
         heap::fits::<LEAF>(self.page, key_len, value)
     }
 
     #[cfg(test)]
     /// Whether the record in a slot can have its value replaced.
     #[inline]
-    pub(crate) fn fits_replacing(self, slot: usize, value: Value<'_>) -> bool {
+    pub(crate) fn fits_replacing(self, slot: usize, value: StoredValue<'_>) -> bool {
         let old = cell::<LEAF>(self.page, slot);
         super::cell::size(old.key_len, value) <= old.size() + self.free_bytes()
     }
 
     /// The records of a range of slots, in place.
     #[inline]
-    pub(crate) fn records(self, slots: Range<usize>) -> impl ExactSizeIterator<Item = Record<'a>> {
+    pub(crate) fn records(self, slots: Range<usize>) -> impl ExactSizeIterator<Item = LeafRecord<'a>> {
         assert!(slots.start <= slots.end && slots.end <= self.count());
         let (count, page) = (self.count(), self.page);
         let offsets = &page[offset_at::<LEAF>(count, slots.start)..offset_at::<LEAF>(count, slots.end)];
         offsets
             .chunks_exact(2)
-            .map(move |offset| Record { page, cell: Cell::at(page, u16_at(offset, 0).into()) })
+            .map(move |offset| LeafRecord { page, cell: Cell::at(page, u16_at(offset, 0).into()) })
     }
 }
 
 /// A record of a leaf in place.
 #[derive(Clone, Copy)]
-pub(crate) struct Record<'a> {
+pub(crate) struct LeafRecord<'a> {
     page: &'a [u8],
     cell: Cell,
 }
 
-impl<'a> Record<'a> {
+impl<'a> LeafRecord<'a> {
     /// What the key has after the page's prefix.
     #[inline(always)]
     pub(crate) fn suffix(self) -> &'a [u8] {
@@ -186,7 +186,7 @@ impl<'a> Record<'a> {
 
     /// The value.
     #[inline(always)]
-    pub(crate) fn value(self) -> Value<'a> {
+    pub(crate) fn value(self) -> StoredValue<'a> {
         self.cell.value(self.page)
     }
 }
@@ -208,7 +208,7 @@ impl<'a> LeafMut<'a> {
     /// Trusts the page to be a checked leaf.
     #[inline(always)]
     pub(crate) fn new(page: &'a mut [u8]) -> LeafMut<'a> {
-        debug_assert_eq!(header::kind(page), Some(Kind::Leaf));
+        debug_assert_eq!(header::kind(page), Some(NodeKind::Leaf));
         LeafMut { page }
     }
 
@@ -221,10 +221,10 @@ impl<'a> LeafMut<'a> {
         flags: u16,
         fences: Fences<'_>,
     ) -> LeafMut<'a> {
-        let identity = Identity {
+        let identity = NodeIdentity {
             page: page_id,
             tree,
-            kind: Kind::Leaf,
+            kind: NodeKind::Leaf,
             level: 0,
             flags,
             first_child: PageId::NONE,
@@ -243,14 +243,14 @@ impl<'a> LeafMut<'a> {
 
     /// Inserts a record at the slot that [`search`](Leaf::search) gave for its key, which the page covers.
     #[inline]
-    pub(crate) fn insert(&mut self, slot: usize, key: &[u8], value: Value<'_>) -> Result<(), PageFull> {
+    pub(crate) fn insert(&mut self, slot: usize, key: &[u8], value: StoredValue<'_>) -> Result<(), PageFull> {
         let suffix = key.get(header::prefix_len(self.page)..).unwrap_or_default();
         heap::insert::<LEAF>(self.page, slot, suffix, value)
     }
 
     /// Replaces a value; in place if its length stays.
     #[inline]
-    pub(crate) fn replace_value(&mut self, slot: usize, value: Value<'_>) -> Result<(), PageFull> {
+    pub(crate) fn replace_value(&mut self, slot: usize, value: StoredValue<'_>) -> Result<(), PageFull> {
         heap::replace_value::<LEAF>(self.page, slot, value)
     }
 

@@ -1,9 +1,9 @@
 //! Merging two neighbours into one page.
 
 use super::Fences;
-use super::cell::Content;
-use super::header::{self, Identity, is_custom};
-use super::heap::{Entry, build, bytes_for, entries};
+use super::cell::CellContent;
+use super::header::{self, NodeIdentity, is_custom};
+use super::heap::{HeapEntry, build, bytes_for, entries};
 use super::limits::usable_bytes;
 use super::slots::{INNER, LEAF};
 
@@ -24,8 +24,8 @@ pub(crate) fn merge_inner(left: &[u8], right: &[u8], separator: &[u8], out: &mut
 pub(crate) fn may_merge(left: &[u8], right: &[u8], separator: &[u8]) -> bool {
     let bytes = match header::kind(left) {
         _ if !are_neighbours(left, right, separator) => return false,
-        Some(header::Kind::Leaf) => merged_bytes::<LEAF>(left, right, None),
-        Some(header::Kind::Inner) => merged_bytes::<INNER>(left, right, Some(separator)),
+        Some(header::NodeKind::Leaf) => merged_bytes::<LEAF>(left, right, None),
+        Some(header::NodeKind::Inner) => merged_bytes::<INNER>(left, right, Some(separator)),
         _ => return false,
     };
     bytes <= usable_bytes(left.len()) * 3 / 4
@@ -49,9 +49,9 @@ fn merged<'a, const C: usize>(
     left: &'a [u8],
     right: &'a [u8],
     separator: Option<&'a [u8]>,
-) -> impl Iterator<Item = Entry<'a>> {
-    let down = separator.map(|separator| Entry {
-        content: Content::new(
+) -> impl Iterator<Item = HeapEntry<'a>> {
+    let down = separator.map(|separator| HeapEntry {
+        content: CellContent::new(
             separator,
             if header::is_counted(right) { header::first_records(right) } else { &[] },
             0,
@@ -73,5 +73,5 @@ fn merge<const C: usize>(left: &[u8], right: &[u8], separator: Option<&[u8]>, ou
     // The separator's child is there in the first child of the right page.
     let count = header::count(left) + header::count(right) + usize::from(separator.is_some());
     let entries = merged::<C>(left, right, separator);
-    build::<C>(out, Identity::of(left), fences(left, right), count, entries).is_ok()
+    build::<C>(out, NodeIdentity::of(left), fences(left, right), count, entries).is_ok()
 }

@@ -51,7 +51,7 @@ mod simd;
 mod slots;
 mod split;
 
-use crate::access::hash::Table;
+use crate::access::hash::HashTable;
 use std::cmp::Ordering;
 use std::fmt;
 
@@ -63,10 +63,10 @@ pub(crate) use check::{check_bounds, check_full, claim};
 pub(crate) use counts::{COUNT_BYTES, decode_count, encode_count};
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use exercise::exercise;
-pub(crate) use header::{FLAG_COUNTED, FLAG_CUSTOM_ORDER, Kind, flags, is_counted, kind, level};
+pub(crate) use header::{FLAG_COUNTED, FLAG_CUSTOM_ORDER, NodeKind, flags, is_counted, kind, level};
 pub(crate) use heap::gap_of;
 pub(crate) use inner::{Inner, InnerMut};
-pub(crate) use leaf::{Leaf, LeafMut, Record};
+pub(crate) use leaf::{Leaf, LeafMut, LeafRecord};
 pub(crate) use limits::{inline_value_bytes_max, key_bytes_max};
 pub(crate) use merge::{may_merge, merge_inner, merge_leaf};
 pub(crate) use split::{Coming, SplitPoint, split_inner, split_leaf};
@@ -79,7 +79,7 @@ pub(crate) enum Order<'a> {
     /// By the user's comparator. Pages of such a tree are formatted with [`FLAG_CUSTOM_ORDER`].
     Custom(&'a (dyn Fn(&[u8], &[u8]) -> Ordering + Send + Sync)),
     /// By hash, then byte by byte: of hash tables. No page of a B+tree is so ordered.
-    Hashed(&'a Table),
+    Hashed(&'a HashTable),
 }
 
 impl Order<'_> {
@@ -106,7 +106,7 @@ impl fmt::Debug for Order<'_> {
 
 /// The value of a record, as a leaf stores it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Value<'a> {
+pub(crate) enum StoredValue<'a> {
     /// The bytes themselves.
     Inline(&'a [u8]),
     /// Too long for the leaf: `len` bytes in pages of their own, of which this is the first.
@@ -148,8 +148,8 @@ pub(crate) struct PageFull;
 /// Bytes taken in a leaf or inner page by slots, cells and fences; 0 in a page of another kind.
 pub(crate) fn used_bytes(page: &[u8]) -> usize {
     match kind(page) {
-        Some(Kind::Leaf) => Leaf::new(page).used_bytes(),
-        Some(Kind::Inner) => Inner::new(page).used_bytes(),
+        Some(NodeKind::Leaf) => Leaf::new(page).used_bytes(),
+        Some(NodeKind::Inner) => Inner::new(page).used_bytes(),
         _ => 0,
     }
 }

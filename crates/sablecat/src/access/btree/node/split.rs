@@ -7,12 +7,12 @@
 
 use super::bytes::common_len;
 use super::counts::encode_count;
-use super::header::{self, Identity};
+use super::header::{self, NodeIdentity};
 use super::heap::{build, bytes_for, entries};
 use super::inner::Inner;
 use super::limits::usable_bytes;
 use super::slots::{INNER, LEAF, cell, slot_bytes, suffix};
-use super::{Fences, Value, header::is_custom};
+use super::{Fences, StoredValue, header::is_custom};
 use crate::types::PageId;
 
 /// Where to split.
@@ -31,7 +31,7 @@ pub(crate) enum SplitPoint {
 #[derive(Clone, Copy)]
 pub(crate) struct Coming<'a> {
     pub(crate) key: &'a [u8],
-    pub(crate) value: Value<'a>,
+    pub(crate) value: StoredValue<'a>,
     /// The slot that has its key, whose value it replaces; or the one to insert it at.
     pub(crate) place: Result<usize, usize>,
 }
@@ -142,8 +142,8 @@ fn build_halves<const C: usize>(
 ) {
     let count = header::count(source);
     let Fences { lower, upper } = header::fences(source);
-    let identity = Identity::of(source);
-    let mut right_identity = Identity { page: right_id, ..identity };
+    let identity = NodeIdentity::of(source);
+    let mut right_identity = NodeIdentity { page: right_id, ..identity };
     if C != 0 {
         right_identity.first_child = Inner::new(source).child(right_start);
         right_identity.first_records = encode_count(Inner::new(source).records_below(right_start));

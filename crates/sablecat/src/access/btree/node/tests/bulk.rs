@@ -23,7 +23,7 @@ proptest! {
         let mut separators = Vec::new();
         let value = vec![9; len.min(inline_value_bytes_max(size, 44))];
         for key in &keys {
-            if loader.push(key, Value::Inline(&value)) {
+            if loader.push(key, StoredValue::Inline(&value)) {
                 let mut page = vec![0xbb; size];
                 separators.push(loader.emit(&mut page, PageId(1)));
                 row.pages.push(page);

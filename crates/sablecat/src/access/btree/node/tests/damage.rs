@@ -20,7 +20,7 @@ proptest! {
         if leaf {
             let mut leaf = LeafMut::format(&mut page, PageId(1), TREE, 0, fences);
             for key in keys.iter() {
-                let _ = leaf.insert(leaf.as_leaf().count(), key, Value::Inline(key));
+                let _ = leaf.insert(leaf.as_leaf().count(), key, StoredValue::Inline(key));
             }
         } else {
             let mut inner = InnerMut::format(&mut page, PageId(1), TREE, 0, 1, fences, PageId(1));
@@ -45,9 +45,9 @@ fn each_kind_of_damage_is_named() {
     let fences = Fences { lower: Some(b"a"), upper: Some(b"b") };
     let mut leaf = LeafMut::format(&mut sound, PageId(1), TREE, 0, fences);
     for (slot, key) in [b"aa", b"ab", b"ac"].into_iter().enumerate() {
-        leaf.insert(slot, key, Value::Inline(b"12345")).unwrap();
+        leaf.insert(slot, key, StoredValue::Inline(b"12345")).unwrap();
     }
-    leaf.insert(3, b"ad", Value::Long { first_page: PageId(9), len: 1 << 40 }).unwrap();
+    leaf.insert(3, b"ad", StoredValue::Long { first_page: PageId(9), len: 1 << 40 }).unwrap();
     let cells = 512 - 2;
     // Suffix 2 (the fences share nothing), value 5, header 2; the long value's cell has header 4, value 12.
     let (offsets, third, long) = (128 + 4 * 4, cells - 27, cells - 27 - 18);
@@ -89,10 +89,10 @@ fn each_kind_of_damage_is_named() {
     // Longer than a key or a record may be, though it is all there.
     let mut page = vec![0; 1024];
     let mut leaf = LeafMut::format(&mut page, PageId(1), TREE, 0, Fences::NONE);
-    leaf.insert(0, &[1; 120], Value::Inline(b"")).unwrap();
+    leaf.insert(0, &[1; 120], StoredValue::Inline(b"")).unwrap();
     assert!(check_bounds(&page).unwrap_err().contains("a key of 120"));
     let mut leaf = LeafMut::format(&mut page, PageId(1), TREE, 0, Fences::NONE);
-    leaf.insert(0, b"", Value::Inline(&[1; 400])).unwrap();
+    leaf.insert(0, b"", StoredValue::Inline(&[1; 400])).unwrap();
     assert!(check_bounds(&page).unwrap_err().contains("a value of 400"));
     LeafMut::format(&mut page, PageId(1), TREE, 0, Fences { lower: Some(&[1; 200]), upper: None });
     assert!(check_bounds(&page).unwrap_err().contains("a fence of 200"));
@@ -105,7 +105,7 @@ fn the_full_check_finds_what_bounds_let_pass() {
     let fences = Fences { lower: Some(b"ka"), upper: Some(b"kz") };
     let mut leaf = LeafMut::format(&mut sound, PageId(1), TREE, 0, fences);
     for (slot, last) in (b'b'..=b'u').enumerate() {
-        leaf.insert(slot, &[b'k', last, b'x'], Value::Inline(b"1")).unwrap();
+        leaf.insert(slot, &[b'k', last, b'x'], StoredValue::Inline(b"1")).unwrap();
     }
     check_full(&sound, Order::Bytes).unwrap();
     let (heads, offsets) = (128, 128 + 4 * 20);

@@ -40,7 +40,9 @@ fn agree(page: &[u8], model: &[(Key, Held)]) {
 /// What [`Leaf::alike`] shows from any slot on: as many records as are cut like the first.
 fn agree_on_what_is_alike(leaf: Leaf<'_>, model: &[(Key, Held)]) {
     let lengths = |(key, value): &(Key, Held)| match (key.len() - leaf.prefix().len(), value.value()) {
-        (suffix, Value::Inline(bytes)) if suffix <= 127 && bytes.len() <= 255 => Some((suffix, bytes.len())),
+        (suffix, StoredValue::Inline(bytes)) if suffix <= 127 && bytes.len() <= 255 => {
+            Some((suffix, bytes.len()))
+        }
         _ => None,
     };
     for (from, first) in model.iter().enumerate() {
@@ -59,14 +61,14 @@ fn agree_on_what_is_alike(leaf: Leaf<'_>, model: &[(Key, Held)]) {
             for (key, held) in &model[from..from + shown] {
                 let key = [beginning, &key[leaf.prefix().len()..]].concat();
                 let (word, value) = words.next_short((prefix, before)).expect("the same");
-                let found = (&word.to_le_bytes()[..key.len()], Value::Inline(value));
+                let found = (&word.to_le_bytes()[..key.len()], StoredValue::Inline(value));
                 assert_eq!(found, (&key[..], held.value()));
             }
         }
         for (key, held) in &model[from..from + shown] {
             let suffix = &key[leaf.prefix().len()..];
             let (found, value) = alike.next_long().expect("all that are cut alike");
-            assert_eq!((found, Value::Inline(value)), (suffix, held.value()));
+            assert_eq!((found, StoredValue::Inline(value)), (suffix, held.value()));
         }
         assert_eq!((alike.next_long(), alike.left()), (None, model.len() - from - shown));
     }
@@ -178,7 +180,7 @@ fn a_page_of_4_kib_holds_80_records_of_8_and_32_bytes() {
     let mut leaf =
         LeafMut::format(&mut page, PageId(1), TREE, 0, Fences { lower: Some(&lower), upper: Some(&upper) });
     let mut n = 0;
-    while leaf.insert(n, &(n as u64 * 1_000_000_007).to_be_bytes(), Value::Inline(&[1; 32])).is_ok() {
+    while leaf.insert(n, &(n as u64 * 1_000_000_007).to_be_bytes(), StoredValue::Inline(&[1; 32])).is_ok() {
         n += 1;
     }
     assert!(n >= 80, "{n} records");
@@ -200,7 +202,7 @@ fn hints_follow_growing_and_shrinking() {
             random.to_be_bytes()[..3].to_vec()
         };
         if let Err(slot) = leaf.as_leaf().search(&key, Order::Bytes) {
-            leaf.insert(slot, &key, Value::Inline(b"")).unwrap();
+            leaf.insert(slot, &key, StoredValue::Inline(b"")).unwrap();
             model.insert(slot, key);
         }
         check_full(leaf.as_leaf().page, Order::Bytes).unwrap();
@@ -228,7 +230,7 @@ fn keys_that_share_any_number_of_bytes_are_found() {
         let mut model: Vec<Key> = Vec::new();
         for tail in [&b""[..], b"\0", b"a", b"aaaaa", b"aaaab", b"b", b"b\0", b"\xff\xff\xff\xff\xff"] {
             let key = [&stem[..], tail].concat();
-            leaf.insert(model.len(), &key, Value::Inline(b"v")).unwrap();
+            leaf.insert(model.len(), &key, StoredValue::Inline(b"v")).unwrap();
             model.push(key);
             check_full(leaf.as_leaf().page, Order::Bytes).unwrap();
         }
@@ -238,7 +240,7 @@ fn keys_that_share_any_number_of_bytes_are_found() {
             model.remove(0);
         }
         let (mut left, mut right) = (vec![0; 4096], vec![0; 4096]);
-        let coming = Coming { key: &model[1], value: Value::Inline(b"v"), place: Ok(1) };
+        let coming = Coming { key: &model[1], value: StoredValue::Inline(b"v"), place: Ok(1) };
         split_leaf(leaf.as_leaf().page, &mut left, &mut right, PageId(2), (SplitPoint::Middle, coming));
         let probes =
             (0..=shared).flat_map(|at| [b'a', b'm', b'z'].map(|byte| [&stem[..at], &[byte]].concat()));

@@ -35,10 +35,10 @@ enum Held {
 }
 
 impl Held {
-    fn value(&self) -> Value<'_> {
+    fn value(&self) -> StoredValue<'_> {
         match self {
-            Held::Inline(bytes) => Value::Inline(bytes),
-            &Held::Long(page, len) => Value::Long { first_page: PageId(page), len },
+            Held::Inline(bytes) => StoredValue::Inline(bytes),
+            &Held::Long(page, len) => StoredValue::Long { first_page: PageId(page), len },
         }
     }
 }
@@ -78,10 +78,10 @@ fn records(leaf: Leaf<'_>) -> Vec<(Key, Held)> {
         .collect()
 }
 
-fn held(value: Value<'_>) -> Held {
+fn held(value: StoredValue<'_>) -> Held {
     match value {
-        Value::Inline(bytes) => Held::Inline(bytes.to_vec()),
-        Value::Long { first_page, len } => Held::Long(first_page.0, len),
+        StoredValue::Inline(bytes) => Held::Inline(bytes.to_vec()),
+        StoredValue::Long { first_page, len } => Held::Long(first_page.0, len),
     }
 }
 

@@ -26,7 +26,7 @@ impl Row {
 
     /// Sets a record, with as many splits as it takes: each leaves fewer records beside it, and beside one
     /// there is room.
-    fn insert(&mut self, key: &[u8], value: Value<'_>, at: SplitPoint) {
+    fn insert(&mut self, key: &[u8], value: StoredValue<'_>, at: SplitPoint) {
         loop {
             let i = self.place(key);
             let leaf = Leaf::new(&self.pages[i]);
@@ -124,7 +124,7 @@ proptest! {
         let mut model = BTreeMap::new();
         for (key, percent, at) in &inserts {
             let value = vec![*percent as u8; inline_value_bytes_max(size, key.len()) * percent / 100];
-            row.insert(key, Value::Inline(&value), *at);
+            row.insert(key, StoredValue::Inline(&value), *at);
             model.insert(key.clone(), Held::Inline(value));
         }
         for i in removes.iter().filter(|_| !inserts.is_empty()) {
@@ -144,9 +144,9 @@ proptest! {
 fn an_empty_separator_has_something_below_it_in_custom_order() {
     let mut row = Row::new(512, REVERSE);
     for key in [&b"b"[..], b"a"] {
-        row.insert(key, Value::Inline(b"value"), SplitPoint::Middle);
+        row.insert(key, StoredValue::Inline(b"value"), SplitPoint::Middle);
     }
-    row.split(0, SplitPoint::Append, Coming { key: b"", value: Value::Inline(b""), place: Err(2) });
+    row.split(0, SplitPoint::Append, Coming { key: b"", value: StoredValue::Inline(b""), place: Err(2) });
     assert_eq!(Leaf::new(&row.pages[1]).lower_fence(), Some(&b""[..]));
     assert_eq!(row.place(b"a"), 0);
     assert_eq!(row.place(b""), 1);
@@ -157,9 +157,9 @@ fn a_split_is_where_a_short_key_divides() {
     let mut row = Row::new(4096, Order::Bytes);
     for n in 0..60u8 {
         let key = [&[if n < 32 { b'a' } else { b'b' }; 20][..], &[n]].concat();
-        row.insert(&key, Value::Inline(&[7; 20]), SplitPoint::Middle);
+        row.insert(&key, StoredValue::Inline(&[7; 20]), SplitPoint::Middle);
     }
-    row.split(0, SplitPoint::Middle, Coming { key: b"c", value: Value::Inline(b""), place: Err(60) });
+    row.split(0, SplitPoint::Middle, Coming { key: b"c", value: StoredValue::Inline(b""), place: Err(60) });
     assert_eq!(Leaf::new(&row.pages[1]).lower_fence(), Some(&b"b"[..]));
 }
 
@@ -167,7 +167,7 @@ fn a_split_is_where_a_short_key_divides() {
 fn ascending_inserts_fill_pages() {
     let mut row = Row::new(4096, Order::Bytes);
     for n in 0u64..2000 {
-        row.insert(&n.to_be_bytes(), Value::Inline(&[5; 32]), SplitPoint::Append);
+        row.insert(&n.to_be_bytes(), StoredValue::Inline(&[5; 32]), SplitPoint::Append);
     }
     assert!(row.pages.len() <= 2000 / 80, "{} pages", row.pages.len());
 }
@@ -180,7 +180,7 @@ fn a_split_at_an_end_moves_nothing_to_the_other_half() {
             let mut row = Row::new(512, order);
             // Five fit a page, with a fence.
             for n in 0..12u8 {
-                row.insert(&[if upward { n } else { !n }], Value::Inline(&[7; 60]), at);
+                row.insert(&[if upward { n } else { !n }], StoredValue::Inline(&[7; 60]), at);
             }
             let mut counts: Vec<usize> = row.pages.iter().map(|page| Leaf::new(page).count()).collect();
             if at == SplitPoint::Prepend {
