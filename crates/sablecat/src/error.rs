@@ -83,10 +83,10 @@ pub enum ErrorKind {
 
 /// The error of every operation: a kind for programs, and a sentence for people. Its `Debug`, which is
 /// printed when `main` returns it, shows both.
-pub struct Error(Box<Said>);
+pub struct Error(Box<ErrorDetails>);
 
 /// All that an error says, behind a pointer: so that results are small, and come back in registers.
-struct Said {
+struct ErrorDetails {
     kind: ErrorKind,
     signal: Signal,
     message: String,
@@ -125,7 +125,12 @@ enum Signal {
 
 impl Error {
     pub(crate) fn new(kind: ErrorKind, message: impl Display) -> Self {
-        Error(Box::new(Said { kind, signal: Signal::None, message: message.to_string(), source: None }))
+        Error(Box::new(ErrorDetails {
+            kind,
+            signal: Signal::None,
+            message: message.to_string(),
+            source: None,
+        }))
     }
 
     fn with_signal(mut self, signal: Signal) -> Self {

@@ -41,7 +41,7 @@ pub(crate) enum Happened<'a> {
 /// Work that takes a while: what happens meanwhile is told as part of it.
 #[derive(Debug)]
 #[cfg_attr(not(feature = "tracing"), expect(dead_code, reason = "told to nobody"))]
-pub(crate) enum Doing<'a> {
+pub(crate) enum TracedWork<'a> {
     Opening(&'a Path),
     Checkpoint,
 }
@@ -51,7 +51,7 @@ mod told {
     use tracing::span::EnteredSpan;
     use tracing::{debug, error, info, info_span, warn};
 
-    use super::{Doing, Happened};
+    use super::{Happened, TracedWork};
 
     /// Tells the subscribers.
     #[cold]
@@ -91,10 +91,10 @@ mod told {
     }
 
     /// Says that work begins.
-    pub(crate) fn begin(what: Doing<'_>) -> Span {
+    pub(crate) fn begin(what: TracedWork<'_>) -> Span {
         let span = match what {
-            Doing::Opening(directory) => info_span!("opening", directory = %directory.display()),
-            Doing::Checkpoint => info_span!("checkpoint"),
+            TracedWork::Opening(directory) => info_span!("opening", directory = %directory.display()),
+            TracedWork::Checkpoint => info_span!("checkpoint"),
         };
         Span { _entered: span.entered() }
     }
@@ -102,7 +102,7 @@ mod told {
 
 #[cfg(not(feature = "tracing"))]
 mod told {
-    use super::{Doing, Happened};
+    use super::{Happened, TracedWork};
 
     /// Nobody listens.
     #[inline(always)]
@@ -114,7 +114,7 @@ mod told {
 
     /// Nobody is told.
     #[inline(always)]
-    pub(crate) fn begin(_: Doing<'_>) -> Span {
+    pub(crate) fn begin(_: TracedWork<'_>) -> Span {
         Span
     }
 }

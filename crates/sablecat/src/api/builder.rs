@@ -10,8 +10,8 @@ use sablecat_os::disk::Disk;
 
 use super::{DataStore, Env};
 use crate::env::{
-    self, Activity, Config, Counters, Extractor, History, IndexKeys, Journaling, Mode, Nullifier, Recovery,
-    Target, WallClock,
+    self, Activity, Config, Counters, EnvMode, Extractor, History, IndexKeys, Journaling, Nullifier,
+    Recovery, Target, WallClock,
 };
 use crate::error::Result;
 use crate::pages::volume::{Journal, MAIN_NAME, Place};
@@ -516,7 +516,7 @@ impl Builder {
     /// a new volume is to be made; `ReadOnly` if its files cannot be written and can be read; `Io` and
     /// `DiskFull` from the operating system.
     pub fn open(self, directory: impl AsRef<Path>) -> Result<Env> {
-        env::open(directory.as_ref(), self.config, Mode::Transactional).map(Env::new)
+        env::open(directory.as_ref(), self.config, EnvMode::Transactional).map(Env::new)
     }
 
     /// The epochs and log files of the environment in a directory: what it can be taken back to. Reads
@@ -596,7 +596,7 @@ impl Builder {
     /// # Errors
     /// `Invalid` for settings that make no sense; `MemoryFull` if the address space cannot be reserved.
     pub fn in_memory(self) -> Result<Env> {
-        env::in_memory(self.config, Mode::Transactional).map(Env::new)
+        env::in_memory(self.config, EnvMode::Transactional).map(Env::new)
     }
 
     /// Opens an environment as a Data Store: no log, no transactions, one handle. After it was closed, it can
@@ -606,7 +606,7 @@ impl Builder {
     /// As [`Builder::open`]; also `Invalid` if the environment was last used with transactions and not
     /// closed: then open it once with transactions.
     pub fn open_data_store(self, directory: impl AsRef<Path>) -> Result<DataStore> {
-        env::open(directory.as_ref(), self.config, Mode::DataStore).map(DataStore::new)
+        env::open(directory.as_ref(), self.config, EnvMode::DataStore).map(DataStore::new)
     }
 
     /// A Data Store in memory alone.
@@ -614,6 +614,6 @@ impl Builder {
     /// # Errors
     /// As [`Builder::in_memory`].
     pub fn data_store_in_memory(self) -> Result<DataStore> {
-        env::in_memory(self.config, Mode::DataStore).map(DataStore::new)
+        env::in_memory(self.config, EnvMode::DataStore).map(DataStore::new)
     }
 }

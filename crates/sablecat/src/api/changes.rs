@@ -10,7 +10,7 @@ use sablecat_os::clock;
 
 use super::Env;
 use super::kept::Kept;
-use crate::env::{Change, Changed, ChangedRecords, Core, Stream};
+use crate::env::{Change, ChangedRecords, CommitChanges, Core, Stream};
 use crate::error::Result;
 use crate::log::Reach;
 use crate::types::Lsn;
@@ -194,7 +194,7 @@ impl Changes {
 /// One commit, from [`Changes`].
 #[derive(Clone, Copy, Debug)]
 pub struct Commit<'a> {
-    changed: Changed<'a>,
+    changed: CommitChanges<'a>,
 }
 
 impl<'a> Commit<'a> {

@@ -58,7 +58,7 @@ use crate::txn::Stamp;
 /// ```
 pub struct Cursor<K: Kind = Env> {
     database: Database<K>,
-    place: Place,
+    place: CursorPlace,
     /// The key of the place, if that has one.
     key: Vec<u8>,
     /// The value that was found there, and when; none: it was not, or is long.
@@ -70,14 +70,14 @@ pub struct Cursor<K: Kind = Env> {
 }
 
 /// Where a cursor stood.
-pub(super) struct Standing {
-    place: Place,
+pub(super) struct CursorPosition {
+    place: CursorPlace,
     key: Vec<u8>,
 }
 
 /// Where a cursor stands; in order, but for nowhere.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Place {
+enum CursorPlace {
     Nowhere,
     Before,
     At,
@@ -107,7 +107,7 @@ impl<K: Kind> Clone for Cursor<K> {
 
 impl<K: Kind> Cursor<K> {
     pub(super) fn new(database: Database<K>) -> Cursor<K> {
-        Cursor { database, place: Place::Nowhere, key: Vec::new(), found: None, read: None, walk: None }
+        Cursor { database, place: CursorPlace::Nowhere, key: Vec::new(), found: None, read: None, walk: None }
     }
 
     /// The database that it is in.
@@ -118,7 +118,7 @@ impl<K: Kind> Cursor<K> {
     /// The key of the record at which it stands, or of the one that was there; none before the first, after
     /// the last, and nowhere.
     pub fn key(&self) -> Option<&[u8]> {
-        (self.place == Place::At).then_some(&*self.key)
+        (self.place == CursorPlace::At).then_some(&*self.key)
     }
 
     /// Goes to the first record, and returns its key. If there are no records, returns none and stands after
@@ -147,9 +147,9 @@ impl<K: Kind> Cursor<K> {
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self, state: &(impl Read<Of = K> + ?Sized)) -> Result<Option<&[u8]>> {
         match self.place {
-            Place::Nowhere | Place::Before => self.first(state),
-            Place::After => Ok(None),
-            Place::At => self.step(state, true),
+            CursorPlace::Nowhere | CursorPlace::Before => self.first(state),
+            CursorPlace::After => Ok(None),
+            CursorPlace::At => self.step(state, true),
         }
     }
 
@@ -160,9 +160,9 @@ impl<K: Kind> Cursor<K> {
     /// As [`Cursor::first`].
     pub fn prev(&mut self, state: &(impl Read<Of = K> + ?Sized)) -> Result<Option<&[u8]>> {
         match self.place {
-            Place::Nowhere | Place::After => self.last(state),
-            Place::Before => Ok(None),
-            Place::At => self.step(state, false),
+            CursorPlace::Nowhere | CursorPlace::After => self.last(state),
+            CursorPlace::Before => Ok(None),
+            CursorPlace::At => self.step(state, false),
         }
     }
 
@@ -232,7 +232,7 @@ impl<K: Kind> Cursor<K> {
                 Ok(Some(&self.key))
             }
             None => {
-                (self.place, self.found, self.walk) = (Place::After, None, None);
+                (self.place, self.found, self.walk) = (CursorPlace::After, None, None);
                 Ok(None)
             }
         }
@@ -253,7 +253,7 @@ impl<K: Kind> Cursor<K> {
     /// # Errors
     /// As [`Read::get`].
     pub fn value(&mut self, state: &(impl Read<Of = K> + ?Sized)) -> Result<Option<&[u8]>> {
-        if self.place != Place::At {
+        if self.place != CursorPlace::At {
             return Ok(None);
         }
         let Cursor { database, key, found, .. } = self;
@@ -359,26 +359,26 @@ impl<K: Kind> Cursor<K> {
             )));
         }
         Ok(match (self.place, other.place) {
-            (Place::Nowhere, _) | (_, Place::Nowhere) => None,
-            (Place::At, Place::At) if self.key == other.key => Some(Ordering::Equal),
-            (Place::At, Place::At) => Some(self.database.compare(&self.key, &other.key)),
+            (CursorPlace::Nowhere, _) | (_, CursorPlace::Nowhere) => None,
+            (CursorPlace::At, CursorPlace::At) if self.key == other.key => Some(Ordering::Equal),
+            (CursorPlace::At, CursorPlace::At) => Some(self.database.compare(&self.key, &other.key)),
             (place, others) => Some(place.cmp(&others)),
         })
     }
 
     /// Where it stands, to return there.
-    pub(super) fn standing(&self) -> Standing {
-        Standing { place: self.place, key: self.key.clone() }
+    pub(super) fn standing(&self) -> CursorPosition {
+        CursorPosition { place: self.place, key: self.key.clone() }
     }
 
     /// Goes back to where it stood.
-    pub(super) fn return_to(&mut self, Standing { place, key }: Standing) {
+    pub(super) fn return_to(&mut self, CursorPosition { place, key }: CursorPosition) {
         (self.place, self.key, self.found, self.walk) = (place, key, None, None);
     }
 
     /// It stands at a key, of whose record nothing is known.
     pub(in crate::api) fn stand(&mut self, key: Vec<u8>) {
-        (self.place, self.key, self.found, self.walk) = (Place::At, key, None, None);
+        (self.place, self.key, self.found, self.walk) = (CursorPlace::At, key, None, None);
     }
 
     /// Goes on from the key at which it stands.
@@ -410,27 +410,27 @@ impl<K: Kind> Cursor<K> {
         })?;
         let Some((key, found)) = next else {
             (self.place, self.found, self.walk) =
-                (if forward { Place::After } else { Place::Before }, None, None);
+                (if forward { CursorPlace::After } else { CursorPlace::Before }, None, None);
             return Ok(None);
         };
         self.found = match (found, stamp) {
             (ScannedValue::Bytes(value), Some(stamp)) => Some((stamp, value)),
             _ => None,
         };
-        (self.place, self.key, self.walk) = (Place::At, key, Some((scan, forward)));
+        (self.place, self.key, self.walk) = (CursorPlace::At, key, Some((scan, forward)));
         Ok(Some(&self.key))
     }
 }
 
 /// Some keys of a database, in order, whatever becomes of the records behind it.
-pub(super) struct Walk<K: Kind> {
+pub(super) struct KeyWalk<K: Kind> {
     database: Database<K>,
     scan: Scan,
 }
 
-impl<K: Kind> Walk<K> {
-    pub(super) fn new(database: Database<K>, (lower, upper): super::KeySpan) -> Walk<K> {
-        Walk { database, scan: Scan::new(lower, upper) }
+impl<K: Kind> KeyWalk<K> {
+    pub(super) fn new(database: Database<K>, (lower, upper): super::KeySpan) -> KeyWalk<K> {
+        KeyWalk { database, scan: Scan::new(lower, upper) }
     }
 
     /// The next key.

@@ -331,7 +331,7 @@ impl DataStore {
     fn unload_followed(&mut self, db: &Database<DataStore>) -> Result<()> {
         while let Some((key, _)) = self.first(db)? {
             let tree = self.tree(db)?;
-            let mut in_place = InPlace { store: self, done: Vec::new() };
+            let mut in_place = UndoGuard { store: self, done: Vec::new() };
             let with = match &tree.follower {
                 Some(follower) => follower.follow(tree, (&key, None), &mut in_place)?,
                 None => With::default(),
@@ -378,7 +378,7 @@ impl DataStore {
     #[cold]
     fn change_followed(&mut self, tree: &TreeRef, (key, value): (&[u8], Option<&[u8]>)) -> Result<bool> {
         let is_there = self.core.kernel.value_len(tree, key)?.is_some();
-        let mut in_place = InPlace { store: self, done: Vec::new() };
+        let mut in_place = UndoGuard { store: self, done: Vec::new() };
         change_followed(&mut in_place, tree, (key, value))?;
         in_place.keep();
         Ok(is_there)
@@ -466,12 +466,12 @@ pub(super) fn index_of_store(
 
 /// Records that are changed in place, and what they were before: which they are again when it is dropped,
 /// whatever cut it short.
-struct InPlace<'s> {
+struct UndoGuard<'s> {
     store: &'s mut DataStore,
     done: Vec<Also>,
 }
 
-impl Drop for InPlace<'_> {
+impl Drop for UndoGuard<'_> {
     /// Puts back what was there: where nothing can be rolled back, half of what belongs together would stay.
     fn drop(&mut self) {
         while let Some((tree, key, before)) = self.done.pop() {
@@ -481,7 +481,7 @@ impl Drop for InPlace<'_> {
     }
 }
 
-impl InPlace<'_> {
+impl UndoGuard<'_> {
     /// What was done stays.
     fn keep(mut self) {
         self.done.clear();
@@ -500,7 +500,7 @@ impl InPlace<'_> {
     }
 }
 
-impl View for InPlace<'_> {
+impl View for UndoGuard<'_> {
     fn pages(&self) -> &Pages {
         &self.kernel().pages
     }
@@ -523,7 +523,7 @@ impl View for InPlace<'_> {
     }
 }
 
-impl FollowedRecords for InPlace<'_> {
+impl FollowedRecords for UndoGuard<'_> {
     fn get(&mut self, tree: &TreeRef, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.kernel().get_one(tree, key)
     }

@@ -5,7 +5,7 @@ use std::fmt::{self, Debug};
 use std::ops::ControlFlow;
 use std::sync::{Arc, Weak};
 
-use super::cursor::Walk;
+use super::cursor::KeyWalk;
 use super::read::{Record, foreign};
 use super::within::{self, address};
 use super::{Cursor, DataStore, DatabaseStats, Entry, Env, KeyRange, KeySpan, Read, Txn, TxnOptions};
@@ -165,8 +165,8 @@ impl<K: Kind> Database<K> {
     }
 
     /// Some of its keys, to be gone through while they are changed.
-    pub(super) fn walk(&self, keys: &impl KeyRange) -> Result<Walk<K>> {
-        Ok(Walk::new(self.clone(), self.bounds(keys)?))
+    pub(super) fn walk(&self, keys: &impl KeyRange) -> Result<KeyWalk<K>> {
+        Ok(KeyWalk::new(self.clone(), self.bounds(keys)?))
     }
 
     /// How two keys are ordered.

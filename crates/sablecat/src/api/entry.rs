@@ -40,11 +40,11 @@ use crate::error::Result;
 pub struct Entry<'d> {
     key: Vec<u8>,
     update: Box<Update<'d>>,
-    changes: Vec<Change<'d>>,
+    changes: Vec<Modifier<'d>>,
 }
 
 /// What changes a value.
-type Change<'d> = Box<dyn FnMut(&mut Vec<u8>) + 'd>;
+type Modifier<'d> = Box<dyn FnMut(&mut Vec<u8>) + 'd>;
 
 /// Sets the value of a key to what is made of the one that it has, if it has one. If it is said that this one
 /// stays as it is, nothing is locked where there is one.

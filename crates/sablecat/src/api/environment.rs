@@ -8,7 +8,7 @@ use sablecat_os::clock;
 
 use super::index::verify_indices;
 use super::read::sealed::{Seen, State};
-use super::within::{Doing, Within};
+use super::within::{EnclosingWork, Within};
 use super::{Builder, Changes, ChangesOptions, Database, KeyRange, Read, ReadTxn, Stats, Txn, TxnOptions};
 use crate::access::{Each, Method};
 use crate::env::{
@@ -438,7 +438,7 @@ impl Env {
         let mut txn = self.begin_with(options)?;
         let mut losses = Losses::default();
         loop {
-            let within = Within::begin(self.core(), Doing::Write(txn.slot()));
+            let within = Within::begin(self.core(), EnclosingWork::Write(txn.slot()));
             let made = work(&mut txn);
             drop(within);
             let outcome = match made {

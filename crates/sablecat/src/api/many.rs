@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use super::within::{Doing, Within};
+use super::within::{EnclosingWork, Within};
 use super::{Database, KeyRange, Range, Read, ReadTxn};
 use crate::access::Each;
 use crate::error::Result;
@@ -148,7 +148,7 @@ impl Database {
         let core = self.of.core().to_write()?;
         let tree = self.tree()?;
         self.refuse_around(tree, "a bulk load of")?;
-        let _within = Within::begin(core, Doing::Load(tree.id));
+        let _within = Within::begin(core, EnclosingWork::Load(tree.id));
         self.unless_removed(core.kernel.bulk_load(tree, records, core.config.durability))
     }
 

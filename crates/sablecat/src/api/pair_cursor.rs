@@ -3,7 +3,7 @@
 
 use std::cmp::Ordering;
 
-use super::cursor::{Cursor, Standing};
+use super::cursor::{Cursor, CursorPosition};
 use super::write::Write;
 use super::{Database, Kind, Read};
 use crate::access::Counting;
@@ -25,7 +25,7 @@ impl<K: Kind> Clone for PairCursor<K> {
 
 /// Which keys a cursor goes on to, of those that come next.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Wanted {
+enum WantedKeys {
     Any,
     /// With the same first part; else it stays where it is.
     SameFirst,
@@ -51,19 +51,19 @@ impl<K: Kind> PairCursor<K> {
     }
 
     pub(super) fn first(&mut self, state: &(impl Read<Of = K> + ?Sized)) -> Result<bool> {
-        self.go(Wanted::Any, |cursor| cursor.first(state).map(drop))
+        self.go(WantedKeys::Any, |cursor| cursor.first(state).map(drop))
     }
 
     pub(super) fn last(&mut self, state: &(impl Read<Of = K> + ?Sized)) -> Result<bool> {
-        self.go(Wanted::Any, |cursor| cursor.last(state).map(drop))
+        self.go(WantedKeys::Any, |cursor| cursor.last(state).map(drop))
     }
 
     pub(super) fn next(&mut self, state: &(impl Read<Of = K> + ?Sized)) -> Result<bool> {
-        self.go(Wanted::Any, |cursor| cursor.next(state).map(drop))
+        self.go(WantedKeys::Any, |cursor| cursor.next(state).map(drop))
     }
 
     pub(super) fn prev(&mut self, state: &(impl Read<Of = K> + ?Sized)) -> Result<bool> {
-        self.go(Wanted::Any, |cursor| cursor.prev(state).map(drop))
+        self.go(WantedKeys::Any, |cursor| cursor.prev(state).map(drop))
     }
 
     /// The next one with the same first part; false, and it stays where it is, if there is none.
@@ -71,7 +71,7 @@ impl<K: Kind> PairCursor<K> {
         if self.cursor.key().is_none() {
             return Ok(false);
         }
-        self.go(Wanted::SameFirst, |cursor| cursor.next(state).map(drop))
+        self.go(WantedKeys::SameFirst, |cursor| cursor.next(state).map(drop))
     }
 
     /// The one before it with the same first part; false, and it stays where it is, if there is none.
@@ -79,7 +79,7 @@ impl<K: Kind> PairCursor<K> {
         if self.cursor.key().is_none() {
             return Ok(false);
         }
-        self.go(Wanted::SameFirst, |cursor| cursor.prev(state).map(drop))
+        self.go(WantedKeys::SameFirst, |cursor| cursor.prev(state).map(drop))
     }
 
     /// The first one with the next first part.
@@ -87,7 +87,7 @@ impl<K: Kind> PairCursor<K> {
         match self.parts() {
             Some((first, _)) => {
                 let beyond = with_end(first, BEYOND);
-                self.go(Wanted::Any, |cursor| cursor.at_or_after(state, beyond).map(drop))
+                self.go(WantedKeys::Any, |cursor| cursor.at_or_after(state, beyond).map(drop))
             }
             None => self.next(state),
         }
@@ -98,7 +98,7 @@ impl<K: Kind> PairCursor<K> {
         match self.parts() {
             Some((first, _)) => {
                 let begin = with_end(first, END);
-                self.go(Wanted::Any, |cursor| {
+                self.go(WantedKeys::Any, |cursor| {
                     // The least key with this first part is the first part alone: it is not below that.
                     let found = cursor.at_or_before(state, &begin)?;
                     let is_it = found.is_some_and(|found| *found == begin[..]);
@@ -112,7 +112,7 @@ impl<K: Kind> PairCursor<K> {
     /// The first one with this first part, or with the next one above it.
     pub(super) fn at_or_after(&mut self, state: &(impl Read<Of = K> + ?Sized), first: &[u8]) -> Result<bool> {
         let begin = with_end(first, END);
-        self.go(Wanted::Any, |cursor| cursor.at_or_after(state, begin).map(drop))
+        self.go(WantedKeys::Any, |cursor| cursor.at_or_after(state, begin).map(drop))
     }
 
     /// The last one with this first part, or with the next one below it.
@@ -122,7 +122,7 @@ impl<K: Kind> PairCursor<K> {
         first: &[u8],
     ) -> Result<bool> {
         let beyond = with_end(first, BEYOND);
-        self.go(Wanted::Any, |cursor| cursor.at_or_before(state, beyond).map(drop))
+        self.go(WantedKeys::Any, |cursor| cursor.at_or_before(state, beyond).map(drop))
     }
 
     /// The first one with this first part, and this second one or the next above it; false, and it stays
@@ -134,7 +134,7 @@ impl<K: Kind> PairCursor<K> {
         second: &[u8],
     ) -> Result<bool> {
         let (begin, back) = (pair(first, second), self.standing());
-        let found = self.go(Wanted::Any, |cursor| cursor.at_or_after(state, begin).map(drop))?;
+        let found = self.go(WantedKeys::Any, |cursor| cursor.at_or_after(state, begin).map(drop))?;
         if found && self.first == first {
             return Ok(true);
         }
@@ -179,18 +179,18 @@ impl<K: Kind> PairCursor<K> {
     }
 
     /// Where it stands, to return there.
-    pub(super) fn standing(&self) -> (Standing, Vec<u8>, Vec<u8>) {
+    pub(super) fn standing(&self) -> (CursorPosition, Vec<u8>, Vec<u8>) {
         (self.cursor.standing(), self.first.clone(), self.second.clone())
     }
 
-    pub(super) fn return_to(&mut self, (standing, first, second): (Standing, Vec<u8>, Vec<u8>)) {
+    pub(super) fn return_to(&mut self, (standing, first, second): (CursorPosition, Vec<u8>, Vec<u8>)) {
         self.cursor.return_to(standing);
         (self.first, self.second) = (first, second);
     }
 
     /// Moves the cursor; whether it then stands at a key that is wanted. It stays where it was if that key is
     /// none of two parts, which is an error.
-    fn go(&mut self, wanted: Wanted, go: impl FnOnce(&mut Cursor<K>) -> Result<()>) -> Result<bool> {
+    fn go(&mut self, wanted: WantedKeys, go: impl FnOnce(&mut Cursor<K>) -> Result<()>) -> Result<bool> {
         let back = self.cursor.standing();
         let went = go(&mut self.cursor);
         let arrived = went.and_then(|()| match self.cursor.key() {
@@ -198,11 +198,11 @@ impl<K: Kind> PairCursor<K> {
             None => Ok(None),
         });
         match arrived {
-            Ok(Some(both)) if wanted == Wanted::Any || both.0 == self.first => {
+            Ok(Some(both)) if wanted == WantedKeys::Any || both.0 == self.first => {
                 (self.first, self.second) = both;
                 Ok(true)
             }
-            Ok(None) if wanted == Wanted::Any => Ok(false),
+            Ok(None) if wanted == WantedKeys::Any => Ok(false),
             elsewhere => {
                 self.cursor.return_to(back);
                 elsewhere.map(|_| false)

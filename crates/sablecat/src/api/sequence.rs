@@ -160,7 +160,7 @@ impl Course {
     }
 
     /// Takes some numbers in a row, as many as there are up to `most`; none if there are none left.
-    fn take(&mut self, most: u64) -> Option<Block> {
+    fn take(&mut self, most: u64) -> Option<NumberBlock> {
         let first = self.next?;
         let left = if self.descending { first.abs_diff(self.least) } else { self.greatest.abs_diff(first) };
         // So many after the first one.
@@ -177,13 +177,13 @@ impl Course {
         } else {
             None
         };
-        Some(Block { next: first, last })
+        Some(NumberBlock { next: first, last })
     }
 }
 
 /// Numbers in a row, upwards or downwards, that were taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Block {
+struct NumberBlock {
     next: i64,
     last: i64,
 }
@@ -196,7 +196,7 @@ pub struct Sequence {
     cache: u64,
     durability: Durability,
     /// What was taken and not handed out.
-    taken: Mutex<Option<Block>>,
+    taken: Mutex<Option<NumberBlock>>,
 }
 
 impl fmt::Debug for Sequence {
@@ -267,7 +267,8 @@ impl Sequence {
             None => self.take(self.cache)?,
         };
         let step = if block.last < block.next { -1 } else { 1 };
-        *taken = (block.next != block.last).then(|| Block { next: block.next + step, last: block.last });
+        *taken =
+            (block.next != block.last).then(|| NumberBlock { next: block.next + step, last: block.last });
         Ok(block.next)
     }
 
@@ -308,7 +309,7 @@ impl Sequence {
         Ok(course.least..=course.greatest)
     }
 
-    fn take(&self, most: u64) -> Result<Block> {
+    fn take(&self, most: u64) -> Result<NumberBlock> {
         self.change(|course| match course {
             None => Err(self.gone()),
             Some(course) => course.take(most).ok_or_else(|| self.exhausted(course)),

@@ -43,11 +43,11 @@ use crate::types::Lsn;
 /// ```
 #[derive(Clone)]
 pub struct ReadTxn {
-    shared: Arc<Shared>,
+    shared: Arc<SharedSnapshot>,
 }
 
 /// What its handles have together.
-struct Shared {
+struct SharedSnapshot {
     /// A thread that is reading has it; other threads take a seat beside it.
     txn: Kept<'static, Mutex<EnvTxn<'static>>>,
     /// Its slot and its snapshot.
@@ -70,7 +70,7 @@ impl State for ReadTxn {
             // What was shown to a closure that panicked was shown, and nothing is left of it.
             Err(TryLockError::Poisoned(txn)) => look(Seen(&txn.into_inner())),
             Err(TryLockError::WouldBlock) => {
-                let Shared { options, beside, time, .. } = &*self.shared;
+                let SharedSnapshot { options, beside, time, .. } = &*self.shared;
                 let txn = EnvTxn::begin_beside(self.env().core(), *options, *beside)?;
                 txn.records.set_time(*time);
                 look(Seen(&txn))
@@ -111,7 +111,7 @@ impl ReadTxn {
             let txn = txn.lock().unwrap_or_else(PoisonError::into_inner);
             ((txn.records.number(), txn.records.at()), txn.time())
         };
-        Ok(ReadTxn { shared: Arc::new(Shared { txn, beside, options, time }) })
+        Ok(ReadTxn { shared: Arc::new(SharedSnapshot { txn, beside, options, time }) })
     }
 
     /// The environment that it reads.

@@ -26,7 +26,7 @@ use crate::types::TreeId;
 
 /// Something that is being done for the caller's code, or around it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Doing {
+pub(super) enum EnclosingWork {
     /// The work of a transaction, by its slot.
     Write(u16),
     /// A bulk load of a database, whose records are drawn.
@@ -37,7 +37,7 @@ thread_local! {
     /// How many there are. Looked at for each change, so a cell that needs no making and no clearing away.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
     /// Them, the innermost last: the address of the environment that each is of, and what it is.
-    static STACK: RefCell<Vec<(usize, Doing)>> = const { RefCell::new(Vec::new()) };
+    static STACK: RefCell<Vec<(usize, EnclosingWork)>> = const { RefCell::new(Vec::new()) };
 }
 
 /// The thread is in the middle of it, until this is dropped: on the same thread, as it cannot be moved.
@@ -48,7 +48,7 @@ pub(super) struct Within {
 
 impl Within {
     /// Begins.
-    pub(super) fn begin(core: &Databases, doing: Doing) -> Within {
+    pub(super) fn begin(core: &Databases, doing: EnclosingWork) -> Within {
         // Where the stack is gone already, the thread is about to end, and nothing is told any more.
         if STACK.try_with(|stack| stack.borrow_mut().push((address(core), doing))).is_ok() {
             DEPTH.set(DEPTH.get() + 1);
@@ -97,12 +97,12 @@ pub(super) fn refuse_around(
 
 /// What is in the way of such a change.
 #[cold]
-fn found(core: &Databases, tree: Option<TreeId>, slot: Option<u16>) -> Option<Doing> {
-    let in_the_way = |&&(of, doing): &&(usize, Doing)| {
+fn found(core: &Databases, tree: Option<TreeId>, slot: Option<u16>) -> Option<EnclosingWork> {
+    let in_the_way = |&&(of, doing): &&(usize, EnclosingWork)| {
         of == address(core)
             && match doing {
-                Doing::Write(writer) => slot != Some(writer),
-                Doing::Load(loaded) => tree == Some(loaded),
+                EnclosingWork::Write(writer) => slot != Some(writer),
+                EnclosingWork::Load(loaded) => tree == Some(loaded),
             }
     };
     STACK
@@ -112,13 +112,13 @@ fn found(core: &Databases, tree: Option<TreeId>, slot: Option<u16>) -> Option<Do
 }
 
 #[cold]
-fn refused(what: String, around: Doing) -> Error {
+fn refused(what: String, around: EnclosingWork) -> Error {
     let why = match around {
-        Doing::Write(_) => {
+        EnclosingWork::Write(_) => {
             "within the closure of a transaction on the same environment (of Env::write, Database::retain or an Entry): it would be \
              another transaction, and the two would conflict; use the transaction that the closure is given, or do it before or after"
         }
-        Doing::Load(_) => {
+        EnclosingWork::Load(_) => {
             "from the iterator of a bulk load of the same database, which must stay empty until it is loaded; let the iterator return the record, or do it after the load"
         }
     };

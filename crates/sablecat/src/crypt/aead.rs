@@ -18,7 +18,7 @@ pub(super) const NONCE_BYTES: usize = 12;
 pub(super) const TAG_BYTES: usize = 16;
 
 /// The bytes of a key, wiped when they are dropped.
-pub(super) type KeyBytes = Zeroizing<[u8; KEY_BYTES]>;
+pub(super) type SecretBytes = Zeroizing<[u8; KEY_BYTES]>;
 
 /// A cipher with its key, which is wiped when it is dropped.
 #[expect(clippy::large_enum_variant, reason = "made for each block, and boxed for none")]
@@ -66,7 +66,7 @@ impl Aead {
 }
 
 /// The key that one has for a purpose: HMAC-SHA256 of what it is for.
-pub(super) fn derive(key: &[u8; KEY_BYTES], purpose: &[u8], of: &[u8]) -> KeyBytes {
+pub(super) fn derive(key: &[u8; KEY_BYTES], purpose: &[u8], of: &[u8]) -> SecretBytes {
     let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of any length");
     mac.update(purpose);
     mac.update(of);

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use zeroize::Zeroizing;
 
-use super::aead::{self, KEY_BYTES, KeyBytes};
+use super::aead::{self, KEY_BYTES, SecretBytes};
 use crate::error::{Error, ErrorKind, Result};
 
 /// A file with a key is not longer than its digits, white space and a line end or two.
@@ -43,7 +43,7 @@ const FILE_BYTES_MAX: u64 = 256;
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct EncryptionKey(KeyBytes);
+pub struct EncryptionKey(SecretBytes);
 
 impl fmt::Debug for EncryptionKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

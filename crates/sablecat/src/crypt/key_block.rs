@@ -30,7 +30,7 @@ use std::path::Path;
 use sablecat_os::disk::{AlignedBuf, File};
 use zeroize::Zeroizing;
 
-use super::aead::{self, Aead, KEY_BYTES, KeyBytes, NONCE_BYTES, TAG_BYTES};
+use super::aead::{self, Aead, KEY_BYTES, NONCE_BYTES, SecretBytes, TAG_BYTES};
 use super::{Cipher, EncryptionKey};
 use crate::error::{Error, Result};
 
@@ -74,7 +74,7 @@ impl Wrapped {
     }
 
     /// The key, if it was wrapped by this one.
-    pub(super) fn open(&self, of: &KeyBlock, by: &EncryptionKey) -> Option<KeyBytes> {
+    pub(super) fn open(&self, of: &KeyBlock, by: &EncryptionKey) -> Option<SecretBytes> {
         let mut bytes = Zeroizing::new(self.bytes);
         Aead::new(of.cipher, by.bytes())
             .open(&self.nonce, &of.known(self.number), &mut *bytes, &self.tag)

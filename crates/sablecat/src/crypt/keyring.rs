@@ -24,7 +24,7 @@ use sablecat_os::atomic::{AtomicU64, Ordering};
 use sablecat_os::disk::File;
 use zeroize::Zeroizing;
 
-use super::aead::{self, Aead, KeyBytes, NONCE_BYTES, TAG_BYTES};
+use super::aead::{self, Aead, NONCE_BYTES, SecretBytes, TAG_BYTES};
 use super::key_block::{KeyBlock, Wrapped};
 use super::{BLOCK_BYTES, Cipher, Encryption, EncryptionKey, RECORD_BYTES, Refused};
 use crate::error::{Error, ErrorKind, Result};
@@ -47,18 +47,18 @@ pub(crate) struct Keyring {
     cipher: Cipher,
     /// The user's key.
     by: Mutex<EncryptionKey>,
-    known: RwLock<Arc<Known>>,
+    known: RwLock<Arc<OpenedKeys>>,
     /// What records of earlier openings were met with.
     opened: Mutex<Vec<(Salt, Arc<Aead>)>>,
     /// Held by the thread that changes the keys.
     changing: Mutex<()>,
     /// What others tell; and up to which number the newest key block was looked for.
-    watch: OnceLock<Watch>,
+    watch: OnceLock<KeyringWatch>,
     looked: AtomicU64,
 }
 
 /// What the processes that share an environment tell each other.
-struct Watch {
+struct KeyringWatch {
     /// The number of the newest key block that any process has written.
     newest: Box<dyn Fn() -> u64 + Send + Sync>,
     /// Whether this process was taken for dead: then another may be changing the keys.
@@ -69,7 +69,7 @@ struct Watch {
 type Salt = (u32, [u8; SALT_BYTES]);
 
 /// What a key block says, opened.
-struct Known {
+struct OpenedKeys {
     /// The key block's.
     number: u64,
     keys: Vec<Arc<DataKey>>,
@@ -78,7 +78,7 @@ struct Known {
 
 struct DataKey {
     number: u32,
-    bytes: KeyBytes,
+    bytes: SecretBytes,
     /// What this opening enciphers log records with.
     session: OnceLock<Session>,
 }
@@ -112,7 +112,7 @@ fn refuse(path: &Path, cipher: Cipher, why: &str) -> Error {
 }
 
 /// The keys of a key block, those that were known before as they were.
-fn open_all(block: &KeyBlock, by: &EncryptionKey, before: &[Arc<DataKey>]) -> Option<Known> {
+fn open_all(block: &KeyBlock, by: &EncryptionKey, before: &[Arc<DataKey>]) -> Option<OpenedKeys> {
     let open = |wrapped: &Wrapped| {
         let known = before.iter().find(|key| key.number == wrapped.number);
         let bytes = wrapped.open(block, by)?;
@@ -123,7 +123,7 @@ fn open_all(block: &KeyBlock, by: &EncryptionKey, before: &[Arc<DataKey>]) -> Op
     };
     let keys: Vec<_> = block.keys.iter().map(open).collect::<Option<_>>()?;
     let newest = Arc::clone(keys.iter().find(|key| key.number == block.newest)?);
-    Some(Known { number: block.number, keys, newest })
+    Some(OpenedKeys { number: block.number, keys, newest })
 }
 
 impl DataKey {
@@ -207,11 +207,11 @@ impl Keyring {
         self.known().keys.len()
     }
 
-    fn known(&self) -> Arc<Known> {
+    fn known(&self) -> Arc<OpenedKeys> {
         Arc::clone(&self.known.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn adopt(&self, known: Known) {
+    fn adopt(&self, known: OpenedKeys) {
         let mut now = self.known.write().unwrap_or_else(PoisonError::into_inner);
         if now.number < known.number {
             *now = Arc::new(known);
@@ -226,7 +226,7 @@ impl Keyring {
         fence: impl Fn() -> Result<()> + Send + Sync + 'static,
     ) {
         // Only the first of a volume's regions is its own.
-        let _ = self.watch.set(Watch { newest: Box::new(newest), fence: Box::new(fence) });
+        let _ = self.watch.set(KeyringWatch { newest: Box::new(newest), fence: Box::new(fence) });
     }
 
     /// The number of the newest key block that this process has seen.
@@ -235,7 +235,7 @@ impl Keyring {
     }
 
     /// What there is to encipher with now.
-    fn known_now(&self) -> Arc<Known> {
+    fn known_now(&self) -> Arc<OpenedKeys> {
         let known = self.known();
         let newest = self.watch.get().map_or(0, |watch| (watch.newest)());
         // Once for each: it may be that it cannot be opened.
@@ -255,7 +255,7 @@ impl Keyring {
     }
 
     /// The key block as it is now, and what it says, if the user's key opens it.
-    fn look(&self) -> Result<(KeyBlock, Option<Known>)> {
+    fn look(&self) -> Result<(KeyBlock, Option<OpenedKeys>)> {
         let (block, _) = KeyBlock::read(&*self.file, &self.path, self.uuid, self.cipher)?;
         let known = open_all(&block, &lock(&self.by), &self.known().keys);
         Ok((block, known))
@@ -264,7 +264,7 @@ impl Keyring {
     /// The key of a number, looked for in the file if it is not known yet. One look decides: what the next
     /// one finds may have been written in between.
     fn key(&self, number: u32) -> std::result::Result<Arc<DataKey>, Refused> {
-        let find = |known: &Known| known.keys.iter().find(|key| key.number == number).cloned();
+        let find = |known: &OpenedKeys| known.keys.iter().find(|key| key.number == number).cloned();
         if let Some(key) = find(&self.known()) {
             return Ok(key);
         }

@@ -8,13 +8,13 @@ use std::fmt;
 use sablecat_os::atomic::{AtomicU64, Ordering};
 use zeroize::Zeroizing;
 
-use super::aead::{self, Aead, KeyBytes, TAG_BYTES};
+use super::aead::{self, Aead, SecretBytes, TAG_BYTES};
 use super::{Cipher, RUN_BYTES};
 
 /// The keys of one file.
 pub(crate) struct RunKeys {
     cipher: Cipher,
-    key: KeyBytes,
+    key: SecretBytes,
     runs: AtomicU64,
 }
 

@@ -30,7 +30,7 @@ mod tests;
 mod upkeep;
 
 pub use config::IndexKeys;
-pub(crate) use config::{Config, Extractor, Journaling, Mode, Nullifier, WallClock};
+pub(crate) use config::{Config, EnvMode, Extractor, Journaling, Nullifier, WallClock};
 pub(crate) use databases::{
     Asked, Databases, EnvTxn, Named, Written, arranged, check_holds, entries_of, key_of, leads_nowhere,
 };
@@ -49,5 +49,5 @@ pub use running::counters::{Counters, OldestSnapshot};
 pub(crate) use running::processes::activity;
 pub use running::processes::{Activity, Participant, Process, RecordLock};
 pub use streams::Change;
-pub(crate) use streams::{Changed, ChangedRecords, Stream};
+pub(crate) use streams::{ChangedRecords, CommitChanges, Stream};
 pub use upkeep::{CheckpointReport, CompactReport, ImageReport, Progress, VerifyReport};

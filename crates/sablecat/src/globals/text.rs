@@ -28,7 +28,7 @@ pub(super) fn quoted(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A text as an expression in UTF-8, from which [`Reader`] reads it again with characters of Unicode:
+/// A text as an expression in UTF-8, from which [`LineReader`] reads it again with characters of Unicode:
 /// `"Grüße"_$C(10)_$ZCH(255)`.
 pub(super) fn shown(text: &[u8]) -> String {
     let mut parts: Vec<String> = Vec::new();
@@ -55,7 +55,7 @@ fn numbered(function: &str, numbers: impl Iterator<Item = u32>) -> String {
 }
 
 /// What is left to read of a line, and what numbers of characters mean in it.
-pub(super) struct Reader<'l> {
+pub(super) struct LineReader<'l> {
     line: &'l [u8],
     at: usize,
     /// Whether `$C` names characters of Unicode, of which some are several bytes; if not, bytes.
@@ -65,9 +65,9 @@ pub(super) struct Reader<'l> {
 /// What is wrong with a line.
 pub(super) type Wrong = String;
 
-impl<'l> Reader<'l> {
-    pub(super) fn new(line: &'l [u8], unicode: bool) -> Reader<'l> {
-        Reader { line, at: 0, unicode }
+impl<'l> LineReader<'l> {
+    pub(super) fn new(line: &'l [u8], unicode: bool) -> LineReader<'l> {
+        LineReader { line, at: 0, unicode }
     }
 
     /// An error that says where in the line it is.

@@ -5,7 +5,7 @@ use std::io::{BufRead, Write as Out};
 use sablecat_os::calendar::Moment;
 
 use super::subscript::{Subscript, parts_of};
-use super::text::{Reader, Wrong, quoted};
+use super::text::{LineReader, Wrong, quoted};
 use super::{Globals, Node};
 use crate::error::{Error, Result};
 use crate::{Kind, Read, Write};
@@ -79,7 +79,7 @@ impl<K: Kind> Globals<K> {
     /// # Errors
     /// `Invalid` if it is no reference.
     pub fn node(&self, reference: &str) -> Result<Node<'_, K>> {
-        let mut text = Reader::new(reference.as_bytes(), true);
+        let mut text = LineReader::new(reference.as_bytes(), true);
         let node = self.reference(&mut text).and_then(|node| {
             if text.is_at_end() { Ok(node) } else { Err(text.expected("the reference's end")) }
         });
@@ -88,14 +88,14 @@ impl<K: Kind> Globals<K> {
 
     /// A line: a reference to a node, and its value.
     fn parse(&self, line: &[u8], unicode: bool) -> std::result::Result<(Node<'_, K>, Vec<u8>), Wrong> {
-        let mut line = Reader::new(line, unicode);
+        let mut line = LineReader::new(line, unicode);
         let node = self.reference(&mut line)?;
         line.want("=")?;
         let value = line.text()?;
         if line.is_at_end() { Ok((node, value)) } else { Err(line.expected("the line's end")) }
     }
 
-    fn reference(&self, text: &mut Reader<'_>) -> std::result::Result<Node<'_, K>, Wrong> {
+    fn reference(&self, text: &mut LineReader<'_>) -> std::result::Result<Node<'_, K>, Wrong> {
         text.want("^")?;
         let name = text.run(|byte| byte == b'%' || byte.is_ascii_alphanumeric());
         let name = std::str::from_utf8(name).map_err(|_| text.expected("a name"))?;

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::txn::pairs;
 
 /// An index key, the key of a record that has it, and its value.
-type Whole = (Vec<u8>, Vec<u8>, Vec<u8>);
+type IndexedRecord = (Vec<u8>, Vec<u8>, Vec<u8>);
 
 /// An index key with the key of a record that has it.
 type Pair = (Vec<u8>, Vec<u8>);
@@ -67,7 +67,7 @@ impl<S: Read> Found<S> {
     }
 
     /// The record; none if it was removed since the entry was read, as in a read committed transaction.
-    fn record(&self, pair: Result<Pair>) -> Result<Option<Whole>> {
+    fn record(&self, pair: Result<Pair>) -> Result<Option<IndexedRecord>> {
         let (index_key, key) = pair?;
         let value = self.index.value_of(self.keys.range.state(), &index_key, &key)?;
         Ok(value.map(|value| (index_key, key, value)))
@@ -99,7 +99,7 @@ impl<O: Kind> Index<O> {
 }
 
 impl<S: Read> Iterator for Found<S> {
-    type Item = Result<Whole>;
+    type Item = Result<IndexedRecord>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {

@@ -10,7 +10,7 @@ use crate::txn::pairs;
 /// The records that have each of several index keys, in the order of their own keys: see [`Index::join`].
 pub struct Join<S: Read> {
     state: S,
-    sides: Vec<Side<S::Of>>,
+    sides: Vec<JoinSide<S::Of>>,
     /// No record before this key is still to come; none: there are no more.
     from: Option<Vec<u8>>,
 }
@@ -23,7 +23,7 @@ impl<S: Read> fmt::Debug for Join<S> {
 }
 
 /// One of the indices, and what is looked for in it.
-struct Side<O: Kind> {
+struct JoinSide<O: Kind> {
     index: Index<O>,
     key: Vec<u8>,
     /// What all of its entries begin with.
@@ -31,7 +31,7 @@ struct Side<O: Kind> {
     cursor: Cursor<O>,
 }
 
-impl<O: Kind> Side<O> {
+impl<O: Kind> JoinSide<O> {
     /// The first record at or after a key that it has.
     fn seek(&mut self, state: &impl Read<Of = O>, key: &[u8]) -> Result<Option<Vec<u8>>> {
         if self.index.info.unique {
@@ -83,7 +83,7 @@ impl<O: Kind> Index<O> {
                 other.name()
             )));
         }
-        let side = |(index, key): &(&Index<O>, &[u8])| Side {
+        let side = |(index, key): &(&Index<O>, &[u8])| JoinSide {
             index: (*index).clone(),
             key: key.to_vec(),
             begin: pairs::with_end(key, pairs::END),

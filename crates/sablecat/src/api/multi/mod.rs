@@ -7,7 +7,7 @@ pub use cursor::MultiCursor;
 
 use std::ops::{Bound, ControlFlow};
 
-use shown::Shown;
+use shown::EachPair;
 
 use super::{Database, Env, KeyRange, KeySpan, Kind, Range, Read, Record, Write, label};
 use crate::access::Counting;
@@ -251,7 +251,7 @@ impl<O: Kind> MultiMap<O> {
     ) -> Result<B> {
         let bounds = bounds_of(self.database.bounds(&keys)?);
         let mut wrong = None;
-        let shown = Shown::new(self.order, &mut wrong, each);
+        let shown = EachPair::new(self.order, &mut wrong, each);
         let folded = from.fold_each(&self.database, bounds, initial, shown)?;
         wrong.map_or(Ok(folded), Err)
     }

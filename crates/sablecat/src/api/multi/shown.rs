@@ -11,20 +11,20 @@ use crate::txn::Duplicates;
 use crate::txn::pairs::{begin_bytes, parts};
 
 /// What is done with each record: a caller's closure, with the key and the value that it is cut into.
-pub(super) struct Shown<'a, F> {
+pub(super) struct EachPair<'a, F> {
     cut: Cut<'a>,
     each: F,
 }
 
-impl<'a, F> Shown<'a, F> {
+impl<'a, F> EachPair<'a, F> {
     /// Of records of values in this order. What is none of such a database ends the fold, and is noted in
     /// `wrong`.
-    pub(super) fn new(order: Duplicates, wrong: &'a mut Option<Error>, each: F) -> Shown<'a, F> {
-        Shown { cut: Cut { order, key: Vec::new(), begin: Vec::new(), wrong }, each }
+    pub(super) fn new(order: Duplicates, wrong: &'a mut Option<Error>, each: F) -> EachPair<'a, F> {
+        EachPair { cut: Cut { order, key: Vec::new(), begin: Vec::new(), wrong }, each }
     }
 }
 
-impl<B, F: FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>> Each<B> for Shown<'_, F> {
+impl<B, F: FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>> Each<B> for EachPair<'_, F> {
     fn one(&mut self, so_far: B, key: &[u8], value: &[u8]) -> ControlFlow<B, B> {
         match self.cut.parts(key, value) {
             Some((key, value)) => (self.each)(so_far, key, value),
@@ -34,7 +34,7 @@ impl<B, F: FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>> Each<B> for Shown<'_, F>
 
     #[inline]
     fn several(&mut self, mut so_far: B, records: &mut Several<'_>) -> ControlFlow<B, B> {
-        let Shown { cut, each } = self;
+        let EachPair { cut, each } = self;
         let prefix = records.prefix();
         let (sorted, is_of_one) = (cut.order == Duplicates::Sorted, cut.is_of_one(prefix));
         if sorted && is_of_one {

@@ -33,7 +33,7 @@ const BYTES_MAX: usize = 8192;
 
 /// Where an environment is that is held in memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Held {
+pub(crate) struct HeldEnvironment {
     /// The directory by which it is named, which has the image.
     pub(in crate::env) directory: PathBuf,
     /// The directory in memory, which has its files.
@@ -42,12 +42,12 @@ pub(crate) struct Held {
     pub(in crate::env) uuid: [u8; 16],
 }
 
-impl Held {
+impl HeldEnvironment {
     /// What the directory says by which an environment is named; none if it is not held in memory.
     ///
     /// # Errors
     /// `Corruption` if the file is damaged; `Invalid` if it is of another version; `Io`.
-    pub(in crate::env) fn find(disk: &dyn Disk, directory: &Path) -> Result<Option<Held>> {
+    pub(in crate::env) fn find(disk: &dyn Disk, directory: &Path) -> Result<Option<HeldEnvironment>> {
         let path = directory.join(NAME);
         let io = |e| Error::io("reading", &path, e);
         if !disk.exists(&path).map_err(|e| Error::io("looking for", &path, e))? {
@@ -70,7 +70,7 @@ impl Held {
                 )),
             }
         })?;
-        Ok(Some(Held { directory: directory.to_owned(), memory, uuid }))
+        Ok(Some(HeldEnvironment { directory: directory.to_owned(), memory, uuid }))
     }
 
     /// Says from now on that the environment is held in memory. Durable when it returns.
@@ -132,10 +132,14 @@ mod tests {
         let disk = SimDisk::new(1);
         let directory = Path::new("/named");
         disk.create_dir_all(directory).unwrap();
-        assert_eq!(Held::find(&disk, directory).unwrap(), None);
-        let held = Held { directory: directory.to_owned(), memory: "/memory/a b".into(), uuid: [0xa5; 16] };
+        assert_eq!(HeldEnvironment::find(&disk, directory).unwrap(), None);
+        let held = HeldEnvironment {
+            directory: directory.to_owned(),
+            memory: "/memory/a b".into(),
+            uuid: [0xa5; 16],
+        };
         held.write(&disk).unwrap();
-        assert_eq!(Held::find(&disk, directory).unwrap(), Some(held.clone()));
+        assert_eq!(HeldEnvironment::find(&disk, directory).unwrap(), Some(held.clone()));
 
         let text = held.encode().unwrap();
         for at in 0..text.len() {
@@ -152,10 +156,10 @@ mod tests {
         let file = disk.open(&directory.join(NAME), How::default()).unwrap();
         let newer = text.replace("memory 1", "memory 2");
         file.write_at(newer.as_bytes(), 0).unwrap();
-        assert_eq!(Held::find(&disk, directory).unwrap_err().kind(), ErrorKind::Invalid);
+        assert_eq!(HeldEnvironment::find(&disk, directory).unwrap_err().kind(), ErrorKind::Invalid);
         file.write_at(b"x", 0).unwrap();
-        assert_eq!(Held::find(&disk, directory).unwrap_err().kind(), ErrorKind::Corruption);
-        let no_text = Held { memory: "/a\nb".into(), ..held };
+        assert_eq!(HeldEnvironment::find(&disk, directory).unwrap_err().kind(), ErrorKind::Corruption);
+        let no_text = HeldEnvironment { memory: "/a\nb".into(), ..held };
         assert_eq!(no_text.write(&disk).unwrap_err().kind(), ErrorKind::Invalid);
     }
 }

@@ -6,7 +6,7 @@ mod wall_clock;
 
 pub use functions::IndexKeys;
 pub(crate) use functions::{Extractor, Functions, Nullifier};
-pub(crate) use held::Held;
+pub(crate) use held::HeldEnvironment;
 pub(in crate::env) use held::NAME as HELD_NAME;
 pub(crate) use wall_clock::WallClock;
 
@@ -28,7 +28,7 @@ use crate::txn::{Comparator, DeadlockPolicy, Durability, Isolation};
 
 /// What an environment is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Mode {
+pub(crate) enum EnvMode {
     /// Transactions, a log, many threads.
     Transactional,
     /// The Data Store: one handle, no log.
@@ -81,7 +81,7 @@ pub(crate) struct Config {
     /// The directory in memory that the environment is to be held in from now on, if it is not yet.
     pub(crate) memory: Option<PathBuf>,
     /// Where it is held, once it has been located, if it is.
-    pub(crate) held: Option<Held>,
+    pub(crate) held: Option<HeldEnvironment>,
 }
 
 /// Whether an environment is to keep a journal from now on.
@@ -211,7 +211,7 @@ impl Config {
         self.region_directory = self.region_directory.as_deref().map(absolute).transpose()?;
         self.memory = self.memory.as_deref().map(absolute).transpose()?;
         let directory = absolute(directory)?;
-        self.held = Held::find(&*self.disk, &directory)?;
+        self.held = HeldEnvironment::find(&*self.disk, &directory)?;
         Ok(self.held.as_ref().map_or(directory, |held| held.memory.clone()))
     }
 

@@ -28,10 +28,10 @@ use crate::types::TreeId;
 
 /// What a transaction does about which databases are indices of which. Most do nothing.
 #[derive(Debug, Default)]
-pub(in crate::env) struct Related(Seldom<Changed>);
+pub(in crate::env) struct RelationChanges(Seldom<ChangedDatabases>);
 
 #[derive(Debug, Default)]
-struct Changed {
+struct ChangedDatabases {
     /// The names that trees have had in it of which it has changed what a transaction that writes to them
     /// must know. Which of them they have is for the catalog to say: what gave it may have been rolled back.
     names: BTreeMap<TreeId, Vec<String>>,
@@ -39,7 +39,7 @@ struct Changed {
     named: RefCell<HashMap<TreeId, Arc<Named>>>,
 }
 
-impl Related {
+impl RelationChanges {
     /// A tree has a name from here on, or had it.
     fn note_name(&mut self, tree: TreeId, name: &str) {
         let names = self.0.needed().names.entry(tree).or_default();

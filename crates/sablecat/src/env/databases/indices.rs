@@ -32,12 +32,12 @@ use crate::types::{Lsn, TreeId};
 
 /// Follows the records of an index: nobody else changes them.
 #[derive(Debug)]
-struct Guard {
+struct IndexGuard {
     name: String,
     primary: String,
 }
 
-impl Follow for Guard {
+impl Follow for IndexGuard {
     fn follow(&self, _: &TreeRef, _: SetOrRemove<'_>, _: &mut dyn FollowedRecords) -> Result<With> {
         Err(Error::new(
             ErrorKind::NotAllowed,
@@ -76,7 +76,7 @@ impl Follow for Guard {
 pub(crate) struct Indexed {
     name: String,
     functions: Arc<Functions>,
-    indices: Vec<Index>,
+    indices: Vec<KnownIndex>,
     referrers: Vec<Referrer>,
     /// The trees of the indices.
     trees: Vec<TreeRef>,
@@ -86,7 +86,7 @@ pub(crate) struct Indexed {
 
 /// One of its indices.
 #[derive(Debug)]
-struct Index {
+struct KnownIndex {
     name: String,
     tree: TreeRef,
     info: IndexInfo,
@@ -127,7 +127,7 @@ pub(crate) fn entries_of(
     Ok(found.sorted().into_iter().map(|index_key| entry(info.unique, index_key, key)).collect())
 }
 
-impl Index {
+impl KnownIndex {
     /// # Errors
     /// `Invalid` if it was not given.
     fn extractor<'a>(&'a self, functions: &'a Functions) -> Result<&'a Extractor> {
@@ -431,7 +431,7 @@ pub(super) fn follower(
 ) -> Result<Option<Arc<dyn Follow>>> {
     let relations = &entry.relations;
     if let Some(info) = &relations.index {
-        return Ok(Some(Arc::new(Guard { name: name.to_owned(), primary: info.primary.clone() })));
+        return Ok(Some(Arc::new(IndexGuard { name: name.to_owned(), primary: info.primary.clone() })));
     }
     if relations.indices.is_empty() && relations.referred_by.is_empty() {
         return Ok(None);
@@ -469,7 +469,7 @@ pub(super) fn follower(
             }
         };
         let extractor = functions.extractor(&info.extractor, &related.name).ok().cloned();
-        indices.push(Index { name: related.name.clone(), tree, info, extractor, referenced });
+        indices.push(KnownIndex { name: related.name.clone(), tree, info, extractor, referenced });
     }
     for related in &relations.referred_by {
         let (tree, info) = found(related)?;

@@ -192,7 +192,7 @@ pub(crate) struct Kinds {
 
 /// What was found under a name.
 #[derive(Debug)]
-pub(in crate::env) struct Known {
+pub(in crate::env) struct KnownName {
     /// The LSN at which it was found.
     at: Lsn,
     named: Arc<Named>,
@@ -201,7 +201,7 @@ pub(in crate::env) struct Known {
 /// Databases by the names under which they were found.
 #[derive(Debug, Default)]
 pub(in crate::env) struct KnownNames {
-    known: HashMap<String, Known>,
+    known: HashMap<String, KnownName>,
     /// Nothing in it was found before this.
     since: Lsn,
 }
@@ -213,7 +213,7 @@ impl KnownNames {
     }
 
     /// Keeps what was found under a name, `since` no name has been taken away.
-    fn add(&mut self, name: &str, known: Known, since: Lsn) {
+    fn add(&mut self, name: &str, known: KnownName, since: Lsn) {
         // Not each time: a program that opens all of many databases would go through all that are open with
         // each.
         if since > self.since {
@@ -352,7 +352,7 @@ impl Databases {
         let named = self.name(name, entry, Arc::new(seen_as(name, entry, at)), view)?;
         let since = self.kernel.names_since();
         if at >= since {
-            lock(&self.names).add(name, Known { at, named: Arc::clone(&named) }, since);
+            lock(&self.names).add(name, KnownName { at, named: Arc::clone(&named) }, since);
         }
         Ok(named)
     }

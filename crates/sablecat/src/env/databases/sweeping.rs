@@ -39,14 +39,14 @@ const LOSSES_MAX: u32 = 16;
 
 /// A database whose records expire, and its index by time, by name.
 #[derive(Clone, Debug)]
-struct Place {
+struct ExpiringDatabase {
     primary: String,
     index: String,
 }
 
 /// How far a sweep has come.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Swept {
+pub(crate) struct SweepProgress {
     /// Records that were removed.
     pub(crate) removed: u64,
     /// All that had expired was looked at.
@@ -128,14 +128,14 @@ impl Databases {
     }
 
     /// The databases whose records expire.
-    fn expiring(&self) -> Result<Vec<Place>> {
+    fn expiring(&self) -> Result<Vec<ExpiringDatabase>> {
         let indices = self.database_kinds()?.indices;
         let by_expiry = indices.into_iter().filter(|(_, info)| info.extractor == BY_EXPIRY);
-        Ok(by_expiry.map(|(index, info)| Place { primary: info.primary, index }).collect())
+        Ok(by_expiry.map(|(index, info)| ExpiringDatabase { primary: info.primary, index }).collect())
     }
 
     /// When the first record of a database expires.
-    fn first_to_expire(&self, place: &Place) -> Result<Option<u64>> {
+    fn first_to_expire(&self, place: &ExpiringDatabase) -> Result<Option<u64>> {
         self.read(|txn| {
             let Some(index) = txn.database(&place.index)? else { return Ok(None) };
             let mut scan = Scan::new(Bound::Unbounded, Bound::Unbounded);
@@ -145,15 +145,15 @@ impl Databases {
     }
 
     /// Removes what a database has that expired up to a time, or so much of it.
-    fn sweep_one(&self, place: &Place, until: u64, most: u64) -> Result<Swept> {
-        let mut swept = Swept::default();
+    fn sweep_one(&self, place: &ExpiringDatabase, until: u64, most: u64) -> Result<SweepProgress> {
+        let mut swept = SweepProgress::default();
         let (mut passed, mut batch, mut losses) = (None, BATCH, 0);
         // So many at a time have room in the cache.
         let mut batch_max = BATCH;
         while swept.removed < most && !swept.is_done {
             match self.sweep_batch(place, until, &mut passed, batch.min(most - swept.removed)) {
                 Ok(step) => {
-                    swept = Swept { removed: swept.removed + step.removed, is_done: step.is_done };
+                    swept = SweepProgress { removed: swept.removed + step.removed, is_done: step.is_done };
                     (batch, losses) = (batch_max, 0);
                 }
                 // It was removed meanwhile.
@@ -175,11 +175,11 @@ impl Databases {
     /// Looks at some entries after the last that was passed, and removes the records that they are of.
     fn sweep_batch(
         &self,
-        Place { primary, index }: &Place,
+        ExpiringDatabase { primary, index }: &ExpiringDatabase,
         until: u64,
         passed: &mut Option<Vec<u8>>,
         most: u64,
-    ) -> Result<Swept> {
+    ) -> Result<SweepProgress> {
         let mut txn = EnvTxn::begin(
             self,
             Options {
@@ -193,7 +193,7 @@ impl Databases {
         // within that transaction.
         txn.records.pass_gate();
         txn.records.set_time(until);
-        let all_done = Ok(Swept { removed: 0, is_done: true });
+        let all_done = Ok(SweepProgress { removed: 0, is_done: true });
         let (Some(index), Some(primary)) = (txn.database(index)?, txn.database(primary)?) else {
             return all_done;
         };
@@ -205,7 +205,7 @@ impl Databases {
         let tree = txn.tree_to_write(&primary)?;
         let from = passed.clone().map_or(Bound::Unbounded, Bound::Excluded);
         let mut scan = Scan::new(from, Bound::Excluded(with_end(&index_key(until), BEYOND)));
-        let mut swept = Swept::default();
+        let mut swept = SweepProgress::default();
         let mut last = None;
         for _ in 0..most {
             let Some((entry, _)) = txn.records.next_found(txn.tree(&index)?, &mut scan, true)? else {

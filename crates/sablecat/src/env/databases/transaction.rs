@@ -27,7 +27,7 @@ use std::time::Duration;
 
 use sablecat_os::clock;
 
-use super::indexing::Related;
+use super::indexing::RelationChanges;
 use super::{Asked, Databases, Named, check_asked, seen_as};
 use crate::access::Scan;
 use crate::error::{Error, ErrorKind, Result};
@@ -67,7 +67,7 @@ pub(crate) struct EnvTxn<'e> {
     pub(crate) records: Transaction<'e>,
     made: Vec<Made>,
     /// What it does about which databases are indices of which.
-    pub(super) related: Related,
+    pub(super) related: RelationChanges,
 }
 
 impl Drop for EnvTxn<'_> {
@@ -87,7 +87,7 @@ impl<'e> EnvTxn<'e> {
             core,
             records: Transaction::begin(&core.kernel, options)?,
             made: Vec::new(),
-            related: Related::default(),
+            related: RelationChanges::default(),
         })
     }
 
@@ -102,7 +102,7 @@ impl<'e> EnvTxn<'e> {
             core,
             records: Transaction::begin_beside(&core.kernel, options, beside)?,
             made: Vec::new(),
-            related: Related::default(),
+            related: RelationChanges::default(),
         })
     }
 
@@ -360,7 +360,7 @@ impl<'e> EnvTxn<'e> {
     /// Forgets everything, and the snapshot with it: see [`Transaction::give_up`].
     pub(crate) fn give_up(&mut self) {
         self.records.give_up();
-        self.related = Related::default();
+        self.related = RelationChanges::default();
         let made = std::mem::take(&mut self.made);
         self.unmake(made);
     }
@@ -370,7 +370,7 @@ impl<'e> EnvTxn<'e> {
     pub(crate) fn wait_for_change(&mut self, deadline: Option<Duration>) -> Result<bool> {
         let made = std::mem::take(&mut self.made);
         self.unmake(made);
-        self.related = Related::default();
+        self.related = RelationChanges::default();
         self.records.wait_for_change(deadline)
     }
 
@@ -427,7 +427,7 @@ mod tests {
 
     use super::*;
     use crate::access::Method;
-    use crate::env::config::{Config, Mode};
+    use crate::env::config::{Config, EnvMode};
     use crate::env::mutex::lock;
     use crate::env::opening::Core;
     use crate::env::opening::open::open;
@@ -441,7 +441,7 @@ mod tests {
             background: false,
             ..Config::default()
         };
-        open(Path::new("databases"), config, Mode::Transactional).unwrap()
+        open(Path::new("databases"), config, EnvMode::Transactional).unwrap()
     }
 
     fn begin(core: &Core, isolation: Isolation) -> EnvTxn<'_> {
@@ -503,7 +503,7 @@ mod tests {
             background: false,
             ..Config::default()
         };
-        let core = open(Path::new("databases"), config, Mode::Transactional).unwrap();
+        let core = open(Path::new("databases"), config, EnvMode::Transactional).unwrap();
         let full = core.database_or_new("full", Asked::default()).unwrap();
         core.database_or_new("old", Asked::default()).unwrap();
         let mut txn = begin(&core, Isolation::Snapshot);
@@ -541,7 +541,7 @@ mod tests {
                 background: false,
                 ..Config::default()
             };
-            open(Path::new("databases"), config, Mode::Transactional).unwrap()
+            open(Path::new("databases"), config, EnvMode::Transactional).unwrap()
         };
         let core = opened();
         let [known, unknown] =

@@ -17,11 +17,11 @@ use std::path::{Path, PathBuf};
 use super::entrance::Entrance;
 use super::known;
 use super::{LOCK, LOG, VOLUME, make_directory, none_in, open_volume};
-use crate::env::config::{Config, HELD_NAME, Held, Journaling, Mode};
+use crate::env::config::{Config, EnvMode, HELD_NAME, HeldEnvironment, Journaling};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pages::volume::{Superblock, Volume};
 
-impl Held {
+impl HeldEnvironment {
     /// Where the image is.
     pub(in crate::env) fn image(&self) -> PathBuf {
         self.directory.join(VOLUME)
@@ -121,7 +121,7 @@ fn has_more_than_an_image(superblock: &Superblock) -> bool {
 /// # Errors
 /// `Invalid` for what cannot be held in memory, or is so elsewhere; `InUse` and `Invalid` if an environment
 /// that is there cannot be put into memory as it is; those of the disk.
-pub(in crate::env) fn settle(directory: PathBuf, config: &mut Config, mode: Mode) -> Result<PathBuf> {
+pub(in crate::env) fn settle(directory: PathBuf, config: &mut Config, mode: EnvMode) -> Result<PathBuf> {
     let mut files = directory;
     if let Some(memory) = config.memory.clone().filter(|_| !config.read_only) {
         if config.held.is_none() {
@@ -158,8 +158,8 @@ pub(in crate::env) fn settle(directory: PathBuf, config: &mut Config, mode: Mode
 }
 
 /// Refuses what an environment in memory cannot have: more than one file, and more than one checkpoint.
-fn check_settings(config: &Config, mode: Mode) -> Result<()> {
-    let refused = if mode == Mode::DataStore {
+fn check_settings(config: &Config, mode: EnvMode) -> Result<()> {
+    let refused = if mode == EnvMode::DataStore {
         "a Data Store"
     } else if matches!(config.journaling, Journaling::On(_)) {
         "a journal"
@@ -176,19 +176,20 @@ fn check_settings(config: &Config, mode: Mode) -> Result<()> {
 /// Says that the environment of a directory is held in memory from now on. One that is there becomes the
 /// first image; where there is none, an empty one does. Nothing is changed if there are files in memory
 /// already: they would be gone on with, in the place of what the image has.
-fn put_into_memory(directory: &Path, memory: &Path, config: &Config) -> Result<Held> {
+fn put_into_memory(directory: &Path, memory: &Path, config: &Config) -> Result<HeldEnvironment> {
     let image = directory.join(VOLUME);
     let looking = |e| Error::io("looking into", directory, e);
     if !config.create && !config.disk.exists(&image).map_err(looking)? {
         return Err(none_in(directory));
     }
-    let mut held = Held { directory: directory.to_owned(), memory: memory.to_owned(), uuid: [0; 16] };
+    let mut held =
+        HeldEnvironment { directory: directory.to_owned(), memory: memory.to_owned(), uuid: [0; 16] };
     held.check_directories(config)?;
     let mut config = config.clone();
     config.take_after(&image)?;
     make_directory(&config, directory)?;
     let entrance = Entrance::enter(&directory.join(LOCK), config.file_mode)?;
-    if let Some(held) = Held::find(&*config.disk, directory)? {
+    if let Some(held) = HeldEnvironment::find(&*config.disk, directory)? {
         // By another, just now.
         return Ok(held);
     }
@@ -289,7 +290,7 @@ fn has_log(config: &Config, log: &Path) -> Result<bool> {
 }
 
 /// Puts the files of the image into memory.
-fn load(held: &Held, directory: &Path, config: &Config) -> Result<()> {
+fn load(held: &HeldEnvironment, directory: &Path, config: &Config) -> Result<()> {
     let (image, log) = (held.image(), directory.join(LOG));
     let Some(superblock) = held.look_at_image(config)? else {
         return Err(Error::new(

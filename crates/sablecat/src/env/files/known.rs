@@ -27,9 +27,9 @@ const FIRST_LINE: &str = "sablecat images 1\n";
 const BYTES_MAX: usize = 512;
 
 /// What tells an image from others of its environment: number, LSN and time of its checkpoint.
-type Which = [u64; 3];
+type ImageIdentity = [u64; 3];
 
-fn which(image: &Superblock) -> Which {
+fn which(image: &Superblock) -> ImageIdentity {
     [image.generation, image.checkpoint.0, image.time_ms]
 }
 
@@ -69,7 +69,7 @@ pub(in crate::env) fn know(
     image::put_in_place(disk, &unfinished, &path)
 }
 
-fn encode(images: impl Iterator<Item = Which>) -> String {
+fn encode(images: impl Iterator<Item = ImageIdentity>) -> String {
     let mut text = FIRST_LINE.to_owned();
     for [generation, checkpoint, time] in images {
         writeln!(text, "{generation:x} {checkpoint:x} {time:x}").expect("a String takes all");
@@ -80,7 +80,7 @@ fn encode(images: impl Iterator<Item = Which>) -> String {
 }
 
 /// The images that a file tells of; none if it is damaged.
-fn decode(text: &str) -> Option<Vec<Which>> {
+fn decode(text: &str) -> Option<Vec<ImageIdentity>> {
     let (body, sum) = text.split_at_checked(text.rfind("crc32c ")?)?;
     let sum = sum.strip_prefix("crc32c ")?.strip_suffix('\n')?;
     if u32::from_str_radix(sum, 16) != Ok(crc32c::crc32c(body.as_bytes())) {

@@ -26,8 +26,8 @@ use sablecat_os::disk::FileId;
 use sablecat_os::machine;
 
 use super::open::assemble;
-use super::{Core, Place};
-use crate::env::config::{Config, Mode};
+use super::{Core, EnvPlace};
+use crate::env::config::{Config, EnvMode};
 use crate::env::files::entrance::Entrance;
 use crate::env::files::held::make_ready;
 use crate::env::files::left::{
@@ -45,8 +45,8 @@ use crate::types::Lsn;
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// Opens an environment that other processes may have open.
-pub(super) fn open_shared(directory: &Path, mut config: Config, mode: Mode) -> Result<Arc<Core>> {
-    if mode == Mode::DataStore {
+pub(super) fn open_shared(directory: &Path, mut config: Config, mode: EnvMode) -> Result<Arc<Core>> {
+    if mode == EnvMode::DataStore {
         return Err(Error::invalid(
             "a Data Store has one handle; open the environment with transactions to share it",
         ));
@@ -176,7 +176,7 @@ fn join(
     region: Arc<Region>,
     region_path: PathBuf,
     config: Config,
-    mode: Mode,
+    mode: EnvMode,
 ) -> Result<Arc<Core>> {
     enter(&region, file_id(&volume)?);
     let journal = volume.superblock().journal;
@@ -202,7 +202,7 @@ fn join(
             ),
         ));
     }
-    let place = Place { directory: Some(directory.to_path_buf()), lock: None, region: Some(region_path) };
+    let place = EnvPlace { directory: Some(directory.to_path_buf()), lock: None, region: Some(region_path) };
     let report = RecoveryReport {
         joined: true,
         checkpoint: Lsn(region.header().checkpointed.load(Ordering::Acquire)),

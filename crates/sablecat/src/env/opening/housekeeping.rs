@@ -25,7 +25,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::Core;
-use crate::env::config::Mode;
+use crate::env::config::EnvMode;
 use crate::env::databases::Upcoming;
 use crate::env::mutex::lock;
 use crate::error::{Error, ErrorKind, Result};
@@ -220,7 +220,7 @@ impl Core {
         };
         let now = sablecat_os::clock::monotonic();
         let is_due = sweeping.is_more || now.saturating_sub(sweeping.at) >= self.config.sweep_interval;
-        if !is_due || self.mode != Mode::Transactional {
+        if !is_due || self.mode != EnvMode::Transactional {
             return Ok(());
         }
         (sweeping.at, sweeping.is_more) = (now, false);
@@ -251,7 +251,7 @@ mod tests {
     use sablecat_os::sim::SimDisk;
 
     use super::*;
-    use crate::env::config::{Config, Mode};
+    use crate::env::config::{Config, EnvMode};
     use crate::env::databases::Asked;
     use crate::env::opening::open::open;
     use crate::env::tests::shared_place::SharedPlace;
@@ -274,7 +274,7 @@ mod tests {
             flush_interval: Duration::from_secs(3600),
             ..Config::default()
         };
-        let core = open(Path::new("called"), config, Mode::Transactional).unwrap();
+        let core = open(Path::new("called"), config, EnvMode::Transactional).unwrap();
         assert_eq!(lock(&core.keeper.threads).len(), 1);
         core.kernel.pages.cleaner.ring();
         wait_for_cleaner(&core);
@@ -289,7 +289,7 @@ mod tests {
             flush_interval: Duration::from_millis(1),
             ..Config::default()
         };
-        let core = open(Path::new("uncalled"), config, Mode::Transactional).unwrap();
+        let core = open(Path::new("uncalled"), config, EnvMode::Transactional).unwrap();
         wait_for_cleaner(&core);
         core.close().unwrap();
     }
@@ -298,7 +298,7 @@ mod tests {
     #[test]
     fn a_thread_cleans_once_the_cache_is_too_small() {
         let config = Config { disk: Arc::new(SimDisk::new(1)), cache_bytes: Some(0), ..Config::default() };
-        let core = open(Path::new("cleaning"), config, Mode::Transactional).unwrap();
+        let core = open(Path::new("cleaning"), config, EnvMode::Transactional).unwrap();
         let records = core.database_or_new("records", Asked::default()).unwrap();
         let cleaned = || core.kernel.pages.region.header().cleaned.0.load(Ordering::Relaxed);
         for n in (0..300_000u32).take_while(|_| cleaned() == 0) {
@@ -322,7 +322,7 @@ mod tests {
             log_segment_bytes: 1 << 20,
             ..Config::default()
         };
-        let core = open(Path::new("poisoned"), config, Mode::Transactional).unwrap();
+        let core = open(Path::new("poisoned"), config, EnvMode::Transactional).unwrap();
         let records = core.database_or_new("records", Asked::default()).unwrap();
         let log = &core.kernel.log;
         for n in (0..u32::MAX).take_while(|_| !log.wants_segment()) {
@@ -377,7 +377,7 @@ mod tests {
     #[test]
     fn nobody_is_called_while_somebody_keeps_house() {
         let config = Config { disk: Arc::new(SimDisk::new(1)), background: false, ..Config::default() };
-        let core = open(Path::new("calling"), config, Mode::Transactional).unwrap();
+        let core = open(Path::new("calling"), config, EnvMode::Transactional).unwrap();
         let records = core.database_or_new("records", Asked::default()).unwrap();
         let commit = || {
             assert!(

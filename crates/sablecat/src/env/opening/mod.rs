@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use sablecat_os::disk::File;
 
-use crate::env::config::{Config, Mode};
+use crate::env::config::{Config, EnvMode};
 use crate::env::databases::Databases;
 use crate::env::recovery::RecoveryReport;
 use crate::env::running::Running;
@@ -41,7 +41,7 @@ pub(crate) struct Core {
 
 /// Where an environment lives, and what says that it is in use.
 #[derive(Debug, Default)]
-struct Place {
+struct EnvPlace {
     /// None: in memory alone.
     directory: Option<PathBuf>,
     /// The lock of a process that has the environment for itself.
@@ -55,9 +55,9 @@ impl Core {
     fn new(
         kernel: Kernel,
         config: Config,
-        (mode, journal): (Mode, Option<Journal>),
+        (mode, journal): (EnvMode, Option<Journal>),
         recovery: RecoveryReport,
-        place: Place,
+        place: EnvPlace,
     ) -> Arc<Core> {
         let running = Running { kernel, config, mode, directory: place.directory, shared: place.region };
         Arc::new(Core {

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use sablecat_os::atomic::Ordering;
 use sablecat_os::disk::File;
 
-use super::{Core, Place, attach, read_only};
+use super::{Core, EnvPlace, attach, read_only};
 use crate::access::PageWrite;
-use crate::env::config::{Config, Held, Mode};
+use crate::env::config::{Config, EnvMode, HeldEnvironment};
 use crate::env::files::held::{make_ready, settle};
 use crate::env::files::left::take_alone;
 use crate::env::files::{LOG, VOLUME, find_volume, open_volume};
@@ -17,16 +17,16 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::pages::LocalParticipant;
 use crate::pages::volume::Volume;
 use crate::region::Region;
-use crate::trace::{self, Doing};
+use crate::trace::{self, TracedWork};
 use crate::txn::catalog::{CATALOG_ROOT, FIRST_TREE, catalog_tree};
 use crate::txn::{self, Direct, Kernel};
 use crate::types::{Lsn, VolumeId};
 
 /// Opens the environment in a directory, creating or recovering it as need be.
-pub(crate) fn open(directory: &Path, mut config: Config, mode: Mode) -> Result<Arc<Core>> {
+pub(crate) fn open(directory: &Path, mut config: Config, mode: EnvMode) -> Result<Arc<Core>> {
     config.check()?;
     let directory = &settle(config.locate(directory)?, &mut config, mode)?;
-    let _opening = trace::begin(Doing::Opening(directory));
+    let _opening = trace::begin(TracedWork::Opening(directory));
     let opened = if config.read_only {
         read_only::open(directory, config, mode)
     } else {
@@ -37,8 +37,8 @@ pub(crate) fn open(directory: &Path, mut config: Config, mode: Mode) -> Result<A
     opened.inspect(|core| core.recovery.tell())
 }
 
-fn open_to_write(directory: &Path, mut config: Config, mode: Mode) -> Result<Arc<Core>> {
-    if let Some(image) = config.held.as_ref().map(Held::image) {
+fn open_to_write(directory: &Path, mut config: Config, mode: EnvMode) -> Result<Arc<Core>> {
+    if let Some(image) = config.held.as_ref().map(HeldEnvironment::image) {
         config.take_after(&image)?;
     }
     config.take_after(&directory.join(VOLUME))?;
@@ -55,7 +55,7 @@ fn open_to_write(directory: &Path, mut config: Config, mode: Mode) -> Result<Arc
 }
 
 /// An environment in memory alone.
-pub(crate) fn in_memory(mut config: Config, mode: Mode) -> Result<Arc<Core>> {
+pub(crate) fn in_memory(mut config: Config, mode: EnvMode) -> Result<Arc<Core>> {
     config.check()?;
     if !config.declared.compressions.is_empty() {
         return Err(Error::invalid(
@@ -95,7 +95,7 @@ pub(super) fn assemble(
     lock: Option<Arc<dyn File>>,
     shared: Option<(Arc<Region>, PathBuf)>,
     config: Config,
-    mode: Mode,
+    mode: EnvMode,
 ) -> Result<Arc<Core>> {
     let (directory, volume) = match place {
         Some((directory, volume)) => (Some(directory.to_path_buf()), Some(volume)),
@@ -110,10 +110,10 @@ pub(super) fn assemble(
     let leftover_log = directory
         .as_ref()
         .map(|directory| directory.join(LOG))
-        .filter(|log| mode == Mode::DataStore && config.disk.exists(log).unwrap_or(false));
+        .filter(|log| mode == EnvMode::DataStore && config.disk.exists(log).unwrap_or(false));
     let journal =
         config.journaling.over(superblock.as_ref().and_then(|superblock| superblock.journal.clone()));
-    if journal.is_some() && mode == Mode::DataStore {
+    if journal.is_some() && mode == EnvMode::DataStore {
         return Err(Error::invalid(
             "a Data Store has no log, so it cannot keep a journal; open the environment once with transactions and turn the journal off",
         ));
@@ -190,7 +190,8 @@ pub(super) fn assemble(
     header.visible.0.store(start.0, Ordering::Release);
     drop(seat);
 
-    let core = Core::new(kernel, config, (mode, journal), report, Place { directory, lock, region: shared });
+    let core =
+        Core::new(kernel, config, (mode, journal), report, EnvPlace { directory, lock, region: shared });
     header.checkpointed.store(start.0, Ordering::Release);
     core.find_room_for_log()?;
     if changed || core.kernel.log.keeps_records() {
@@ -212,14 +213,14 @@ pub(super) fn assemble(
 /// Goes on from a checkpoint although a later one may have been, of which nothing can be read. With a log
 /// nothing is lost by that, if the blocks are those of this checkpoint still; without one whatever came after
 /// it is.
-fn go_back(kernel: &Kernel, me: &LocalParticipant, mode: Mode) -> Result<()> {
+fn go_back(kernel: &Kernel, me: &LocalParticipant, mode: EnvMode) -> Result<()> {
     let Some(volume) = kernel.pages.volume() else { return Ok(()) };
     let (path, generation) = (volume.path().display(), volume.generation());
     let why = format!(
         "{path}: {}; a checkpoint later than {generation} may have been lost",
         volume.complaints().join("; ")
     );
-    if mode == Mode::DataStore {
+    if mode == EnvMode::DataStore {
         return Err(Error::corruption(format!(
             "{why}; restore a backup, or, to go on with checkpoint {generation} nevertheless, open the environment once without Data Store mode and close it"
         )));
@@ -278,7 +279,7 @@ impl Core {
     }
 
     pub(super) fn start_housekeeping(self: &Arc<Self>) -> Result<()> {
-        if self.mode == Mode::Transactional && self.config.background && self.directory.is_some() {
+        if self.mode == EnvMode::Transactional && self.config.background && self.directory.is_some() {
             self.keeper.start(self)?;
         }
         Ok(())
@@ -312,7 +313,7 @@ mod tests {
     }
 
     fn open_on(disk: &SimDisk) -> Result<Arc<Core>> {
-        open(Path::new(DIRECTORY), config(disk), Mode::Transactional)
+        open(Path::new(DIRECTORY), config(disk), EnvMode::Transactional)
     }
 
     fn file(disk: &SimDisk) -> Arc<dyn File> {

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use sablecat_os::disk::Disk;
 
-use super::{Core, Place};
+use super::{Core, EnvPlace};
 use crate::crypt::Encryption;
-use crate::env::config::{Config, Mode};
+use crate::env::config::{Config, EnvMode};
 use crate::env::files::{VOLUME, existing_volume};
 use crate::env::recovery::recover::RecoveryReport;
 use crate::env::recovery::{build_kernel, geometry};
@@ -17,8 +17,8 @@ use crate::pages::volume::Volume;
 use crate::region::Region;
 
 /// Opens an environment at its last checkpoint.
-pub(in crate::env) fn open(directory: &Path, config: Config, mode: Mode) -> Result<Arc<Core>> {
-    if mode == Mode::DataStore {
+pub(in crate::env) fn open(directory: &Path, config: Config, mode: EnvMode) -> Result<Arc<Core>> {
+    if mode == EnvMode::DataStore {
         return Err(Error::invalid(
             "a Data Store cannot be opened read-only; open the environment with Builder::open to read it",
         ));
@@ -45,7 +45,7 @@ pub(in crate::env) fn open(directory: &Path, config: Config, mode: Mode) -> Resu
         end: superblock.checkpoint,
         ..RecoveryReport::default()
     };
-    let place = Place { directory: Some(directory.to_path_buf()), lock: None, region: None };
+    let place = EnvPlace { directory: Some(directory.to_path_buf()), lock: None, region: None };
     Ok(Core::new(kernel, config, (mode, None), report, place))
 }
 

@@ -24,7 +24,7 @@ use sablecat_os::disk::File;
 
 use super::recover::{RecoveryReport, replay_commits};
 use super::{begin_from, build_kernel, geometry};
-use crate::env::config::{Config, Mode};
+use crate::env::config::{Config, EnvMode};
 use crate::env::files::history::{self, Epoch};
 use crate::env::files::left::take_alone;
 use crate::env::files::{VOLUME, existing_volume};
@@ -275,7 +275,7 @@ impl Recovery {
             Some(volume),
             &region,
             config,
-            (Mode::Transactional, Some(journal)),
+            (EnvMode::Transactional, Some(journal)),
         )?;
         begin_from(&kernel, &from)?;
         let header = region.header();

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::access;
-use crate::env::config::{Config, Mode};
+use crate::env::config::{Config, EnvMode};
 use crate::env::files::{LOG, log_config, log_memory};
 use crate::error::Result;
 use crate::log::Log;
@@ -50,7 +50,7 @@ pub(in crate::env) fn build_kernel(
     volume: Option<Volume>,
     region: &Arc<Region>,
     config: &Config,
-    (mode, journal): (Mode, Option<&Journal>),
+    (mode, journal): (EnvMode, Option<&Journal>),
 ) -> Result<Kernel> {
     // A part of the cache, within bounds.
     let bytes_max =
@@ -62,7 +62,7 @@ pub(in crate::env) fn build_kernel(
         bytes_max,
         cipher: keys.as_ref().map(|keys| keys.cipher()),
     });
-    let log_disk = directory.filter(|_| mode == Mode::Transactional).map(|_| Arc::clone(&config.disk));
+    let log_disk = directory.filter(|_| mode == EnvMode::Transactional).map(|_| Arc::clone(&config.disk));
     let uuid = volume.as_ref().map_or([0; 16], |volume| volume.superblock().uuid);
     let log_config = log_config(config, uuid, directory, journal, keys);
     let log =

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use sablecat_os::clock;
 
-use crate::env::config::{Config, Mode};
+use crate::env::config::{Config, EnvMode};
 use crate::error::{Error, ErrorKind, Result};
 use crate::txn::{Kernel, caller};
 use crate::types::Lsn;
@@ -29,7 +29,7 @@ const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(10);
 pub(crate) struct Running {
     pub(crate) kernel: Kernel,
     pub(crate) config: Config,
-    pub(crate) mode: Mode,
+    pub(crate) mode: EnvMode,
     /// Where it lives; none: in memory alone.
     pub(crate) directory: Option<PathBuf>,
     /// The file of the shared region; none when the environment is private.

@@ -94,7 +94,7 @@ pub struct RecordLock {
 }
 
 /// What is looked at.
-struct Shared<'a> {
+struct SharedState<'a> {
     region: &'a Region,
     locks: &'a LockTable,
     /// The log's turns, by name, and the slot that has each.
@@ -116,7 +116,7 @@ pub struct Activity {
 pub(crate) fn activity(directory: &Path, config: &Config) -> Result<Activity> {
     let Some(region) = region_from_outside(directory, config)? else { return Ok(Activity::default()) };
     let shared =
-        Shared { region: &region, locks: &LockTable::new(&region), turns: log_memory(&region).turns() };
+        SharedState { region: &region, locks: &LockTable::new(&region), turns: log_memory(&region).turns() };
     let locks = shared.record_locks();
     let activity = Activity { processes: shared.processes(&locks), locks };
     // Whether it was all there.
@@ -166,8 +166,8 @@ pub(in crate::env) fn pid_of(region: &Region, slot: u16) -> u32 {
 }
 
 impl Running {
-    fn shared(&self) -> Shared<'_> {
-        Shared {
+    fn shared(&self) -> SharedState<'_> {
+        SharedState {
             region: self.kernel.pages.region(),
             locks: &self.kernel.locks,
             turns: self.kernel.log.turns(),
@@ -194,16 +194,16 @@ impl Running {
 }
 
 /// What all participants hold.
-struct Held<'a> {
+struct Holdings<'a> {
     locks: &'a [RecordLock],
     latches: HashMap<u16, usize>,
     roles: Vec<(&'static str, u16)>,
 }
 
-impl Shared<'_> {
+impl SharedState<'_> {
     fn processes(&self, locks: &[RecordLock]) -> Vec<Process> {
         let region = self.region;
-        let held = Held { locks, latches: self.latches(), roles: self.roles() };
+        let held = Holdings { locks, latches: self.latches(), roles: self.roles() };
         let Some(membership) = region.membership() else {
             let command = std::env::args().collect::<Vec<_>>().join(" ");
             return vec![Process {
@@ -277,8 +277,8 @@ impl Shared<'_> {
         roles
     }
 
-    fn participants_of(&self, member: u16, held: &Held<'_>) -> Vec<Participant> {
-        let Held { locks, latches, roles } = held;
+    fn participants_of(&self, member: u16, held: &Holdings<'_>) -> Vec<Participant> {
+        let Holdings { locks, latches, roles } = held;
         let region = self.region;
         let visible = region.header().visible();
         region

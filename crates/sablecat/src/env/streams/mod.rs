@@ -37,7 +37,7 @@ use crate::log::{CommitOperations, LogOperation, LogTail, LoggedCommit, Reach};
 use crate::txn::catalog::{self, CATALOG};
 use crate::txn::{Holds, IndexInfo};
 use crate::types::Lsn;
-use naming::{Backwards, Deed, Names};
+use naming::{Backwards, Deed, TreeNames};
 
 /// What is wanted of the log is said anew after so many bytes.
 const HOLD_STEP: u64 = 64 << 10;
@@ -215,7 +215,7 @@ pub(crate) struct Stream<'c> {
     core: &'c Streams,
     reach: Reach,
     tail: LogTail<'c>,
-    names: Names,
+    names: TreeNames,
     hold: Hold<'c>,
     /// Chunks below the second place will have no commit, once everything below the first has been passed.
     void: Option<(Lsn, Lsn)>,
@@ -233,7 +233,7 @@ pub(crate) struct Stream<'c> {
 
 /// The changes of one commit.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Changed<'s> {
+pub(crate) struct CommitChanges<'s> {
     commit: LoggedCommit<'s>,
     stream: &'s Stream<'s>,
 }
@@ -353,8 +353,8 @@ impl<'c> Stream<'c> {
     }
 
     /// The commit that it has gone on to.
-    pub(crate) fn changed(&self) -> Option<Changed<'_>> {
-        Some(Changed { commit: self.tail.commit()?, stream: self })
+    pub(crate) fn changed(&self) -> Option<CommitChanges<'_>> {
+        Some(CommitChanges { commit: self.tail.commit()?, stream: self })
     }
 
     /// Lets go of the log that is not needed any more.
@@ -388,10 +388,10 @@ impl<'c> Stream<'c> {
 
 impl Streams {
     /// The names of databases at a place in the log.
-    fn names_at(&self, from: Lsn) -> Result<Names> {
+    fn names_at(&self, from: Lsn) -> Result<TreeNames> {
         let (records, at) =
             self.read(|txn| Ok((catalog::records(&mut txn.records.committed())?, txn.records.at())))?;
-        let later = Names::of(records)?;
+        let later = TreeNames::of(records)?;
         // In this order: what was committed up to that state has raised it.
         // What ends a little above it may be the time that was logged with the commit that did.
         let (since, log) = (self.kernel.names_since(), &self.kernel.log);
@@ -410,7 +410,7 @@ impl Streams {
     }
 }
 
-impl<'s> Changed<'s> {
+impl<'s> CommitChanges<'s> {
     /// The commit's LSN.
     pub(crate) fn lsn(&self) -> Lsn {
         self.commit.lsn

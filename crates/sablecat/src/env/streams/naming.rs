@@ -60,7 +60,7 @@ impl Deed {
 
 /// What a commit says of trees, as it stands there.
 #[derive(Debug, Default)]
-struct Said {
+struct CommitNaming {
     named: Vec<(String, TreeId, How)>,
     noted: Vec<TreeId>,
     unnoted: HashSet<TreeId>,
@@ -68,9 +68,9 @@ struct Said {
     takes_names: bool,
 }
 
-impl Said {
-    fn of(commit: &LoggedCommit<'_>) -> Result<Said> {
-        let mut said = Said::default();
+impl CommitNaming {
+    fn of(commit: &LoggedCommit<'_>) -> Result<CommitNaming> {
+        let mut said = CommitNaming::default();
         let mut operations = commit.operations();
         // The catalog is the first tree.
         while let Some(operation) = operations.next()? {
@@ -112,15 +112,17 @@ fn text(name: &[u8]) -> Result<String> {
 
 /// Which tree has which name, at a place in the log.
 #[derive(Debug, Default)]
-pub(in crate::env) struct Names {
+pub(in crate::env) struct TreeNames {
     now: HashMap<TreeId, String>,
 }
 
-impl Names {
+impl TreeNames {
     /// The names that records of the catalog say.
-    pub(in crate::env) fn of(records: Vec<(Vec<u8>, CatalogEntry)>) -> Result<Names> {
+    pub(in crate::env) fn of(records: Vec<(Vec<u8>, CatalogEntry)>) -> Result<TreeNames> {
         let named = records.into_iter().filter(|(key, _)| catalog::is_name(key));
-        Ok(Names { now: named.map(|(name, entry)| Ok((entry.tree, text(&name)?))).collect::<Result<_>>()? })
+        Ok(TreeNames {
+            now: named.map(|(name, entry)| Ok((entry.tree, text(&name)?))).collect::<Result<_>>()?,
+        })
     }
 
     /// The name of a tree.
@@ -130,7 +132,7 @@ impl Names {
 
     /// Follows a commit: what it does about databases, in an order in which it can be done.
     pub(in crate::env) fn follow(&mut self, commit: &LoggedCommit<'_>) -> Result<Vec<Deed>> {
-        let said = Said::of(commit)?;
+        let said = CommitNaming::of(commit)?;
         if said.named.is_empty() && said.noted.is_empty() {
             return Ok(Vec::new());
         }
@@ -211,7 +213,7 @@ impl Backwards {
     /// # Errors
     /// `LogGone` if it was logged by a build that did not say what names trees had, and took one away.
     pub(super) fn pass(&mut self, commit: &LoggedCommit<'_>) -> Result<()> {
-        let said = Said::of(commit)?;
+        let said = CommitNaming::of(commit)?;
         for &tree in said.named.iter().map(|(_, tree, _)| tree).chain(&said.noted) {
             let Entry::Vacant(before) = self.before.entry(tree) else { continue };
             let is_made = said.unnoted.contains(&tree) || !said.takes_names;
@@ -234,7 +236,7 @@ impl Backwards {
     }
 
     /// The names before the first of the commits passed, given those after the last, or later.
-    pub(in crate::env) fn before(self, mut later: Names) -> Names {
+    pub(in crate::env) fn before(self, mut later: TreeNames) -> TreeNames {
         for (tree, name) in self.before {
             match name {
                 Some(name) => later.now.insert(tree, name),

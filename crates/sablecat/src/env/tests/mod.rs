@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use sablecat_os::sim::SimDisk;
 
-use crate::env::config::{Config, Mode};
+use crate::env::config::{Config, EnvMode};
 use crate::env::databases::Asked;
 use crate::env::databases::transaction::EnvTxn;
 use crate::env::opening::Core;
@@ -223,7 +223,7 @@ fn notes_of_processes_that_were_all_killed_are_acted_upon_by_the_next_to_open() 
         background: false,
         ..Config::default()
     };
-    let core = open(Path::new("alone"), config(), Mode::Transactional).unwrap();
+    let core = open(Path::new("alone"), config(), EnvMode::Transactional).unwrap();
     begin(&core).database_or_new("half made", Asked::default()).map(drop).unwrap();
     let mut txn = begin(&core);
     txn.database_or_new("half made", Asked::default()).unwrap();
@@ -231,7 +231,7 @@ fn notes_of_processes_that_were_all_killed_are_acted_upon_by_the_next_to_open() 
     assert_eq!(notes(&core), 1, "who is alone lives");
     core.checkpoint(false).unwrap();
     let left = Arc::new(disk.crash_as(sablecat_os::sim::Survival::Everything, 1));
-    let next = open(Path::new("alone"), Config { disk: left, ..config() }, Mode::Transactional).unwrap();
+    let next = open(Path::new("alone"), Config { disk: left, ..config() }, EnvMode::Transactional).unwrap();
     assert_eq!(notes(&next), 0);
     next.close().unwrap();
     drop(txn);

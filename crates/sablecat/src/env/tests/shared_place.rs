@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use sablecat_os::sim::SimDisk;
 
-use crate::env::config::{Config, Mode};
+use crate::env::config::{Config, EnvMode};
 use crate::env::opening::Core;
 use crate::env::opening::open::open;
 
@@ -43,7 +43,7 @@ impl SharedPlace {
     pub(in crate::env) fn open_as(&self, set: impl FnOnce(&mut Config)) -> Arc<Core> {
         let mut config = self.config.clone();
         set(&mut config);
-        open(&self.base.join("env"), config, Mode::Transactional).unwrap()
+        open(&self.base.join("env"), config, EnvMode::Transactional).unwrap()
     }
 }
 

@@ -3,11 +3,11 @@
 use std::sync::atomic::Ordering;
 
 use super::Upkeep;
-use crate::env::config::Mode;
+use crate::env::config::EnvMode;
 use crate::error::{Error, ErrorKind, Result};
 use crate::pages::volume::Superblock;
 use crate::pages::{self, Moving};
-use crate::trace::{self, Doing, Happened};
+use crate::trace::{self, Happened, TracedWork};
 use crate::txn::caller;
 use crate::types::Lsn;
 
@@ -68,7 +68,7 @@ impl Upkeep {
         clean: bool,
         moving: Moving,
     ) -> Result<CheckpointReport> {
-        let _checkpoint = trace::begin(Doing::Checkpoint);
+        let _checkpoint = trace::begin(TracedWork::Checkpoint);
         let describe = |at, superblock: &mut Superblock| {
             self.describe(at, clean, superblock);
             if let Some(volume) = self.kernel.pages.volume() {
@@ -155,7 +155,7 @@ impl Upkeep {
     /// Gives back what is lost; none if that cannot be told at the moment. Nothing is if the map is damaged,
     /// or in a Data Store, which one process has.
     pub(super) fn free_lost(&self, me: &pages::LocalParticipant) -> Result<Option<pages::Lost>> {
-        if self.mode == Mode::DataStore {
+        if self.mode == EnvMode::DataStore {
             return Ok(Some(pages::Lost::default()));
         }
         match self.kernel.pages.free_lost(me) {
@@ -167,7 +167,7 @@ impl Upkeep {
     /// Frees the pages that nothing leads to. A Data Store leaves that to a process that opens it with
     /// transactions.
     pub(super) fn free_unreachable(&self, me: &pages::LocalParticipant) -> Result<u64> {
-        if self.mode == Mode::DataStore {
+        if self.mode == EnvMode::DataStore {
             return Ok(0);
         }
         // Only what a checkpoint has is found.
@@ -195,7 +195,7 @@ impl Upkeep {
         let last = self.checkpoint_as(&seat, true, Moving::Little)?;
         let given_up = self.kernel.log.give_up_files(last.lsn, caller(&self.kernel.pages, seat.number()));
         // After that: there may be room for the reserve now.
-        if !self.kernel.pages.give_back_tail() && self.mode == Mode::Transactional {
+        if !self.kernel.pages.give_back_tail() && self.mode == EnvMode::Transactional {
             self.make_reserve(&seat);
         }
         given_up

@@ -88,7 +88,7 @@ mod tests {
     use sablecat_os::sim::{Fault, SimDisk, Survival};
 
     use super::*;
-    use crate::env::config::{Config, Journaling, Mode};
+    use crate::env::config::{Config, EnvMode, Journaling};
     use crate::env::databases::Asked;
     use crate::env::opening::Core;
     use crate::env::opening::open::open;
@@ -157,7 +157,7 @@ mod tests {
             journaling: Journaling::On(Journal::new()),
             ..Config::default()
         };
-        open(Path::new(DIRECTORY), config, Mode::Transactional).unwrap()
+        open(Path::new(DIRECTORY), config, EnvMode::Transactional).unwrap()
     }
 
     fn names(disk: &SimDisk) -> [Vec<String>; 2] {

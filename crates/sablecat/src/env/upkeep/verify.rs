@@ -252,7 +252,7 @@ mod tests {
 
     use super::*;
     use crate::env::config::Journaling;
-    use crate::env::config::{Config, Mode};
+    use crate::env::config::{Config, EnvMode};
     use crate::env::databases::Asked;
     use crate::env::opening::open::open;
     use crate::pages::volume::Journal;
@@ -264,7 +264,7 @@ mod tests {
     fn a_free_block_that_a_map_names_is_a_problem() {
         let journaling = Journaling::On(Journal::new());
         let config = Config { disk: Arc::new(SimDisk::new(1)), journaling, ..Config::default() };
-        let core = open(Path::new("verified"), config, Mode::Transactional).unwrap();
+        let core = open(Path::new("verified"), config, EnvMode::Transactional).unwrap();
         let records = core.database_or_new("records", Asked::default()).unwrap();
         for round in 0..3u8 {
             core.kernel
