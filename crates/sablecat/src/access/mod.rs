@@ -35,8 +35,8 @@ pub use method::Method;
 pub(crate) use method::exercise;
 pub(crate) use method::{KeyPlace, Order, SetOrRemove, StoredValue, Tree, Tried, form_blank};
 pub(crate) use scan::{
-    KeyBounds, PageCopy, Part, PendingRecord, Scan, ScanSource, Scanned, ScannedValue, StateId, StateSource,
-    WantedPage,
+    KeyBounds, KeySpan, PageCopy, Part, PendingRecord, Scan, ScanSource, Scanned, ScannedValue, StateId,
+    StateSource, WantedPage,
 };
 pub(crate) use sought::Sought;
 pub(crate) use whole::Load;

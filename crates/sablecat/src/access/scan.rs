@@ -19,6 +19,9 @@ use crate::types::{Lsn, PageId};
 /// Bounds of keys.
 pub(crate) type KeyBounds<'b> = (Bound<&'b [u8]>, Bound<&'b [u8]>);
 
+/// Keys between two bounds.
+pub(crate) type KeySpan = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
 /// A private copy of a page.
 #[derive(Debug, Default)]
 pub(crate) struct PageCopy {

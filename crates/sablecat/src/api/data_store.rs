@@ -8,12 +8,11 @@ use super::read::reading;
 use super::read::sealed::{Seen, State};
 use super::write::{goes_singly, remove_each, writing};
 use super::{Database, DatabaseStats, KeyRange, Range, Read, Stats, Write};
-use crate::access::{Each, InOrder, Method, Scan, SetOrRemove};
+use crate::access::{Each, InOrder, KeySpan, Method, Scan, SetOrRemove};
 use crate::env::{Asked, CheckpointReport, CompactReport, Core, EnvTxn, Progress, VerifyReport, arranged};
 use crate::error::Result;
 use crate::pages::Pages;
 use crate::txn::catalog::{CatalogEntry, catalog_tree};
-use crate::txn::ranges::KeySpan;
 use crate::txn::{
     Also, CommittedState, Direct, Durability, FollowedRecords, Holds, IndexInfo, Isolation, Kernel, Options,
     Presence, TreeRef, View, With, change_followed, not_empty, ranges,

@@ -3,8 +3,8 @@
 use std::ops::{Bound, Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 
 use crate::access;
+use crate::access::KeySpan;
 use crate::error::Result;
-use crate::txn::ranges::KeySpan;
 
 /// A range of keys, or all keys with a prefix.
 ///

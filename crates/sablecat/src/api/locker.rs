@@ -93,10 +93,10 @@ impl Locker {
         self.lock_hashes(&hashes(path)?, self.patience())
     }
 
-    /// As [`LockOwner::lock`], waiting for no longer than this. False if it did not get the lock.
+    /// As [`Locker::lock`], waiting for no longer than this. False if it did not get the lock.
     ///
     /// # Errors
-    /// As [`LockOwner::lock`], except `Timeout`.
+    /// As [`Locker::lock`], except `Timeout`.
     pub fn lock_within<N: AsRef<[u8]>>(
         &mut self,
         path: impl IntoIterator<Item = N>,
@@ -130,7 +130,7 @@ impl Locker {
         path.last().and_then(|last| self.counts.get(last)).copied().unwrap_or(0)
     }
 
-    /// As [`LockOwner::lock`], by the hashes of all on the way to a path.
+    /// As [`Locker::lock`], by the hashes of all on the way to a path.
     pub(crate) fn lock_hashes(&mut self, path: &[u64], time: Duration) -> Result<()> {
         self.inner.acquire(path, time)?;
         if let Some(last) = path.last() {

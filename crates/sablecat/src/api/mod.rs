@@ -69,4 +69,4 @@ pub use text_file::TextFile;
 pub use transaction::{Savepoint, Txn};
 pub use write::Write;
 
-use crate::txn::ranges::KeySpan;
+use crate::access::KeySpan;

@@ -598,7 +598,7 @@ impl Log {
 
     /// Begins a new life of the log that goes on after `end`, which is where a [scan](Log::scan) ended (0 for
     /// a new environment), at `floor` or above, and returns its first LSN. From here on commits may come; on
-    /// a full disk there may be no room ready for them yet. The caller has [made](super::Scan::make_last)
+    /// a full disk there may be no room ready for them yet. The caller has [made](super::LogScan::make_last)
     /// everything below `end` last, and is alone.
     ///
     /// # Errors

@@ -17,13 +17,14 @@
 //! It may find, whenever it goes on, that it has been [succeeded](HeldTurn::is_succeeded).
 //!
 //! - Where the work does no harm when it is done by two at once, the turn is just [taken
-//!   over](Turn::take_over). The holder [says that it moves](HeldTurn::move_on). While it does what must not be
-//!   done by two it [insists](HeldTurn::insist) on the turn, which the word says as well: so nobody can take it
-//!   over in that way between its saying so and its doing it.
-//! - Where the work does harm unless something is done about it first, the successor [owes](HeldTurn::owes) that.
-//!   So the word says this from the moment it is [the successor's](Turn::succeed), and goes on saying it,
-//!   whichever participant has the turn next, by whatever way, until somebody [has done it](HeldTurn::settle). In
-//!   this way a holder that insists is succeeded as well, once it seems to be stopped.
+//!   over](Turn::take_over). The holder [says that it moves](HeldTurn::move_on). While it does what must not
+//!   be done by two it [insists](HeldTurn::insist) on the turn, which the word says as well: so nobody can
+//!   take it over in that way between its saying so and its doing it.
+//! - Where the work does harm unless something is done about it first, the successor [owes](HeldTurn::owes)
+//!   that. So the word says this from the moment it is [the successor's](Turn::succeed), and goes on saying
+//!   it, whichever participant has the turn next, by whatever way, until somebody [has done
+//!   it](HeldTurn::settle). In this way a holder that insists is succeeded as well, once it seems to be
+//!   stopped.
 
 use std::fmt;
 use std::time::Duration;
@@ -376,8 +377,8 @@ impl Turn {
         }
     }
 
-    /// Takes the turn from a holder that lives, unless that holding has ended. The caller [owes](HeldTurn::owes)
-    /// what must be done about the holder, which may go on at any moment.
+    /// Takes the turn from a holder that lives, unless that holding has ended. The caller
+    /// [owes](HeldTurn::owes) what must be done about the holder, which may go on at any moment.
     pub(crate) fn succeed(&self, seen: TurnHolding, caller: Caller<'_>) -> Option<HeldTurn<'_>> {
         self.seize(seen, TurnHolding(seen.next(caller.owner).0 | OWES))
     }

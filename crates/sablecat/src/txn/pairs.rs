@@ -7,7 +7,7 @@
 
 use std::ops::Bound;
 
-use super::ranges::KeySpan;
+use crate::access::KeySpan;
 use crate::error::{Error, Result};
 
 /// After the first, before the second.

@@ -6,10 +6,7 @@
 use std::cmp::Ordering;
 use std::ops::Bound;
 
-use crate::access::KeyBounds;
-
-/// Keys between two bounds.
-pub(crate) type KeySpan = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+use crate::access::{KeyBounds, KeySpan};
 
 /// The bounds of a span.
 pub(crate) fn bounds((lower, upper): &KeySpan) -> KeyBounds<'_> {

@@ -2,7 +2,7 @@
 
 use super::node::{Leaf, LeafMut, StoredValue, inline_value_bytes_max};
 use super::shape::{merge_up, put, should_merge};
-use super::{DescentStep, Toward, Tree, counted, find_leaf, is_leaf_for, nest, place_in};
+use super::{Step, Toward, Tree, counted, find_leaf, is_leaf_for, nest, place_in};
 use crate::access::method::{SetOrRemove, Tried};
 use crate::access::{PageWrite, Sought, long};
 use crate::error::Result;
@@ -119,7 +119,7 @@ pub(crate) fn change<W: PageWrite>(
 pub(super) fn change_leaf<W: PageWrite>(
     writer: &mut W,
     tree: &Tree<'_>,
-    (page, way): (PageId, Option<Vec<DescentStep>>),
+    (page, way): (PageId, Option<Vec<Step>>),
     (key, value): SetOrRemove<'_>,
     store: impl FnOnce(&mut W, TreeId, &[u8]) -> Result<PageId>,
 ) -> Result<LeafOutcome> {

@@ -18,7 +18,7 @@
 use std::ops::Bound;
 
 use super::node::{self, Inner, InnerMut, Leaf, LeafMut, NodeKind, Order, StoredValue};
-use super::{DescentStep, LEVELS_MAX, Toward, Tree, damaged, find_leaf, misplaced, nest, unborn};
+use super::{LEVELS_MAX, Step, Toward, Tree, damaged, find_leaf, misplaced, nest, unborn};
 use crate::access::numbers::CountedRecord;
 use crate::access::scan::ScannedValue;
 use crate::access::{PageRead, PageWrite};
@@ -59,14 +59,14 @@ fn records_of(key_len: usize, stem_bytes: usize, value: StoredValue<'_>) -> u64 
 
 /// Makes sure that a leaf and all inner pages on the way to it can be changed: from here on writing them does
 /// not fail.
-pub(super) fn make_ready<W: PageWrite>(writer: &mut W, path: &[DescentStep], leaf: PageId) -> Result<()> {
+pub(super) fn make_ready<W: PageWrite>(writer: &mut W, path: &[Step], leaf: PageId) -> Result<()> {
     let mut pages: Vec<PageId> = path.iter().map(|step| step.page).collect();
     pages.push(leaf);
     writer.make_ready(&pages)
 }
 
 /// Says on the way to a leaf that there are so many records more below, or fewer.
-pub(super) fn add<W: PageWrite>(writer: &mut W, path: &[DescentStep], more: i64) -> Result<()> {
+pub(super) fn add<W: PageWrite>(writer: &mut W, path: &[Step], more: i64) -> Result<()> {
     for step in path {
         let bytes = writer.write(step.page)?;
         if node::kind(bytes) == Some(NodeKind::Inner) && step.slot <= Inner::new(bytes).count() {

@@ -19,7 +19,7 @@ use sablecat_os::prefetch::{Ahead, Steps};
 
 use super::node::{self, Alike, Inner, Leaf, LeafRecord, NodeKind, StoredValue};
 use super::several::{Keys, Several};
-use super::{DescentStep, Toward, Tree, find_edge, find_leaf, nest};
+use super::{Step, Toward, Tree, find_edge, find_leaf, nest};
 use crate::access::scan::{Part, Scan, ScannedValue, StateSource};
 use crate::access::{Each, PageRead, after};
 use crate::error::{Error, Result};
@@ -376,12 +376,12 @@ impl Leaves {
             return Ok(page);
         }
         let mut parent = None;
-        let note = |step: DescentStep| parent = Some(step);
+        let note = |step: Step| parent = Some(step);
         let page = match lower {
             Bound::Unbounded => find_edge(snapshot, tree, true, note)?,
             Bound::Included(key) | Bound::Excluded(key) => find_leaf(snapshot, tree, key, Toward::Key, note)?,
         };
-        if let Some(DescentStep { page, slot }) = parent {
+        if let Some(Step { page, slot }) = parent {
             snapshot.read(page, |bytes| {
                 let inner = Inner::new(bytes);
                 self.following.extend((slot + 1..=inner.count()).rev().map(|slot| inner.child(slot)));

@@ -71,7 +71,7 @@ use crate::types::{PageId, TreeId};
 
 /// One step of a descent: at `page`, the child in place `slot` was taken.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct DescentStep {
+pub(super) struct Step {
     pub(crate) page: PageId,
     pub(crate) slot: usize,
 }
@@ -141,7 +141,7 @@ pub(super) fn find_leaf<R: PageRead>(
     tree: &Tree<'_>,
     key: &[u8],
     toward: Toward,
-    mut path: impl FnMut(DescentStep),
+    mut path: impl FnMut(Step),
 ) -> Result<PageId> {
     let mut page = tree.root;
     for _ in 0..LEVELS_MAX {
@@ -151,7 +151,7 @@ pub(super) fn find_leaf<R: PageRead>(
         {
             Down::Leaf => return Ok(page),
             Down::Child { slot, page: child } => {
-                path(DescentStep { page, slot: slot.into() });
+                path(Step { page, slot: slot.into() });
                 page = child;
             }
             Down::OfAnother => return Err(misplaced(tree, page)),
@@ -166,7 +166,7 @@ pub(super) fn find_edge<R: PageRead>(
     reader: &R,
     tree: &Tree<'_>,
     front: bool,
-    mut path: impl FnMut(DescentStep),
+    mut path: impl FnMut(Step),
 ) -> Result<PageId> {
     let mut page = tree.root;
     for _ in 0..LEVELS_MAX {
@@ -189,7 +189,7 @@ pub(super) fn find_edge<R: PageRead>(
         match down {
             Down::Leaf => return Ok(page),
             Down::Child { page: child, slot } => {
-                path(DescentStep { page, slot: slot.into() });
+                path(Step { page, slot: slot.into() });
                 page = child;
             }
             Down::OfAnother => return Err(misplaced(tree, page)),

@@ -28,9 +28,9 @@ use std::collections::HashSet;
 use std::ops::{Bound, Range};
 
 use super::node::{self, Fences, Inner, InnerMut, Leaf, LeafMut, NodeKind, StoredValue};
-use super::reach::ReachStep as Reach;
+use super::reach::ReachStep;
 use super::shape::{merge_at, settle, should_merge, shrink};
-use super::{DescentStep, Toward, Tree, beside, counted, damaged, find_edge, find_leaf, nest, slots_between};
+use super::{Step, Toward, Tree, beside, counted, damaged, find_edge, find_leaf, nest, slots_between};
 use crate::access::method::Removed;
 use crate::access::scan::{KeyBounds, Scan, Scanned};
 use crate::access::{CopyWrite, PageRead, PageWrite, after, check_different, long};
@@ -368,7 +368,7 @@ fn remove_leaves<W: PageWrite>(
             step.empty(writer, parent.page, slot - emptied.len(), &emptied)?;
             let at = slot - emptied.len().saturating_sub(1);
             let leaf = way.own_child(writer, tree, parent.page, at, loss.leaf)?;
-            step.thin_out(writer, &Loss { leaf, ..loss }, Some(DescentStep { slot: at, ..parent }))?;
+            step.thin_out(writer, &Loss { leaf, ..loss }, Some(Step { slot: at, ..parent }))?;
             if stops || !emptied.is_empty() {
                 break next;
             }
@@ -389,7 +389,7 @@ fn descend<W: PageWrite>(
     tree: &Tree<'_>,
     key: Option<&[u8]>,
     way: &impl Way<W>,
-) -> Result<(PageId, Vec<DescentStep>)> {
+) -> Result<(PageId, Vec<Step>)> {
     let mut path = Vec::new();
     match key {
         None => find_edge(writer, tree, true, |step| path.push(step))?,
@@ -412,7 +412,7 @@ struct Removal<'a, 't, Y> {
     tree: &'a Tree<'t>,
     around: Around<'t>,
     /// The way to the parent of the leaves.
-    above: Vec<DescentStep>,
+    above: Vec<Step>,
     way: &'a Y,
     records: u64,
     /// Where leaves begin that were changed.
@@ -515,7 +515,7 @@ impl<Y> Removal<'_, '_, Y> {
         check_different(&pages)?;
         let stays = self.way.own_child(writer, tree, parent, slot, first.leaf)?;
         let records = leaves.iter().map(|loss| loss.records).sum();
-        let way = [&self.above[..], &[DescentStep { page: parent, slot }]].concat();
+        let way = [&self.above[..], &[Step { page: parent, slot }]].concat();
         self.begin_to_uncount(writer, &way, stays, records)?;
         let [bytes, above] = writer.write_all([stays, parent])?;
         let fences = Fences { lower: first.lower.as_deref(), upper: last.upper.as_deref() };
@@ -540,16 +540,11 @@ impl<Y> Removal<'_, '_, Y> {
     }
 
     /// Takes out of a leaf what it loses; where its parent has it.
-    fn thin_out<W: PageWrite>(
-        &mut self,
-        writer: &mut W,
-        loss: &Loss,
-        parent: Option<DescentStep>,
-    ) -> Result<()> {
+    fn thin_out<W: PageWrite>(&mut self, writer: &mut W, loss: &Loss, parent: Option<Step>) -> Result<()> {
         if loss.slots.is_empty() {
             return Ok(());
         }
-        let way: Vec<DescentStep> = self.above.iter().copied().chain(parent).collect();
+        let way: Vec<Step> = self.above.iter().copied().chain(parent).collect();
         self.begin_to_uncount(writer, &way, loss.leaf, loss.records)?;
         let mut leaf = LeafMut::new(writer.write(loss.leaf)?);
         loss.slots.clone().rev().for_each(|slot| leaf.remove(slot));
@@ -565,7 +560,7 @@ impl<Y> Removal<'_, '_, Y> {
     fn begin_to_uncount<W: PageWrite>(
         &self,
         writer: &mut W,
-        way: &[DescentStep],
+        way: &[Step],
         leaf: PageId,
         records: u64,
     ) -> Result<()> {
@@ -612,11 +607,7 @@ impl<Y> Removal<'_, '_, Y> {
     }
 
     /// Merges a child with one of its neighbours, if the two fit one page.
-    fn merge<W: PageWrite>(
-        &self,
-        writer: &mut W,
-        DescentStep { page: parent, slot }: DescentStep,
-    ) -> Result<bool>
+    fn merge<W: PageWrite>(&self, writer: &mut W, Step { page: parent, slot }: Step) -> Result<bool>
     where
         Y: Way<W>,
     {
@@ -662,14 +653,14 @@ fn free<W: PageWrite>(writer: &mut W, (first, len): Freed) -> Result<()> {
 #[derive(Clone, Debug)]
 pub(super) struct Going {
     root: PageId,
-    ahead: Vec<Reach<'static>>,
+    ahead: Vec<ReachStep<'static>>,
     /// In what is gone.
     records: u64,
 }
 
 impl Going {
     fn new(subtree: &Tree<'static>) -> Going {
-        Going { root: subtree.root, ahead: vec![Reach::root(subtree)], records: 0 }
+        Going { root: subtree.root, ahead: vec![ReachStep::root(subtree)], records: 0 }
     }
 
     /// Has pages go, until there are none left or it is enough.

@@ -1,7 +1,7 @@
 //! Puts and removes that may change the tree's shape.
 
 use super::node::{self, Coming, Fences, Inner, InnerMut, Leaf, LeafMut, NodeKind, SplitPoint, StoredValue};
-use super::{DescentStep, Toward, Tree, counted, damaged, find_leaf, put_in_leaf};
+use super::{Step, Toward, Tree, counted, damaged, find_leaf, put_in_leaf};
 use crate::access::PageWrite;
 use crate::error::{Error, Result};
 use crate::pages::header;
@@ -35,7 +35,7 @@ pub(crate) fn put<W: PageWrite>(
 pub(super) fn split<W: PageWrite>(
     writer: &mut W,
     tree: &Tree<'_>,
-    path: &[DescentStep],
+    path: &[Step],
     page: PageId,
     (key, value): (&[u8], StoredValue<'_>),
 ) -> Result<()> {
@@ -170,7 +170,7 @@ fn merge_path<W: PageWrite>(
     writer: &mut W,
     tree: &Tree<'_>,
     leaf: PageId,
-    mut path: Vec<DescentStep>,
+    mut path: Vec<Step>,
 ) -> Result<()> {
     let mut page = leaf;
     while let Some(mut parent) = path.pop() {
@@ -204,7 +204,7 @@ pub(crate) fn should_merge(bytes: &[u8]) -> bool {
 fn merge<W: PageWrite>(
     writer: &mut W,
     tree: &Tree<'_>,
-    parent: DescentStep,
+    parent: Step,
     page: PageId,
 ) -> Result<Option<(usize, PageId)>> {
     let with_left = parent.slot.checked_sub(1);

@@ -22,7 +22,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::seldom::Seldom;
 use crate::txn::catalog::{self, CatalogEntry, catalog_tree};
 use crate::txn::lapse::BY_EXPIRY;
-use crate::txn::relation::{FUNCTION_NAME_BYTES_MAX, RelatedIndex as RelatedTo};
+use crate::txn::relation::{FUNCTION_NAME_BYTES_MAX, RelatedIndex};
 use crate::txn::{Holds, IndexInfo, KnownDatabase, OnRemove, TreeRef, View};
 use crate::types::TreeId;
 
@@ -168,7 +168,7 @@ impl EnvTxn<'_> {
         let temporary = self.records.entry(&info.primary)?.is_some_and(|primary| primary.temporary);
         let asked = Asked { index: Some(info), temporary, ..Asked::arranged_as(Method::Btree) };
         let tree = self.make(name, asked)?.tree;
-        let related = || RelatedTo { name: name.to_owned(), tree };
+        let related = || RelatedIndex { name: name.to_owned(), tree };
         self.edit(&info.primary, |entry| entry.relations.indices.push(related()))?;
         if let Some((referenced, _)) = &info.references {
             self.edit(referenced, |entry| entry.relations.referred_by.push(related()))?;
@@ -313,7 +313,7 @@ impl EnvTxn<'_> {
     }
 
     /// Changes what is said of an index where it ends: at its primary, and at what it refers to.
-    fn each_end(&mut self, entry: &CatalogEntry, change: impl Fn(&mut Vec<RelatedTo>)) -> Result<()> {
+    fn each_end(&mut self, entry: &CatalogEntry, change: impl Fn(&mut Vec<RelatedIndex>)) -> Result<()> {
         let Some(info) = &entry.relations.index else { return Ok(()) };
         self.edit(&info.primary, |entry| change(&mut entry.relations.indices))?;
         if let Some((referenced, _)) = &info.references {
@@ -330,7 +330,7 @@ impl EnvTxn<'_> {
         catalog::check_name(name)?;
         let Some(entry) = self.records.entry(name)? else { return Ok(Vec::new()) };
         let relations = entry.relations;
-        let is_own = |one: &RelatedTo| relations.indices.iter().any(|index| index.tree == one.tree);
+        let is_own = |one: &RelatedIndex| relations.indices.iter().any(|index| index.tree == one.tree);
         if let Some(referrer) = relations.referred_by.iter().find(|one| !is_own(one)) {
             return Err(Error::new(
                 ErrorKind::Reference,

@@ -28,7 +28,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::pages::LocalParticipant;
 use crate::txn::catalog::{self, CatalogEntry, OPTION_BYTES_MAX};
 use crate::txn::{
-    Comparator, Durability, Holds, IndexInfo, Isolation, KnownDatabase as KnownOf, Looked, Options, Presence,
+    Comparator, Durability, Holds, IndexInfo, Isolation, KnownDatabase, Looked, Options, Presence,
     PresenceState, TreeRef, View,
 };
 use crate::types::{Lsn, TreeId, VolumeId};
@@ -580,7 +580,7 @@ pub(in crate::env) fn check_asked(named: &Named, asked: Asked<'_>) -> Result<()>
 
 /// What is known of a database that an entry was found for under a name.
 pub(in crate::env) fn seen_as(name: &str, entry: &CatalogEntry, at: Lsn) -> Presence {
-    Presence::seen_at(at).knowing(KnownOf::of(name, entry))
+    Presence::seen_at(at).knowing(KnownDatabase::of(name, entry))
 }
 
 /// Refuses a database that holds something else than what it is to be used as.

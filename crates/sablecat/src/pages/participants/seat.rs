@@ -5,8 +5,8 @@
 //! each thread prefers the seat it used last, so its slot and caches stay in its processor's cache. Taking a
 //! seat is one compare-and-swap on a line nobody else touches.
 //!
-//! A thread that leaves a seat may give up the processor to others then ([`LocalParticipant::crowded`]): it holds
-//! nothing at that moment.
+//! A thread that leaves a seat may give up the processor to others then ([`LocalParticipant::crowded`]): it
+//! holds nothing at that moment.
 //!
 //! A process uses few of the seats that it may have. They lie in memory that is there once it is touched, and
 //! in which nothing is yet a seat that nobody has used.

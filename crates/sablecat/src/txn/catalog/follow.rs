@@ -28,10 +28,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::{CatalogEntry, Presence, TreeRef};
-use crate::access::SetOrRemove;
+use crate::access::{KeySpan, SetOrRemove};
 use crate::error::Result;
 use crate::pages::Pages;
-use crate::txn::ranges::KeySpan;
 use crate::types::{Lsn, TreeId};
 
 /// Follows the records of a tree.

@@ -16,9 +16,9 @@
 //!
 //! *Indices.* A database's entry in the catalog, under its name, says which indices it has. A commit that
 //! changes that changes what the name stands for, and raises the word too. A process that writes to the
-//! database knows the indices that it has found ([`KnownDatabase`]), and looks for the same when it looks whether the
-//! database is there. If there are others, what it writes is a conflict, and it goes on with what there is
-//! now. So a handle from before an index keeps it, from the commit on that made it.
+//! database knows the indices that it has found ([`KnownDatabase`]), and looks for the same when it looks
+//! whether the database is there. If there are others, what it writes is a conflict, and it goes on with what
+//! there is now. So a handle from before an index keeps it, from the commit on that made it.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -84,7 +84,7 @@ impl LockTable {
         };
         let mut found = Vec::new();
         self.table.each_place(|index| {
-            // Acquire: as in `Table::against`.
+            // Acquire: as in `BucketTable::against`.
             let word = Word(self.table.word(index).load(Ordering::Acquire));
             if !word.is_free() {
                 found.push(seen(word, word.owner(), None));

@@ -124,7 +124,8 @@ impl RecentRecords {
         }
     }
 
-    /// As [`RecentRecords::get`], of more than a few or in another order: where there are few, that has looked.
+    /// As [`RecentRecords::get`], of more than a few or in another order: where there are few, that has
+    /// looked.
     #[inline(never)]
     fn get_of_others(&self, key: &[u8]) -> Option<Becomes<'_>> {
         match self {

@@ -23,12 +23,12 @@ use super::run_file::RunFile;
 use super::runs::{self, Merge, Most, SortedRun, SpillSettings, Writer, compare};
 use super::savepoints::{Position, UndoJournal, Undone, foreign};
 use super::short::Short;
-use crate::access::{KeyBounds, PendingRecord};
+use crate::access::{KeyBounds, KeySpan, PendingRecord};
 use crate::error::Result;
 use crate::log::operation_bytes_max;
 use crate::seldom::Seldom;
 use crate::txn::catalog::{self, CATALOG, TreeRef};
-use crate::txn::ranges::{self, KeySpan, Ranges};
+use crate::txn::ranges::{self, Ranges};
 use crate::types::TreeId;
 
 /// What a record is to become: a value, or none (removed).

@@ -14,7 +14,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use crate::access::Scan;
+use crate::access::{KeySpan, Scan};
 use crate::error::Result;
 use crate::pages::LocalParticipant;
 use crate::seldom::Seldom;
@@ -22,7 +22,7 @@ use crate::txn::catalog::lapse::{expires, is_gone};
 use crate::txn::catalog::{CATALOG, Lapse, TreeRef};
 use crate::txn::commit::Committer;
 use crate::txn::pending::write_set::WriteSet;
-use crate::txn::ranges::{self, KeySpan};
+use crate::txn::ranges;
 use crate::txn::refusals::conflict;
 use crate::txn::state::{CommittedState, OwnedValue};
 use crate::types::TreeId;

@@ -15,8 +15,8 @@ use crate::txn::pending::write_set::WriteSet;
 use crate::txn::state::CommittedState;
 use crate::types::PageId;
 
-/// A transaction's snapshot with its pending records over it. As a [`StateSource`], of which the committed records
-/// are shown in place, it is for a caller that knows that nothing is pending between its bounds.
+/// A transaction's snapshot with its pending records over it. As a [`StateSource`], of which the committed
+/// records are shown in place, it is for a caller that knows that nothing is pending between its bounds.
 pub(in crate::txn) struct Merged<'a> {
     pub(in crate::txn) state: CommittedState<'a>,
     pub(in crate::txn) tree: &'a TreeRef,

@@ -27,7 +27,7 @@ use std::ops::{Bound, Range};
 
 use super::span::ReadSpan;
 use crate::access::{
-    KeyBounds, PageCopy, PageRead, Part, PendingRecord, ScanSource, StoredValue, Tree, WantedPage,
+    KeyBounds, KeySpan, PageCopy, PageRead, Part, PendingRecord, ScanSource, StoredValue, Tree, WantedPage,
 };
 use crate::error::{Error, Result};
 use crate::pages::{LocalParticipant, PageMap};
@@ -96,7 +96,7 @@ impl LeafRead {
 #[derive(Debug, PartialEq, Eq)]
 struct CountedSpan {
     tree: usize,
-    span: ranges::KeySpan,
+    span: KeySpan,
     records: u64,
 }
 

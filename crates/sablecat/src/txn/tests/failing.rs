@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind};
 use crate::pages::LocalParticipant;
 use crate::pages::pretend;
 use crate::pages::volume::tests::interrupted::Interrupted;
-use crate::pages::volume::{Declared, MapFinding as VolumeFound};
+use crate::pages::volume::{Declared, MapFinding};
 use crate::region::{FrameState, Work};
 use crate::types::{Berth, BlockId, FrameId};
 
@@ -86,9 +86,9 @@ fn a_checkpoint_that_waited_for_one_whose_flush_failed_does_not_go_on() {
                     .unwrap();
             let mut buffer = vec![0; 512];
             let mut look = |found| match found {
-                VolumeFound::Page(page, block) => pages.check_stored(&volume, page, block, &mut buffer),
-                VolumeFound::Damaged(_, error) => Err(error),
-                VolumeFound::Map(_) => Ok(()),
+                MapFinding::Page(page, block) => pages.check_stored(&volume, page, block, &mut buffer),
+                MapFinding::Damaged(_, error) => Err(error),
+                MapFinding::Map(_) => Ok(()),
             };
             volume
                 .walk(0..u64::MAX, &mut look)

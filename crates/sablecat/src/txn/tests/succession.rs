@@ -6,7 +6,7 @@ use sablecat_os::sim::{Fault, Survival};
 use super::*;
 use crate::error::ErrorKind;
 use crate::pages::volume::tests::interrupted::Interrupted;
-use crate::pages::volume::{Declared, MapFinding as VolumeFound};
+use crate::pages::volume::{Declared, MapFinding};
 use crate::region::{Membership, Work};
 use crate::txn::locks;
 
@@ -80,9 +80,9 @@ impl Two {
                 .unwrap();
         let mut buffer = vec![0; 512];
         let look = &mut |found| match found {
-            VolumeFound::Page(page, block) => pages.check_stored(&volume, page, block, &mut buffer),
-            VolumeFound::Damaged(_, error) => Err(error),
-            VolumeFound::Map(_) => Ok(()),
+            MapFinding::Page(page, block) => pages.check_stored(&volume, page, block, &mut buffer),
+            MapFinding::Damaged(_, error) => Err(error),
+            MapFinding::Map(_) => Ok(()),
         };
         volume.walk(0..u64::MAX, look).unwrap_or_else(|error| panic!("{survival:?}: {error}"));
         volume.superblock()

@@ -1,13 +1,12 @@
 //! Changes of records that somebody follows, in a transaction.
 
 use super::Transaction;
-use crate::access::{Scan, SetOrRemove, StateSource};
+use crate::access::{KeySpan, Scan, SetOrRemove, StateSource};
 use crate::error::{Error, Result};
 use crate::pages::Pages;
 use crate::txn::catalog::follow::{self, Follow, FollowedRecords, View, With};
 use crate::txn::catalog::{self, CatalogEntry, Presence, TreeRef, note_key};
 use crate::txn::options::Isolation;
-use crate::txn::ranges::KeySpan;
 use crate::txn::refusals::conflict;
 use crate::types::{Lsn, TreeId};
 

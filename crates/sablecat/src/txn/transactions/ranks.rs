@@ -12,11 +12,11 @@
 use std::ops::Bound;
 
 use super::Transaction;
-use crate::access::{KeyBounds, ScannedValue, StateSource};
+use crate::access::{KeyBounds, KeySpan, ScannedValue, StateSource};
 use crate::error::Result;
 use crate::txn::catalog::TreeRef;
 use crate::txn::pending::write_set::PendingRecords;
-use crate::txn::ranges::{self, KeySpan};
+use crate::txn::ranges;
 use crate::txn::seen::reads::count_between;
 use crate::txn::state::CommittedState;
 

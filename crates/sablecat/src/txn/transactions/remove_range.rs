@@ -10,9 +10,10 @@
 //! set, of the log, and of the commit step's work (apply.rs).
 
 use super::Transaction;
+use crate::access::KeySpan;
 use crate::error::{Error, ErrorKind, Result};
 use crate::txn::catalog::TreeRef;
-use crate::txn::ranges::{self, KeySpan};
+use crate::txn::ranges;
 
 impl Transaction<'_> {
     /// Removes all records between two bounds; how many there were. On any error nothing is removed. Nobody

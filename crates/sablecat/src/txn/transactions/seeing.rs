@@ -8,12 +8,11 @@ use std::cell::Cell;
 use std::ops::Bound;
 
 use super::Transaction;
-use crate::access::{Each, KeyBounds, KeyPlace, Scan, ScannedValue, StateSource, StoredValue};
+use crate::access::{Each, KeyBounds, KeyPlace, KeySpan, Scan, ScannedValue, StateSource, StoredValue};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pages::{LocalParticipant, Use, header};
 use crate::txn::catalog::TreeRef;
 use crate::txn::options::Isolation;
-use crate::txn::ranges::KeySpan;
 use crate::txn::refusals::removed;
 use crate::txn::seen::merged::Merged;
 use crate::txn::state::CommittedState;

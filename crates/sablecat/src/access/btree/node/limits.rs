@@ -52,7 +52,7 @@ pub(crate) const fn key_bytes_max(page_size: usize) -> usize {
 }
 
 /// The longest value stored in the leaf itself beside a key of `key_len` bytes; a longer one becomes
-/// [`Long`](super::Value::Long).
+/// [`Long`](super::StoredValue::Long).
 pub(crate) const fn inline_value_bytes_max(page_size: usize, key_len: usize) -> usize {
     record_bytes_max(page_size).saturating_sub(key_len)
 }
