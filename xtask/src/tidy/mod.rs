@@ -3,6 +3,7 @@
 //! ```text
 //! layers.rs     modules of the engine use only the layers below them
 //! ways.rs       what is said of a read's and a write's way through them is so
+//! names.rs      types have names of their own
 //! unsafety.rs   every `unsafe` says why it is sound, and is where it may be
 //! links.rs      documents point to what exists
 //! format.rs     docs/format.md names the versions that the code writes
@@ -20,6 +21,7 @@ mod layers;
 mod length;
 mod licences;
 mod links;
+mod names;
 mod packages;
 mod unsafety;
 mod ways;
@@ -62,9 +64,10 @@ type Check = fn(&[TextFile]) -> Vec<Problem>;
 /// Runs all checks on the checkout at `root`.
 pub(crate) fn run(root: &Path) -> io::Result<Vec<Problem>> {
     let files = files::all(root)?;
-    let checks: [Check; 10] = [
+    let checks: [Check; 11] = [
         layers::check,
         ways::check,
+        names::check,
         unsafety::check,
         links::check,
         format::check,
