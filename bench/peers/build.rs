@@ -39,7 +39,8 @@ const LIBRARIES: &[Library] = &[
         systems: &[("bdb", "peer_bdb"), ("bdb-hash", "peer_bdb_hash"), ("bdb-queue", "peer_bdb_queue")],
         package: "libdb5.3-dev",
         link: &["db-5.3"],
-        probe: "#include <db.h>\n#if DB_VERSION_MAJOR != 5\n#error not 5.x\n#endif\nint main(void) { return db_version(0, 0, 0) == 0; }",
+        probe: "#include <db.h>\n#if DB_VERSION_MAJOR != 5\n#error not 5.x\n#endif\n\
+                int main(void) { return db_version(0, 0, 0) == 0; }",
     },
     Library {
         adapter: "lmdb",

@@ -1,8 +1,8 @@
 //! `sablecat-peers`: other embedded stores, run on sablecat's workload, one process per system.
 //!
 //! ```text
-//! sablecat-peers list                    one JSON document: the systems, their versions, what each mode means
-//! sablecat-peers serve --system NAME     then one JSON request per line in, one JSON answer per line out
+//! sablecat-peers list                   one JSON document: the systems, their versions, what each mode means
+//! sablecat-peers serve --system NAME    then one JSON request per line in, one JSON answer per line out
 //! ```
 //!
 //! The layers, each a file: [`protocol`] is the words of the requests and answers, [`server`] carries them

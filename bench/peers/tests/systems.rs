@@ -230,8 +230,8 @@ fn every_operation_is_timed_beside_checkpoints_too() {
             served.ask_all(&load, RECORDS_SYNC);
             let mut mix = run_of(RECORDS_SYNC, "mix", "random", 3);
             mix["shape"] = shape;
-            mix["mix"] = json!({"read": 50, "update": 50, "insert": 0, "scan": 0, "modify": 0, "pick": "uniform",
-                                "operations": 3_000_000});
+            mix["mix"] = json!({"read": 50, "update": 50, "insert": 0, "scan": 0, "modify": 0,
+                                "pick": "uniform", "operations": 3_000_000});
             (mix["timed"], mix["checkpoint_ms"], mix["seconds_max"]) = (json!(true), json!(60), json!(0.4));
             let answer = served.ask(&mix);
             assert_eq!(answer["errors"], 0, "{system} {mode}: {answer}");
@@ -268,8 +268,8 @@ fn a_lookup_and_an_update_are_one_transaction_on_request() {
             run["shape"] = shape;
             served.ask_all(&run, 20);
             (run["kind"], run["threads"]) = (json!("mix"), json!(4));
-            run["mix"] = json!({"read": 0, "update": 0, "insert": 0, "scan": 0, "modify": 100, "pick": "uniform",
-                                "operations": records_for(mode), "whole": true});
+            run["mix"] = json!({"read": 0, "update": 0, "insert": 0, "scan": 0, "modify": 100,
+                                "pick": "uniform", "operations": records_for(mode), "whole": true});
             served.ask_all(&run, records_for(mode));
             run["mix"] = Value::Null;
             (run["kind"], run["threads"]) = (json!("bulk"), json!(1));

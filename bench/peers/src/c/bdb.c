@@ -1,16 +1,17 @@
 /* Berkeley DB 5.3, through db.h: the btree (`bdb`), the hash table (`bdb-hash`) and the queue (`bdb-queue`).
  *
- * The environment is private (one process) and free-threaded only when more than one thread was announced, so a
- * single thread pays for no mutexes; of several, each has a handle of its own. A Data Store environment has a buffer
- * pool and nothing else; a transactional one has locking, logging and transactions, and each put is a transaction of its own (DB_AUTO_COMMIT). Deadlocks
- * among threads are detected at once and the put that lost is tried again. No checkpoints run while records are
- * written; `settle` and `close` make one, and `close` removes the logs that it frees.
+ * The environment is private (one process) and free-threaded only when more than one thread was announced, so
+ * a single thread pays for no mutexes; of several, each has a handle of its own. A Data Store environment has
+ * a buffer pool and nothing else; a transactional one has locking, logging and transactions, and each put is
+ * a transaction of its own (DB_AUTO_COMMIT). Deadlocks among threads are detected at once and the put that
+ * lost is tried again. No checkpoints run while records are written; `settle` and `close` make one, and
+ * `close` removes the logs that it frees.
  *
- * A read is DB->get into the caller's memory; in TDS without a transaction handle, which locks the page, copies and
- * unlocks. Bulk: DB_MULTIPLE_KEY into 4 MB.
+ * A read is DB->get into the caller's memory; in TDS without a transaction handle, which locks the page,
+ * copies and unlocks. Bulk: DB_MULTIPLE_KEY into 4 MB.
  *
- * The queue is put to with DB_APPEND and taken from with DB_CONSUME, each a transaction of its own too. It has no
- * extents, so that taking frees nothing; its pages are of 4 KB, which is faster here than 32.
+ * The queue is put to with DB_APPEND and taken from with DB_CONSUME, each a transaction of its own too. It
+ * has no extents, so that taking frees nothing; its pages are of 4 KB, which is faster here than 32.
  */
 #include <db.h>
 #include <errno.h>
@@ -47,7 +48,9 @@ static int refuse(char *error, const char *what, int code) {
     return -1;
 }
 
-static int transactional(const struct store *store) { return store->mode != MODE_DS && store->mode != MODE_UNLOGGED; }
+static int transactional(const struct store *store) {
+    return store->mode != MODE_DS && store->mode != MODE_UNLOGGED;
+}
 
 static const char *peer_begin(struct session *session, const struct peer_job *job) {
     DB *db = session->db;
@@ -65,7 +68,8 @@ static const char *peer_end(struct session *session, const struct peer_job *job)
 static const char *peer_put(struct session *session, struct bytes key, struct bytes value, int exists) {
     (void)exists;
     DB *db = session->db;
-    DBT k = {.data = (void *)key.at, .size = key.length}, v = {.data = (void *)value.at, .size = value.length};
+    DBT k = {.data = (void *)key.at, .size = key.length},
+        v = {.data = (void *)value.at, .size = value.length};
     if (session->cursor != NULL) return why(session->cursor->put(session->cursor, &k, &v, DB_KEYFIRST));
     db_recno_t number;
     int code;
@@ -75,7 +79,8 @@ static const char *peer_put(struct session *session, struct bytes key, struct by
     return why(code);
 }
 
-static const char *peer_get(struct session *session, struct bytes key, const uint8_t **value, size_t *length) {
+static const char *peer_get(struct session *session, struct bytes key, const uint8_t **value,
+                            size_t *length) {
     DB *db = session->db;
     DBT k = {.data = (void *)key.at, .size = key.length, .ulen = key.length, .flags = DB_DBT_USERMEM};
     DBT v = {.data = session->value, .ulen = VALUE_BYTES_MAX, .flags = DB_DBT_USERMEM};
@@ -138,7 +143,8 @@ static const char *peer_scan(struct session *session, struct scan *scan) {
     return code == DB_NOTFOUND ? NULL : why(code);
 }
 
-static const char *peer_range(struct session *session, struct bytes from, uint32_t count, struct range *range) {
+static const char *peer_range(struct session *session, struct bytes from, uint32_t count,
+                              struct range *range) {
     DB *db = session->db;
     uint8_t key[KEY_BYTES_MAX];
     int code;
@@ -170,7 +176,8 @@ static const char *peer_modify(struct session *session, struct bytes key, struct
         DB_TXN *txn = NULL;
         DBT k = {.data = (void *)key.at, .size = key.length, .ulen = key.length, .flags = DB_DBT_USERMEM};
         DBT v = {.data = session->value, .ulen = VALUE_BYTES_MAX, .flags = DB_DBT_USERMEM};
-        if (transactional(session->store) && (code = env->txn_begin(env, NULL, &txn, 0)) != 0) return why(code);
+        if (transactional(session->store) && (code = env->txn_begin(env, NULL, &txn, 0)) != 0)
+            return why(code);
         if ((code = db->get(db, txn, &k, &v, txn != NULL ? DB_RMW : 0)) == 0) {
             struct bytes value = change_value(change, session->value, v.size);
             DBT new = {.data = (void *)value.at, .size = value.length};
@@ -198,12 +205,15 @@ static const char *version(void) { return DB_VERSION_STRING; }
 static const char *meaning(int mode) {
     switch (mode) {
         case MODE_DS: return "private environment, buffer pool only: no locks, no log, no transactions";
-        case MODE_TDS: return "locking, logging, transactions; a get locks its page; a put is a DB_TXN_NOSYNC transaction";
+        case MODE_TDS:
+            return "locking, logging, transactions; a get locks its page; a put is a DB_TXN_NOSYNC "
+                   "transaction";
         case MODE_MEMORY: return "TDS with DB_LOG_IN_MEMORY";
         case MODE_NO_SYNC: return "TDS with DB_TXN_NOSYNC: commits stay in the log buffer";
         case MODE_WRITE_NO_SYNC: return "TDS with DB_TXN_WRITE_NOSYNC: commits are written to the OS";
         case MODE_SYNC: return "TDS, a commit flushes the log; group commit among threads";
-        case MODE_BACKGROUND: return "TDS with DB_TXN_NOSYNC; DB_ENV->log_flush every 50 ms, txn_checkpoint every 4 s";
+        case MODE_BACKGROUND:
+            return "TDS with DB_TXN_NOSYNC; DB_ENV->log_flush every 50 ms, txn_checkpoint every 4 s";
         case MODE_UNLOGGED: return "Concurrent Data Store (DB_INIT_CDB): many readers or one writer, no log";
     }
     return NULL;
@@ -226,7 +236,8 @@ static int configure(DB_ENV *env, const struct peer_options *options) {
     if (options->mode == MODE_MEMORY) return env->log_set_config(env, DB_LOG_IN_MEMORY, 1);
     /* A log file must hold several log buffers. */
     uint64_t log_file = options->log_buffer * 8 < (64u << 20) ? 64u << 20 : options->log_buffer * 8;
-    if ((code = env->set_lg_max(env, (u_int32_t)(log_file > (1u << 30) ? 1u << 30 : log_file))) != 0) return code;
+    if ((code = env->set_lg_max(env, (u_int32_t)(log_file > (1u << 30) ? 1u << 30 : log_file))) != 0)
+        return code;
     if (options->mode == MODE_WRITE_NO_SYNC) return env->set_flags(env, DB_TXN_WRITE_NOSYNC, 1);
     if (options->mode != MODE_SYNC) return env->set_flags(env, DB_TXN_NOSYNC, 1);
     return 0;
@@ -307,7 +318,8 @@ static int upkeep(void *of, int checkpoint, char *error) {
     DB_ENV *env = store->env;
     if (!transactional(store)) return settle(of, error);
     int code = checkpoint ? env->txn_checkpoint(env, 0, 0, 0) : env->log_flush(env, NULL);
-    if (code == 0 && checkpoint && store->mode != MODE_MEMORY) code = env->log_archive(env, NULL, DB_ARCH_REMOVE);
+    if (code == 0 && checkpoint && store->mode != MODE_MEMORY)
+        code = env->log_archive(env, NULL, DB_ARCH_REMOVE);
     return code == 0 ? 0 : refuse(error, checkpoint ? "checkpoint" : "flush", code);
 }
 

@@ -1,9 +1,11 @@
-/* The device itself, as a system whose only operation is to make 4 KB durable: the bound of every synchronous commit.
+/* The device itself, as a system whose only operation is to make 4 KB durable: the bound of every synchronous
+ * commit.
  *
- * A file is written beforehand and flushed, so that overwriting it allocates nothing. A run of writes or updates then
- * overwrites block after block around the file, in two ways for half of the time (or of the operations) each:
- * O_DIRECT and fdatasync after every write, and O_DIRECT with O_DSYNC. The faster one is the answer, and the note
- * says which. Where O_DIRECT is refused (tmpfs) the writes go through the page cache. Sync mode and one thread only.
+ * A file is written beforehand and flushed, so that overwriting it allocates nothing. A run of writes or
+ * updates then overwrites block after block around the file, in two ways for half of the time (or of the
+ * operations) each: O_DIRECT and fdatasync after every write, and O_DIRECT with O_DSYNC. The faster one is
+ * the answer, and the note says which. Where O_DIRECT is refused (tmpfs) the writes go through the page
+ * cache. Sync mode and one thread only.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -80,7 +82,8 @@ static void end_session(void *of) {
 }
 
 /* One way of overwriting, for its half of the job. */
-static void overwrite_for(struct session *session, const struct peer_job *job, struct peer_result *result, int flags) {
+static void overwrite_for(struct session *session, const struct peer_job *job, struct peer_result *result,
+                          int flags) {
     uint64_t half = (job->end - job->first + 1) / 2;
     int file = open_file(session->store, flags);
     result->started_ns = peer_now_ns();
@@ -90,7 +93,8 @@ static void overwrite_for(struct session *session, const struct peer_job *job, s
         if (failed == 0 && flags == 0) failed = fdatasync(file);
         if (failed != 0) peer_fail(result, "overwrite", result->ops, strerror(errno));
         result->ops++;
-        if (job->seconds_max > 0 && (double)(peer_now_ns() - result->started_ns) > job->seconds_max * 1e9 / 2) break;
+        if (job->seconds_max > 0 && (double)(peer_now_ns() - result->started_ns) > job->seconds_max * 1e9 / 2)
+            break;
     }
     result->ended_ns = peer_now_ns();
     if (file < 0) peer_fail(result, "open", 0, strerror(errno));

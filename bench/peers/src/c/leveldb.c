@@ -1,11 +1,13 @@
 /* LevelDB 1.23, through leveldb/c.h.
  *
- * A write always goes to its log, which cannot be switched off or kept in memory: all modes but Sync are the same,
- * a put with sync=false. It has no transactions; one put is atomic, and one get reads one version, which is all
- * that a transaction of one operation asks. Values come back in memory that the C API allocates, freed in the loop.
+ * A write always goes to its log, which cannot be switched off or kept in memory: all modes but Sync are the
+ * same, a put with sync=false. It has no transactions; one put is atomic, and one get reads one version,
+ * which is all that a transaction of one operation asks. Values come back in memory that the C API allocates,
+ * freed in the loop.
  *
- * The memtable has a quarter of the cache, at most 64 MB, on top of the block cache; Bloom filters of 10 bits;
- * no compression (the values do not compress). `settle` compacts everything, so that reads meet one level.
+ * The memtable has a quarter of the cache, at most 64 MB, on top of the block cache; Bloom filters of 10
+ * bits; no compression (the values do not compress). `settle` compacts everything, so that reads meet one
+ * level.
  */
 #include <leveldb/c.h>
 #include <stdlib.h>
@@ -62,7 +64,8 @@ static const char *peer_put(struct session *session, struct bytes key, struct by
     return why(session, failed);
 }
 
-/* It deletes without a look, so that a record which is not there goes unnoticed: a scan counts what is left. */
+/* It deletes without a look, so that a record which is not there goes unnoticed: a scan counts what
+ * is left. */
 static const char *peer_remove(struct session *session, struct bytes key) {
     struct store *store = session->store;
     char *failed = NULL;
@@ -70,7 +73,8 @@ static const char *peer_remove(struct session *session, struct bytes key) {
     return why(session, failed);
 }
 
-static const char *peer_get(struct session *session, struct bytes key, const uint8_t **value, size_t *length) {
+static const char *peer_get(struct session *session, struct bytes key, const uint8_t **value,
+                            size_t *length) {
     struct store *store = session->store;
     char *failed = NULL;
     session->value = leveldb_get(store->db, store->read, (const char *)key.at, key.length, length, &failed);
@@ -94,7 +98,8 @@ static const char *peer_scan(struct session *session, struct scan *scan) {
     return why(session, failed);
 }
 
-static const char *peer_range(struct session *session, struct bytes from, uint32_t count, struct range *range) {
+static const char *peer_range(struct session *session, struct bytes from, uint32_t count,
+                              struct range *range) {
     leveldb_iterator_t *at = leveldb_create_iterator(session->store->db, session->store->read);
     leveldb_iter_seek(at, (const char *)from.at, from.length);
     for (; range->visited < count && leveldb_iter_valid(at); leveldb_iter_next(at)) {
@@ -138,7 +143,8 @@ static const char *meaning(int mode) {
         case MODE_MEMORY: return "as WriteNoSync: the log cannot be kept in memory";
         case MODE_NO_SYNC: return "as WriteNoSync: the log is not buffered";
         case MODE_WRITE_NO_SYNC: return "sync=false: a put is written to the OS";
-        case MODE_BACKGROUND: return "as WriteNoSync; an empty batch with sync=true, which flushes the log, every 50 ms";
+        case MODE_BACKGROUND:
+            return "as WriteNoSync; an empty batch with sync=true, which flushes the log, every 50 ms";
         case MODE_UNLOGGED: return "as WriteNoSync: its log cannot be switched off";
         case MODE_SYNC: return "sync=true: a put is flushed; group commit among threads";
     }

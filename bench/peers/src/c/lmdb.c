@@ -1,20 +1,21 @@
-/* LMDB 0.9, through lmdb.h. `lmdb-dups` keeps a hundred values for each key, sorted (MDB_DUPSORT) and of one length
- * (MDB_DUPFIXED), and scans them a page at a time (MDB_GET_MULTIPLE); each value is the number of a record, as that is
- * in its key, and the record's value. It has no updates. Else it is as `lmdb`.
+/* LMDB 0.9, through lmdb.h. `lmdb-dups` keeps a hundred values for each key, sorted (MDB_DUPSORT) and of one
+ * length (MDB_DUPFIXED), and scans them a page at a time (MDB_GET_MULTIPLE); each value is the number of a
+ * record, as that is in its key, and the record's value. It has no updates. Else it is as `lmdb`.
  *
  * `lmdb` and `lmdb-writemap` differ in two modes only:
  *
  *                 lmdb                                  lmdb-writemap
- *   WriteNoSync   MDB_NOSYNC: a commit pwrites its      MDB_NOSYNC|MDB_WRITEMAP: a commit leaves its pages in the
- *                 pages to the OS; consistent after     shared map; safe from a crash of the process, but a crash
- *                 a crash of the OS if the filesystem   of the OS may corrupt the file, so this is less than
- *                 keeps writes in order                 the mode asks
+ *   WriteNoSync   MDB_NOSYNC: a commit pwrites its      MDB_NOSYNC|MDB_WRITEMAP: a commit leaves its pages
+ *                 pages to the OS; consistent after     in the shared map; safe from a crash of the process,
+ *                 a crash of the OS if the filesystem   but a crash of the OS may corrupt the file, so this
+ *                 keeps writes in order                 is less than the mode asks
  *   Sync          pwrite, fdatasync, O_DSYNC meta page  msync
  *
- * The weaker modes use the write map in both. The map is 64 GiB of address space over a sparse file, and the cache
- * size says nothing to LMDB: its cache is the operating system's. A run of Data Store writes is one transaction,
- * committed at its end inside the timing; a run of Data Store reads is one snapshot; a TDS read renews and resets its thread's read transaction. MDB_APPEND is used in no run, since it needs
- * to be told that the keys rise. The page size is the machine's.
+ * The weaker modes use the write map in both. The map is 64 GiB of address space over a sparse file, and the
+ * cache size says nothing to LMDB: its cache is the operating system's. A run of Data Store writes is one
+ * transaction, committed at its end inside the timing; a run of Data Store reads is one snapshot; a TDS read
+ * renews and resets its thread's read transaction. MDB_APPEND is used in no run, since it needs to be told
+ * that the keys rise. The page size is the machine's.
  */
 #include <lmdb.h>
 #include <stdlib.h>
@@ -62,7 +63,8 @@ static const char *commit_writer(struct session *session) {
 }
 
 static int one_transaction(const struct session *session, const struct peer_job *job) {
-    return session->store->mode == MODE_DS && (job->kind == KIND_WRITE || job->kind == KIND_UPDATE || job->kind == KIND_DELETE);
+    return session->store->mode == MODE_DS &&
+           (job->kind == KIND_WRITE || job->kind == KIND_UPDATE || job->kind == KIND_DELETE);
 }
 
 static const char *renew_reader(struct session *session) {
@@ -126,7 +128,8 @@ static const char *peer_remove(struct session *session, struct bytes key) {
     return why(mdb_txn_commit(txn));
 }
 
-static const char *peer_get(struct session *session, struct bytes key, const uint8_t **value, size_t *length) {
+static const char *peer_get(struct session *session, struct bytes key, const uint8_t **value,
+                            size_t *length) {
     MDB_val k = {key.length, (void *)key.at}, v = {0, NULL};
     int code;
     if (session->store->mode == MODE_DS) {
@@ -134,7 +137,8 @@ static const char *peer_get(struct session *session, struct bytes key, const uin
                                : mdb_get(session->reader, session->store->dbi, &k, &v);
     } else {
         if ((code = mdb_txn_renew(session->reader)) != 0) return why(code);
-        if ((code = mdb_get(session->reader, session->store->dbi, &k, &v)) != 0) mdb_txn_reset(session->reader);
+        if ((code = mdb_get(session->reader, session->store->dbi, &k, &v)) != 0)
+            mdb_txn_reset(session->reader);
     }
     *value = v.mv_data;
     *length = v.mv_size;
@@ -153,7 +157,8 @@ static int scan_dups(struct session *session, struct scan *scan) {
         code = mdb_cursor_get(session->reading, &k, &v, MDB_GET_MULTIPLE);
         for (; code == 0; code = mdb_cursor_get(session->reading, &k, &v, MDB_NEXT_MULTIPLE)) {
             const uint8_t *pair = v.mv_data, *end = pair + v.mv_size;
-            for (; pair < end; pair += PAIR_BYTES) scan_visit(scan, pair, KEY_BYTES, pair + KEY_BYTES, VALUE_BYTES);
+            for (; pair < end; pair += PAIR_BYTES)
+                scan_visit(scan, pair, KEY_BYTES, pair + KEY_BYTES, VALUE_BYTES);
         }
         if (code != MDB_NOTFOUND) break;
     }
@@ -176,7 +181,8 @@ static const char *peer_scan(struct session *session, struct scan *scan) {
     return code == MDB_NOTFOUND ? NULL : why(code);
 }
 
-static const char *peer_range(struct session *session, struct bytes from, uint32_t count, struct range *range) {
+static const char *peer_range(struct session *session, struct bytes from, uint32_t count,
+                              struct range *range) {
     const char *failed = renew_reader(session);
     if (failed != NULL) return failed;
     MDB_val k = {from.length, (void *)from.at}, v;
@@ -213,16 +219,21 @@ static const char *version(void) { return mdb_version(NULL, NULL, NULL); }
 
 static const char *meaning_but(int mode, int writemap) {
     switch (mode) {
-        case MODE_DS: return "MDB_NOSYNC|MDB_WRITEMAP; one transaction a run of writes, one snapshot a run of reads";
+        case MODE_DS:
+            return "MDB_NOSYNC|MDB_WRITEMAP; one transaction a run of writes, one snapshot a run of reads";
         case MODE_TDS: return "a read transaction renewed and reset per get; writes as NoSync";
         case MODE_MEMORY: return "as NoSync: LMDB has no log";
         case MODE_NO_SYNC: return "MDB_NOSYNC|MDB_WRITEMAP, a commit per put";
         case MODE_WRITE_NO_SYNC:
-            return writemap ? "MDB_NOSYNC|MDB_WRITEMAP, a commit per put (a crash of the OS may corrupt the file)"
-                            : "MDB_NOSYNC without the write map: a commit writes its pages to the OS";
-        case MODE_BACKGROUND: return "MDB_NOSYNC|MDB_WRITEMAP, a commit per put; mdb_env_sync every 50 ms: it has no log";
+            return writemap
+                       ? "MDB_NOSYNC|MDB_WRITEMAP, a commit per put (a crash of the OS may corrupt the file)"
+                       : "MDB_NOSYNC without the write map: a commit writes its pages to the OS";
+        case MODE_BACKGROUND:
+            return "MDB_NOSYNC|MDB_WRITEMAP, a commit per put; mdb_env_sync every 50 ms: it has no log";
         case MODE_UNLOGGED: return "as NoSync";
-        case MODE_SYNC: return writemap ? "MDB_WRITEMAP, a commit per put, msync" : "no flags: a commit per put, fdatasync";
+        case MODE_SYNC:
+            return writemap ? "MDB_WRITEMAP, a commit per put, msync"
+                            : "no flags: a commit per put, fdatasync";
     }
     return NULL;
 }
@@ -254,9 +265,15 @@ static void *open_as(const struct peer_options *options, char *error, int writem
     return NULL;
 }
 
-static void *open_store(const struct peer_options *options, char *error) { return open_as(options, error, 0, 0); }
-static void *open_writemap(const struct peer_options *options, char *error) { return open_as(options, error, 1, 0); }
-static void *open_dups(const struct peer_options *options, char *error) { return open_as(options, error, 0, 1); }
+static void *open_store(const struct peer_options *options, char *error) {
+    return open_as(options, error, 0, 0);
+}
+static void *open_writemap(const struct peer_options *options, char *error) {
+    return open_as(options, error, 1, 0);
+}
+static void *open_dups(const struct peer_options *options, char *error) {
+    return open_as(options, error, 0, 1);
+}
 
 static void *new_session(void *of, char *error) {
     struct session *session = calloc(1, sizeof *session);

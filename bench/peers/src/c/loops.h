@@ -1,17 +1,24 @@
-/* The timed loops, for an adapter to include after it has defined `struct session` and these static functions:
+/* The timed loops, for an adapter to include after it has defined `struct session` and these static
+ * functions:
  *
- *   const char *peer_begin(struct session *, const struct peer_job *)   before a run's first operation, timed
- *   const char *peer_end(struct session *, const struct peer_job *)     after its last one, timed (a commit, say)
+ *   const char *peer_begin(struct session *, const struct peer_job *)
+ *                                              before a run's first operation, timed
+ *   const char *peer_end(struct session *, const struct peer_job *)
+ *                                              after its last one, timed (a commit, say)
  *   const char *peer_put(struct session *, struct bytes key, struct bytes value, int exists)
- *   const char *peer_remove(struct session *, struct bytes key)         a failure if it can tell that there was none
+ *   const char *peer_remove(struct session *, struct bytes key)
+ *                                              a failure if it can tell that there was none
  *   const char *peer_get(struct session *, struct bytes key, const uint8_t **value, size_t *length)
- *   void peer_release(struct session *)                                  done with what peer_get has returned
- *   const char *peer_scan(struct session *, struct scan *)               calls scan_visit for every record, in any order
+ *   void peer_release(struct session *)        done with what peer_get has returned
+ *   const char *peer_scan(struct session *, struct scan *)
+ *                                              calls scan_visit for every record, in any order
  *   const char *peer_range(struct session *, struct bytes from, uint32_t count, struct range *)
  *                                              calls range_visit for so many records from a key on, in order
  *   const char *peer_modify(struct session *, struct bytes key, struct change *)
- *                                              puts what change_value makes of what is there, in one transaction
- *   const char *peer_batch(struct session *, int open)                   opens / commits a batch of puts while loading
+ *                                              puts what change_value makes of what is there, in one
+ *                                              transaction
+ *   const char *peer_batch(struct session *, int open)
+ *                                              opens / commits a batch of puts while loading
  *
  * One that serves a queue defines PEER_TAKES, and besides
  *
@@ -49,15 +56,16 @@ static inline void scan_visit(struct scan *scan, const uint8_t *key, size_t key_
         peer_fail(scan->result, "scan", number, "not the value that was stored");
 }
 
-/* A short scan under way: it begins with the record that it was asked to begin with, and shows records only. */
+/* A short scan under way: it begins with the record that it was asked to begin with, and shows
+ * records only. */
 struct range {
     const struct shape *shape;
     uint64_t first;
     uint32_t visited, wrong;
 };
 
-static inline void range_visit(struct range *range, const uint8_t *key, size_t key_length, const uint8_t *value,
-                               size_t value_length) {
+static inline void range_visit(struct range *range, const uint8_t *key, size_t key_length,
+                               const uint8_t *value, size_t value_length) {
     uint64_t number;
     struct bytes k = {key, key_length}, v = {value, value_length};
     int right = shape_number(range->shape, k, v, &number) &&
@@ -76,7 +84,8 @@ struct change {
 };
 
 /* What takes the place of what was found; asked again if the transaction has to begin anew. */
-static inline __attribute__((unused)) struct bytes change_value(struct change *change, const uint8_t *found, size_t length) {
+static inline __attribute__((unused)) struct bytes change_value(struct change *change, const uint8_t *found,
+                                                                size_t length) {
     change->wrong = !shape_is_value(change->shape, change->act->number, ANY_VERSION, found, length);
     return shape_value(change->shape, change->act->number, change->act->count, change->value);
 }
@@ -110,7 +119,8 @@ static void loops_load(struct session *session, const struct peer_job *job, stru
         for (; position < stop; position++) {
             uint64_t number = workload_key(&job->order, position);
             struct bytes k = shape_key(&job->shape, number, key);
-            if ((why = peer_put(session, k, shape_value(&job->shape, number, job->version, value), 0)) != NULL) peer_fail(result, "load", number, why);
+            struct bytes v = shape_value(&job->shape, number, job->version, value);
+            if ((why = peer_put(session, k, v, 0)) != NULL) peer_fail(result, "load", number, why);
         }
         if ((why = peer_batch(session, 0)) != NULL) peer_fail(result, "load batch", position, why);
     }
@@ -172,7 +182,8 @@ static void loops_bulk(struct session *session, const struct peer_job *job, stru
         if (why != NULL) peer_fail(result, "scan", scan.visited, why);
         result->ops += scan.visited;
         if (scan.visited != job->present)
-            peer_fail(result, "scan", scan.visited, "this many records were seen, which is not how many there are");
+            peer_fail(result, "scan", scan.visited,
+                      "this many records were seen, which is not how many there are");
         else if (scan.visited == records && scan.key_sum != key_sum)
             peer_fail(result, "scan", scan.visited, "a key came twice, another not at all");
         if (loops_late(job, result, 0)) return;
@@ -229,7 +240,8 @@ static void loops_mix(struct session *session, const struct peer_job *job, struc
             if (__builtin_expect((why = peer_get(session, k, &value, &length)) != NULL, 0)) {
                 peer_fail(result, "read", act->number, why);
             } else {
-                if (__builtin_expect(!shape_is_value(&job->shape, act->number, ANY_VERSION, value, length), 0))
+                int right = shape_is_value(&job->shape, act->number, ANY_VERSION, value, length);
+                if (__builtin_expect(!right, 0))
                     peer_fail(result, "read", act->number, "not a value that was stored");
                 peer_release(session);
             }

@@ -1,16 +1,17 @@
-/* What a peer is to the harness: one table of functions per system, filled in by its adapter (bdb.c, lmdb.c, …).
+/* What a peer is to the harness: one table of functions per system, filled in by its adapter (bdb.c, lmdb.c,
+ * …).
  *
  *   store    an open database environment; opened and closed by one thread
  *   session  what one thread works with: its handles, cursors, prepared statements; used by that thread only
  *   job      one thread's share of a run, executed whole inside the adapter by `run`
  *
- * The loop over the records is C, compiled into each adapter by loops.h, so the compiler sees the workload, the
- * loop and the adapter's calls together: what is timed is the system's own functions and nothing that another
- * system would not have to pay. The clock is read around the loop only; opening, closing, warming and settling
- * lie outside of it.
+ * The loop over the records is C, compiled into each adapter by loops.h, so the compiler sees the workload,
+ * the loop and the adapter's calls together: what is timed is the system's own functions and nothing that
+ * another system would not have to pay. The clock is read around the loop only; opening, closing, warming and
+ * settling lie outside of it.
  *
- * Failures are of two kinds. Opening, settling and closing return an error text. Operations inside a run count
- * their failures, keep the first one's text, and go on.
+ * Failures are of two kinds. Opening, settling and closing return an error text. Operations inside a run
+ * count their failures, keep the first one's text, and go on.
  */
 #ifndef PEERS_PEER_H
 #define PEERS_PEER_H
@@ -24,8 +25,8 @@
 
 enum { PEER_TEXT_BYTES = 240 };
 
-/* The last two: commits stay in the process, and `upkeep` makes them durable; nothing is logged, and sessions work side
- * by side all the same. */
+/* The last two: commits stay in the process, and `upkeep` makes them durable; nothing is logged, and sessions
+ * work side by side all the same. */
 enum peer_mode {
     MODE_DS,
     MODE_TDS,
@@ -73,7 +74,7 @@ struct peer_job {
     uint32_t passes;           /* how often read and bulk go over their share */
     int32_t kind;              /* enum peer_kind */
     int32_t whole;             /* of a mix: a lookup and the update after it are one transaction */
-    int32_t cursor;            /* DS: operate through a cursor kept open, where get and put are calls of their own */
+    int32_t cursor;            /* DS: use a cursor kept open, where get and put are calls of their own */
 };
 
 struct peer_result {
@@ -88,16 +89,19 @@ struct peer {
     const char *(*version)(void);
     /* What a mode means in this system, in one line; NULL: it has none like it. */
     const char *(*meaning)(int mode);
-    /* NULL and an error text, or a store. The directory is empty, or holds what `close` left there in this mode. */
+    /* NULL and an error text, or a store. The directory is empty, or holds what `close` left there in this
+     * mode. */
     void *(*open)(const struct peer_options *options, char *error);
     void *(*session)(void *store, char *error);
     void (*run)(void *session, const struct peer_job *job, struct peer_result *result);
     void (*end_session)(void *session);
-    /* After a load, untimed: bring the store into the shape in which it likes to be read. 0, or an error text. */
+    /* After a load, untimed: bring the store into the shape in which it likes to be read. 0, or an error
+     * text. */
     int (*settle)(void *store, char *error);
-    /* Called by one thread beside the sessions' (with two threads announced at least, and not in MODE_DS): makes durable
-     * what has been committed, or, as a `checkpoint`, brings what the log has to where it belongs. A system that does
-     * the latter by itself whenever it is due only does the former. 0, or an error text. NULL: it has nothing like it. */
+    /* Called by one thread beside the sessions' (with two threads announced at least, and not in MODE_DS):
+     * makes durable what has been committed, or, as a `checkpoint`, brings what the log has to where it
+     * belongs. A system that does the latter by itself whenever it is due only does the former. 0, or an
+     * error text. NULL: it has nothing like it. */
     int (*upkeep)(void *store, int checkpoint, char *error);
     /* A clean shutdown: all durable, logs that are no longer needed removed where the system does that. */
     int (*close)(void *store, char *error);
@@ -110,11 +114,11 @@ static inline uint64_t peer_now_ns(void) {
 }
 
 /* Counts a failed operation of a run; the first one's text is kept. */
-static __attribute__((cold, noinline, unused)) void peer_fail(struct peer_result *result, const char *what, uint64_t key,
-                                                             const char *why) {
+static __attribute__((cold, noinline, unused)) void peer_fail(struct peer_result *result, const char *what,
+                                                              uint64_t key, const char *why) {
     if (result->errors++ == 0)
-        snprintf(result->first_error, sizeof result->first_error, "%s of key %llu: %s", what, (unsigned long long)key,
-                 why);
+        snprintf(result->first_error, sizeof result->first_error, "%s of key %llu: %s", what,
+                 (unsigned long long)key, why);
 }
 
 #endif

@@ -1,8 +1,9 @@
 /* RocksDB 7, through rocksdb/c.h.
  *
  * Plain RocksDB, not its TransactionDB: one put is atomic and one get reads one version, which is all that a
- * transaction of one operation asks. The write-ahead log is off where the mode asks for no log (DS) or for one that is
- * lost with the process (Memory), buffered in the process for NoSync (manual_wal_flush), and written per put else.
+ * transaction of one operation asks. The write-ahead log is off where the mode asks for no log (DS) or for
+ * one that is lost with the process (Memory), buffered in the process for NoSync (manual_wal_flush), and
+ * written per put else.
  *
  * Gets are pinned (no copy of the value). The memtable has a quarter of the cache, at most 64 MB, on top of
  * the block cache; Bloom filters of 10 bits; hash index inside data blocks; no compression (the values do not
@@ -65,7 +66,8 @@ static const char *peer_put(struct session *session, struct bytes key, struct by
     return why(session, failed);
 }
 
-/* It deletes without a look, so that a record which is not there goes unnoticed: a scan counts what is left. */
+/* It deletes without a look, so that a record which is not there goes unnoticed: a scan counts what
+ * is left. */
 static const char *peer_remove(struct session *session, struct bytes key) {
     struct store *store = session->store;
     char *failed = NULL;
@@ -73,7 +75,8 @@ static const char *peer_remove(struct session *session, struct bytes key) {
     return why(session, failed);
 }
 
-static const char *peer_get(struct session *session, struct bytes key, const uint8_t **value, size_t *length) {
+static const char *peer_get(struct session *session, struct bytes key, const uint8_t **value,
+                            size_t *length) {
     struct store *store = session->store;
     char *failed = NULL;
     session->pinned = rocksdb_get_pinned(store->db, store->read, (const char *)key.at, key.length, &failed);
@@ -98,7 +101,8 @@ static const char *peer_scan(struct session *session, struct scan *scan) {
     return why(session, failed);
 }
 
-static const char *peer_range(struct session *session, struct bytes from, uint32_t count, struct range *range) {
+static const char *peer_range(struct session *session, struct bytes from, uint32_t count,
+                              struct range *range) {
     rocksdb_iterator_t *at = rocksdb_create_iterator(session->store->db, session->store->read);
     rocksdb_iter_seek(at, (const char *)from.at, from.length);
     for (; range->visited < count && rocksdb_iter_valid(at); rocksdb_iter_next(at)) {
@@ -119,16 +123,16 @@ static const char *peer_modify(struct session *session, struct bytes key, struct
     for (;;) {
         char *failed = NULL;
         size_t length = 0;
-        session->transaction = rocksdb_optimistictransaction_begin(store->transactions, store->write, store->transaction,
-                                                                   session->transaction);
-        char *found = rocksdb_transaction_get_for_update(session->transaction, store->read, (const char *)key.at,
-                                                         key.length, &length, 1, &failed);
+        session->transaction = rocksdb_optimistictransaction_begin(store->transactions, store->write,
+                                                                   store->transaction, session->transaction);
+        char *found = rocksdb_transaction_get_for_update(
+            session->transaction, store->read, (const char *)key.at, key.length, &length, 1, &failed);
         if (failed != NULL) return why(session, failed);
         if (found == NULL) return "not found";
         struct bytes value = change_value(change, (const uint8_t *)found, length);
         rocksdb_free(found);
-        rocksdb_transaction_put(session->transaction, (const char *)key.at, key.length, (const char *)value.at,
-                                value.length, &failed);
+        rocksdb_transaction_put(session->transaction, (const char *)key.at, key.length,
+                                (const char *)value.at, value.length, &failed);
         if (failed != NULL) return why(session, failed);
         rocksdb_transaction_commit(session->transaction, &failed);
         if (failed == NULL) return NULL;

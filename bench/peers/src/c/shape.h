@@ -34,7 +34,8 @@ static inline size_t shape_length(const struct shape *shape, uint64_t base) {
     return shape->value_bytes_min + base % (shape->value_bytes_max - shape->value_bytes_min + UINT64_C(1));
 }
 
-static inline struct bytes shape_key(const struct shape *shape, uint64_t number, uint8_t bytes[KEY_BYTES_MAX]) {
+static inline struct bytes shape_key(const struct shape *shape, uint64_t number,
+                                     uint8_t bytes[KEY_BYTES_MAX]) {
     if (shape_is_plain(shape)) {
         workload_key_bytes(number, bytes);
         return (struct bytes){bytes, KEY_BYTES};
@@ -67,8 +68,8 @@ static inline struct bytes shape_value(const struct shape *shape, uint64_t numbe
     return (struct bytes){bytes, length};
 }
 
-static inline int shape_is_value(const struct shape *shape, uint64_t number, uint32_t version, const uint8_t *bytes,
-                                 size_t length) {
+static inline int shape_is_value(const struct shape *shape, uint64_t number, uint32_t version,
+                                 const uint8_t *bytes, size_t length) {
     if (shape_is_plain(shape)) return workload_is_value(number, version, bytes, length);
     uint64_t first, differ = 0, i;
     if (length < sizeof first) return 0;
@@ -87,7 +88,8 @@ static inline int shape_is_value(const struct shape *shape, uint64_t number, uin
 }
 
 /* The number of the record that a key and a value were found as, in `number`; 0 if they are no record's. */
-static inline int shape_number(const struct shape *shape, struct bytes key, struct bytes value, uint64_t *number) {
+static inline int shape_number(const struct shape *shape, struct bytes key, struct bytes value,
+                               uint64_t *number) {
     if (key.length != shape->key_bytes) return 0;
     if (shape_is_plain(shape)) {
         *number = workload_key_number(key.at);

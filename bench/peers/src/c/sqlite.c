@@ -1,9 +1,10 @@
-/* SQLite 3, through sqlite3.h: CREATE TABLE records (key BLOB PRIMARY KEY, value BLOB) WITHOUT ROWID, prepared statements.
+/* SQLite 3, through sqlite3.h: CREATE TABLE records (key BLOB PRIMARY KEY, value BLOB) WITHOUT ROWID,
+ * prepared statements.
  *
- * A single thread holds the file's locks throughout (locking_mode=EXCLUSIVE), which saves locking it anew for every
- * transaction; several threads have a connection each, and queue for the one writer on a mutex of ours, which is
- * kinder than SQLite's sleeping busy handler. In Data Store a run of writes is one transaction, and so is one of
- * reads; else every statement commits by itself.
+ * A single thread holds the file's locks throughout (locking_mode=EXCLUSIVE), which saves locking it anew for
+ * every transaction; several threads have a connection each, and queue for the one writer on a mutex of ours,
+ * which is kinder than SQLite's sleeping busy handler. In Data Store a run of writes is one transaction, and
+ * so is one of reads; else every statement commits by itself.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -83,7 +84,8 @@ static const char *peer_remove(struct session *session, struct bytes key) {
     return change(session, session->remove, 1);
 }
 
-static const char *peer_get(struct session *session, struct bytes key, const uint8_t **value, size_t *length) {
+static const char *peer_get(struct session *session, struct bytes key, const uint8_t **value,
+                            size_t *length) {
     sqlite3_bind_blob(session->get, 1, key.at, (int)key.length, SQLITE_STATIC);
     int code = sqlite3_step(session->get);
     if (code == SQLITE_ROW) {
@@ -104,21 +106,24 @@ static const char *peer_scan(struct session *session, struct scan *scan) {
     if (code != SQLITE_OK) return why(session, code);
     while ((code = sqlite3_step(all)) == SQLITE_ROW) {
         const uint8_t *key = sqlite3_column_blob(all, 0), *value = sqlite3_column_blob(all, 1);
-        scan_visit(scan, key, (size_t)sqlite3_column_bytes(all, 0), value, (size_t)sqlite3_column_bytes(all, 1));
+        scan_visit(scan, key, (size_t)sqlite3_column_bytes(all, 0), value,
+                   (size_t)sqlite3_column_bytes(all, 1));
     }
     const char *failed = why(session, code);
     sqlite3_finalize(all);
     return failed;
 }
 
-static const char *peer_range(struct session *session, struct bytes from, uint32_t count, struct range *range) {
+static const char *peer_range(struct session *session, struct bytes from, uint32_t count,
+                              struct range *range) {
     sqlite3_stmt *some = session->range;
     int code;
     sqlite3_bind_blob(some, 1, from.at, (int)from.length, SQLITE_STATIC);
     sqlite3_bind_int64(some, 2, count);
     while ((code = sqlite3_step(some)) == SQLITE_ROW) {
         const uint8_t *key = sqlite3_column_blob(some, 0), *value = sqlite3_column_blob(some, 1);
-        range_visit(range, key, (size_t)sqlite3_column_bytes(some, 0), value, (size_t)sqlite3_column_bytes(some, 1));
+        range_visit(range, key, (size_t)sqlite3_column_bytes(some, 0), value,
+                    (size_t)sqlite3_column_bytes(some, 1));
     }
     const char *failed = why(session, code);
     sqlite3_reset(some);
@@ -166,7 +171,8 @@ static const char *meaning(int mode) {
         case MODE_NO_SYNC: return "as WriteNoSync: the log is not buffered";
         case MODE_WRITE_NO_SYNC: return "journal_mode=WAL, synchronous=OFF: commits are written to the OS";
         case MODE_BACKGROUND:
-            return "journal_mode=WAL, synchronous=OFF; fdatasync of the log every 50 ms, wal_checkpoint(PASSIVE) every 4 s";
+            return "journal_mode=WAL, synchronous=OFF; fdatasync of the log every 50 ms, "
+                   "wal_checkpoint(PASSIVE) every 4 s";
         case MODE_UNLOGGED: return "as WriteNoSync: a journal is what lets its connections work side by side";
         case MODE_SYNC: return "journal_mode=WAL, synchronous=FULL";
     }
@@ -184,10 +190,11 @@ static sqlite3 *connect_to(struct store *store, char *error) {
              "PRAGMA page_size=%u; PRAGMA locking_mode=%s; PRAGMA journal_mode=%s; PRAGMA synchronous=%s; "
              "PRAGMA cache_size=-%llu; PRAGMA temp_store=MEMORY; PRAGMA wal_autocheckpoint=16384; "
              "CREATE TABLE IF NOT EXISTS records (key BLOB PRIMARY KEY, value BLOB) WITHOUT ROWID",
-             options->page_size ? options->page_size : 4096, options->threads > 1 ? "NORMAL" : "EXCLUSIVE", journal,
-             options->mode == MODE_SYNC ? "FULL" : "OFF",
+             options->page_size ? options->page_size : 4096, options->threads > 1 ? "NORMAL" : "EXCLUSIVE",
+             journal, options->mode == MODE_SYNC ? "FULL" : "OFF",
              (unsigned long long)(options->cache_bytes >> 10) / options->threads);
-    int code = sqlite3_open_v2(store->path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL);
+    int code = sqlite3_open_v2(store->path, &db,
+                               SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL);
     if (code == SQLITE_OK) code = sqlite3_busy_timeout(db, 60000);
     if (code == SQLITE_OK) code = sqlite3_exec(db, pragmas, NULL, NULL, NULL);
     if (code == SQLITE_OK) return db;
@@ -261,7 +268,8 @@ static int settle(void *of, char *error) {
     return code == SQLITE_OK ? 0 : refuse(error, "checkpoint", db);
 }
 
-/* The log's pages are the file's whoever wrote them, so they are flushed by their name; SQLite holds no lock on it. */
+/* The log's pages are the file's whoever wrote them, so they are flushed by their name; SQLite holds no lock
+ * on it. */
 static int upkeep(void *of, int checkpoint, char *error) {
     struct store *store = of;
     char log[sizeof store->path + 8];

@@ -1,12 +1,13 @@
 /* Tkrzw 1.0, through tkrzw_langc.h: its hash table on a file, HashDBM.
  *
- * It has no transactions, and its log is none that commits could be in: so it takes part as a Data Store alone. The
- * file is mapped into memory (MemoryMapParallelFile, its default), and records are updated in place where they fit.
- * As its manual advises there are about two buckets a record: one for each 64 bytes of cache. No checksums of
- * records; offsets of four bytes, which with records aligned to eight reach as far as any run here.
+ * It has no transactions, and its log is none that commits could be in: so it takes part as a Data Store
+ * alone. The file is mapped into memory (MemoryMapParallelFile, its default), and records are updated in
+ * place where they fit. As its manual advises there are about two buckets a record: one for each 64 bytes of
+ * cache. No checksums of records; offsets of four bytes, which with records aligned to eight reach as far as
+ * any run here.
  *
- * A read is `process` with a function that is shown the record in place, which is faster than `get`: that returns a
- * copy which has to be freed.
+ * A read is `process` with a function that is shown the record in place, which is faster than `get`: that
+ * returns a copy which has to be freed.
  */
 #include <stdlib.h>
 #include <tkrzw_langc.h>
@@ -51,9 +52,10 @@ static const char *peer_put(struct session *session, struct bytes key, struct by
                              (const char *)value.at, (int32_t)value.length, 1));
 }
 
-/* Called with the record under its lock: what is shown does not last, so the value is copied as a caller would. */
-static const char *show(void *of, const char *key, int32_t key_length, const char *value, int32_t value_length,
-                        int32_t *new_length) {
+/* Called with the record under its lock: what is shown does not last, so the value is copied as a caller
+ * would. */
+static const char *show(void *of, const char *key, int32_t key_length, const char *value,
+                        int32_t value_length, int32_t *new_length) {
     struct session *session = of;
     (void)key, (void)key_length, (void)new_length;
     session->length = 0;
@@ -64,9 +66,10 @@ static const char *show(void *of, const char *key, int32_t key_length, const cha
     return TKRZW_REC_PROC_NOOP;
 }
 
-static const char *peer_get(struct session *session, struct bytes key, const uint8_t **value, size_t *length) {
-    const char *failed =
-        why(tkrzw_dbm_process(session->store->dbm, (const char *)key.at, (int32_t)key.length, show, session, 0));
+static const char *peer_get(struct session *session, struct bytes key, const uint8_t **value,
+                            size_t *length) {
+    const char *failed = why(
+        tkrzw_dbm_process(session->store->dbm, (const char *)key.at, (int32_t)key.length, show, session, 0));
     *value = session->value;
     *length = session->length;
     return failed;
@@ -78,12 +81,13 @@ static const char *peer_remove(struct session *session, struct bytes key) {
     return why(tkrzw_dbm_remove(session->store->dbm, (const char *)key.at, (int32_t)key.length));
 }
 
-static const char *visit(void *of, const char *key, int32_t key_length, const char *value, int32_t value_length,
-                         int32_t *new_length) {
+static const char *visit(void *of, const char *key, int32_t key_length, const char *value,
+                         int32_t value_length, int32_t *new_length) {
     (void)new_length;
     /* Before the first record and after the last it is called without one. */
     if (key_length >= 0 && value != NULL)
-        scan_visit(of, (const uint8_t *)key, (size_t)key_length, (const uint8_t *)value, (size_t)value_length);
+        scan_visit(of, (const uint8_t *)key, (size_t)key_length, (const uint8_t *)value,
+                   (size_t)value_length);
     return TKRZW_REC_PROC_NOOP;
 }
 
@@ -91,7 +95,8 @@ static const char *peer_scan(struct session *session, struct scan *scan) {
     return why(tkrzw_dbm_process_each(session->store->dbm, visit, scan, 0));
 }
 
-static const char *peer_range(struct session *session, struct bytes from, uint32_t count, struct range *range) {
+static const char *peer_range(struct session *session, struct bytes from, uint32_t count,
+                              struct range *range) {
     (void)session, (void)from, (void)count, (void)range;
     return "it keeps no order";
 }
@@ -121,8 +126,8 @@ static void *open_hash(const struct peer_options *options, char *error) {
     struct store *store = calloc(1, sizeof *store);
     snprintf(path, sizeof path, "%s/records.tkh", options->dir);
     snprintf(settings, sizeof settings,
-             "dbm=HashDBM,file=MemoryMapParallelFile,update_mode=UPDATE_IN_PLACE,record_crc_mode=NONE,offset_width=4,"
-             "align_pow=3,num_buckets=%llu",
+             "dbm=HashDBM,file=MemoryMapParallelFile,update_mode=UPDATE_IN_PLACE,record_crc_mode=NONE,"
+             "offset_width=4,align_pow=3,num_buckets=%llu",
              (unsigned long long)(options->cache_bytes / BYTES_A_BUCKET));
     store->dbm = tkrzw_dbm_open(path, 1, settings);
     if (store->dbm != NULL) return store;

@@ -1,7 +1,7 @@
 /* A watch on the single operations of a thread: each lasts from the end of the last one to its own.
  *
- * Times are counted in buckets that double every 128: exact below 128 ns, and to less than a hundredth above. The
- * layout is that of Rust's `Watch`.
+ * Times are counted in buckets that double every 128: exact below 128 ns, and to less than a hundredth above.
+ * The layout is that of Rust's `Watch`.
  */
 #ifndef PEERS_WATCH_H
 #define PEERS_WATCH_H

@@ -1,13 +1,15 @@
 /* WiredTiger, through wiredtiger.h: a row-store table with raw byte keys and values.
  *
- * One session and one cursor a thread. A put outside of a transaction is one of its own; whether and how its commit
- * reaches the log is the connection's `transaction_sync`. Without a log (DS, Memory) what is written lasts from
- * checkpoint to checkpoint. No checkpoint runs while records are written; `settle` and `close` make one.
+ * One session and one cursor a thread. A put outside of a transaction is one of its own; whether and how its
+ * commit reaches the log is the connection's `transaction_sync`. Without a log (DS, Memory) what is written
+ * lasts from checkpoint to checkpoint. No checkpoint runs while records are written; `settle` and `close`
+ * make one.
  *
- * Data Store reads run inside one snapshot, which saves taking one per get; TDS reads begin and end a transaction
- * each. In Sync mode the log files are filled with zeroes beforehand, so that a flush overwrites and need not
- * journal the file's growth, and are opened with O_DSYNC (method=dsync), which commits several times as many transactions
- * of many threads as flushing afterwards does (method=fsync). No compression, no checksums (Berkeley DB and LMDB have none either).
+ * Data Store reads run inside one snapshot, which saves taking one per get; TDS reads begin and end a
+ * transaction each. In Sync mode the log files are filled with zeroes beforehand, so that a flush overwrites
+ * and need not journal the file's growth, and are opened with O_DSYNC (method=dsync), which commits several
+ * times as many transactions of many threads as flushing afterwards does (method=fsync). No compression, no
+ * checksums (Berkeley DB and LMDB have none either).
  */
 #include <stdlib.h>
 #include <wiredtiger.h>
@@ -76,7 +78,8 @@ static const char *peer_remove(struct session *session, struct bytes key) {
     return why(code);
 }
 
-static const char *peer_get(struct session *session, struct bytes key, const uint8_t **value, size_t *length) {
+static const char *peer_get(struct session *session, struct bytes key, const uint8_t **value,
+                            size_t *length) {
     WT_CURSOR *cursor = session->cursor;
     WT_ITEM k = {.data = key.at, .size = key.length}, v = {0};
     int code = 0;
@@ -87,7 +90,8 @@ static const char *peer_get(struct session *session, struct bytes key, const uin
     if (code == 0) code = cursor->get_value(cursor, &v);
     *value = v.data;
     *length = v.size;
-    if (code != 0 && session->store->mode != MODE_DS) session->session->rollback_transaction(session->session, NULL);
+    if (code != 0 && session->store->mode != MODE_DS)
+        session->session->rollback_transaction(session->session, NULL);
     return why(code);
 }
 
@@ -109,7 +113,8 @@ static const char *peer_scan(struct session *session, struct scan *scan) {
     return code == WT_NOTFOUND ? NULL : why(code);
 }
 
-static const char *peer_range(struct session *session, struct bytes from, uint32_t count, struct range *range) {
+static const char *peer_range(struct session *session, struct bytes from, uint32_t count,
+                              struct range *range) {
     WT_CURSOR *cursor = session->cursor;
     WT_ITEM k = {.data = from.at, .size = from.length}, v;
     int exact = 0, code = session->session->begin_transaction(session->session, "isolation=snapshot");
@@ -169,10 +174,12 @@ static const char *meaning(int mode) {
         case MODE_TDS: return "a get begins and ends a transaction; writes as NoSync";
         case MODE_MEMORY: return "no log: commits last from checkpoint to checkpoint";
         case MODE_NO_SYNC: return "log, transaction_sync=(enabled=false): commits stay in the log buffer";
-        case MODE_WRITE_NO_SYNC: return "log, transaction_sync=(enabled,method=none): commits are written to the OS";
+        case MODE_WRITE_NO_SYNC:
+            return "log, transaction_sync=(enabled,method=none): commits are written to the OS";
         case MODE_BACKGROUND: return "as NoSync; log_flush(sync=on) every 50 ms, a checkpoint every 4 s";
         case MODE_UNLOGGED: return "no log";
-        case MODE_SYNC: return "log, transaction_sync=(enabled,method=dsync), zero-filled log files; group commit";
+        case MODE_SYNC:
+            return "log, transaction_sync=(enabled,method=dsync), zero-filled log files; group commit";
     }
     return NULL;
 }
@@ -189,13 +196,15 @@ static void *open_store(const struct peer_options *options, char *error) {
     if (store->mode == MODE_SYNC)
         log = "log=(enabled=true,file_max=64MB,zero_fill=true),transaction_sync=(enabled=true,method=dsync)";
     snprintf(config, sizeof config,
-             "create,cache_size=%llu,session_max=%u,checkpoint=(wait=0),statistics=(none),eviction=(threads_min=1,"
-             "threads_max=2),eviction_target=90,eviction_trigger=97,eviction_dirty_target=85,eviction_dirty_trigger=95,%s",
+             "create,cache_size=%llu,session_max=%u,checkpoint=(wait=0),statistics=(none),"
+             "eviction=(threads_min=1,threads_max=2),eviction_target=90,eviction_trigger=97,"
+             "eviction_dirty_target=85,eviction_dirty_trigger=95,%s",
              (unsigned long long)options->cache_bytes, options->threads + 32, log);
     unsigned leaf = options->page_size ? options->page_size : 32768;
     snprintf(table, sizeof table,
-             "key_format=u,value_format=u,checksum=off,leaf_page_max=%u,internal_page_max=%u,memory_page_max=10MB", leaf,
-             leaf < 4096 ? 4096 : leaf);
+             "key_format=u,value_format=u,checksum=off,leaf_page_max=%u,internal_page_max=%u,"
+             "memory_page_max=10MB",
+             leaf, leaf < 4096 ? 4096 : leaf);
     int code = wiredtiger_open(options->dir, NULL, config, &store->connection);
     if (code == 0) {
         WT_SESSION *session;
@@ -215,7 +224,8 @@ static void *new_session(void *of, char *error) {
     WT_CONNECTION *connection = (session->store = of)->connection;
     int code = connection->open_session(connection, NULL, NULL, &session->session);
     if (code == 0)
-        code = session->session->open_cursor(session->session, TABLE, NULL, "overwrite=true", &session->cursor);
+        code =
+            session->session->open_cursor(session->session, TABLE, NULL, "overwrite=true", &session->cursor);
     if (code == 0) return session;
     refuse(error, "session", code);
     if (session->session != NULL) session->session->close(session->session, NULL);

@@ -1,7 +1,8 @@
 /* The workload in C: what src/workload.rs of the papers' crate specifies, for the loops to inline.
  *
- * A test compares every function here with its namesake there. Two things are C's alone: the little-endian words
- * are stored as they are (the workspace is for x86-64 and arm64), and a value is checked as four words at once.
+ * A test compares every function here with its namesake there. Two things are C's alone: the little-endian
+ * words are stored as they are (the workspace is for x86-64 and arm64), and a value is checked as four words
+ * at once.
  */
 #ifndef PEERS_WORKLOAD_H
 #define PEERS_WORKLOAD_H
