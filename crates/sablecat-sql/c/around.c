@@ -76,8 +76,8 @@ SQLITE_PRIVATE char *sqlite3BtreeIntegrityCheck(
 
 /* ---- What is not of the b-tree, and has to know ---- */
 
-/* Whether VACUUM INTO names an environment that is there: SQLite looks at the size of a file, which it is not,
-** and would add tables to it. */
+/* Whether VACUUM INTO names an environment that is there: SQLite looks at the size of a file, which it is
+** not, and would add tables to it. */
 static int sablecatIsThere(sqlite3 *db, sqlite3_value *pOut){
   unsigned int flags = db->openFlags;
   sqlite3_vfs *pVfs = 0;

@@ -16,8 +16,8 @@ static int sablecatOrder(KeyInfo *pKeyInfo, SablecatOrder *aOrder){
     }else if( pColl->xCmp==rtrimCollFunc ){
       aOrder[i].eCollation = 2;
     }else{
-      sqlite3_log(SQLITE_ERROR, "sablecat: an index by the collation %s, which a program defines; only BINARY,"
-                  " NOCASE and RTRIM can be indexed", pColl->zName);
+      sqlite3_log(SQLITE_ERROR, "sablecat: an index by the collation %s, which a program defines; only"
+                  " BINARY, NOCASE and RTRIM can be indexed", pColl->zName);
       return SQLITE_ERROR_MISSING_COLLSEQ;
     }
     aOrder[i].isDescending = pKeyInfo->aSortFlags && (pKeyInfo->aSortFlags[i] & KEYINFO_ORDER_DESC)!=0;

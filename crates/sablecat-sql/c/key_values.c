@@ -2,9 +2,9 @@
 ** Databases of keys and values of the same environment, as virtual tables: the module "sablecat", which every
 ** connection has.
 **
-** A table is of the environment that its schema is in. What it reads and changes it does in the transaction of
-** that environment's Btree, which SQLite begins, commits, and takes savepoints of, as it does for the tables
-** there: so none of that is asked of the module.
+** A table is of the environment that its schema is in. What it reads and changes it does in the transaction
+** of that environment's Btree, which SQLite begins, commits, and takes savepoints of, as it does for the
+** tables there: so none of that is asked of the module.
 */
 
 /* A table. Of its Btree nothing is used once that is closed, before which its statements are over. */
@@ -53,7 +53,8 @@ static int sablecatDisconnect(sqlite3_vtab *pVtab){
   return SQLITE_OK;
 }
 
-/* Reads the arguments of CREATE VIRTUAL TABLE: argv[1] is the schema, argv[2] the table, argv[3] the database. */
+/* Reads the arguments of CREATE VIRTUAL TABLE: argv[1] is the schema, argv[2] the table, argv[3] the
+** database. */
 static int sablecatArguments(
   SablecatTable *pTab,
   int argc,
@@ -164,7 +165,8 @@ static int sablecatGive(sqlite3_value *pValue, u8 eAffinity, SablecatValue *pGiv
     case SQLITE_TEXT:
     case SQLITE_BLOB:
       pGiven->eType = eType==SQLITE_TEXT ? 3 : 4;
-      pGiven->pByte = eType==SQLITE_TEXT ? (const void*)sqlite3_value_text(pValue) : sqlite3_value_blob(pValue);
+      pGiven->pByte = eType==SQLITE_TEXT ? (const void*)sqlite3_value_text(pValue)
+                                         : sqlite3_value_blob(pValue);
       pGiven->nByte = (u32)sqlite3_value_bytes(pValue);
       if( pGiven->pByte==0 && (eType==SQLITE_TEXT || pGiven->nByte>0) ) return SQLITE_NOMEM;
       break;
@@ -172,8 +174,8 @@ static int sablecatGive(sqlite3_value *pValue, u8 eAffinity, SablecatValue *pGiv
   return SQLITE_OK;
 }
 
-/* Whether text is text to SQLite, which has it in the encoding of the database: what comes back from there is to
-** be what it was. If it is not, says so in *pzWhy, of SQLite's memory. */
+/* Whether text is text to SQLite, which has it in the encoding of the database: what comes back from there is
+** to be what it was. If it is not, says so in *pzWhy, of SQLite's memory. */
 static int sablecatIsHeld(SablecatTable *pTab, int iColumn, const SablecatValue *pValue, char **pzWhy){
   const char *zColumn = pTab->pLayout->aColumn[iColumn].zName;
   int isHeld = 1, rc;
@@ -228,8 +230,8 @@ static WhereTerm *sablecatTerm(sqlite3_index_info *pInfo, int iCons){
   return termFromWhereClause(pHidden->pWC, pInfo->aConstraint[iCons].iTermOffset);
 }
 
-/* Whether a condition says something of the bytes that a column has: it compares values as they are, by BINARY,
-** in the order of their bytes. */
+/* Whether a condition says something of the bytes that a column has: it compares values as they are, by
+** BINARY, in the order of their bytes. */
 static int sablecatIsOfBytes(SablecatTable *pTab, sqlite3_index_info *pInfo, int iCons){
   WhereTerm *pTerm = sablecatTerm(pInfo, iCons);
   u8 eAffinity = pTab->pLayout->aColumn[pInfo->aConstraint[iCons].iColumn].eAffinity;
@@ -242,16 +244,24 @@ static int sablecatIsOfBytes(SablecatTable *pTab, sqlite3_index_info *pInfo, int
   return sqlite3IndexAffinityOk(pTerm->pExpr, (char)eAffinity);
 }
 
-/* Has a condition give its value, the next of those that are given: with another column that is not of numbers
-** either, it is compared as it is. */
+/* Has a condition give its value, the next of those that are given: with another column that is not of
+** numbers either, it is compared as it is. */
 static void sablecatUse(sqlite3_index_info *pInfo, int iCons, int *pnGiven, int *peHow){
-  if( comparisonAffinity(sablecatTerm(pInfo, iCons)->pExpr)==SQLITE_AFF_BLOB ) *peHow |= SABLECAT_AS_IS(*pnGiven);
+  if( comparisonAffinity(sablecatTerm(pInfo, iCons)->pExpr)==SQLITE_AFF_BLOB ){
+    *peHow |= SABLECAT_AS_IS(*pnGiven);
+  }
   pInfo->aConstraintUsage[iCons].argvIndex = ++*pnGiven;
 }
 
 /* The first condition on a column with one of two operators that says something of its bytes; -1 if there is
 ** none. */
-static int sablecatCondition(SablecatTable *pTab, sqlite3_index_info *pInfo, u32 iColumn, int eOp, int eOther){
+static int sablecatCondition(
+  SablecatTable *pTab,
+  sqlite3_index_info *pInfo,
+  u32 iColumn,
+  int eOp,
+  int eOther
+){
   int i;
   for(i=0; i<pInfo->nConstraint; i++){
     int eThis = pInfo->aConstraint[i].op;
@@ -295,8 +305,8 @@ static char *sablecatPlan(const SablecatLayout *p, u32 nEqual, int eHow){
   return sqlite3_str_finish(pStr);
 }
 
-/* Of the conditions that a statement can give, values of the first columns of the key are taken, as far as there
-** are such, and one bound from either side of the next. SQLite looks at all of them once more. */
+/* Of the conditions that a statement can give, values of the first columns of the key are taken, as far as
+** there are such, and one bound from either side of the next. SQLite looks at all of them once more. */
 static int sablecatBestIndex(sqlite3_vtab *pVtab, sqlite3_index_info *pInfo){
   SablecatTable *pTab = (SablecatTable*)pVtab;
   const SablecatLayout *p = pTab->pLayout;
@@ -307,7 +317,8 @@ static int sablecatBestIndex(sqlite3_vtab *pVtab, sqlite3_index_info *pInfo){
   double rEntry;
 
   for(nEqual=0; nEqual<p->nKey && nEqual<SABLECAT_EQUALS_MAX; nEqual++){
-    aEqual[nEqual] = sablecatCondition(pTab, pInfo, nEqual, SQLITE_INDEX_CONSTRAINT_EQ, SQLITE_INDEX_CONSTRAINT_EQ);
+    aEqual[nEqual] = sablecatCondition(pTab, pInfo, nEqual, SQLITE_INDEX_CONSTRAINT_EQ,
+                                       SQLITE_INDEX_CONSTRAINT_EQ);
     if( aEqual[nEqual]<0 ) break;
   }
   /* Where keys are in no order, one is found by all that it has. */
@@ -336,7 +347,9 @@ static int sablecatBestIndex(sqlite3_vtab *pVtab, sqlite3_index_info *pInfo){
   }
 
   /* What goes wrong here does when the table is read, where there is somebody to be told. */
-  if( sablecatHandle(pTab)==0 || sablecat_sql_records(sablecatHandle(pTab), pTab->pTable, &nEntry)!=SQLITE_OK ){
+  if( sablecatHandle(pTab)==0
+   || sablecat_sql_records(sablecatHandle(pTab), pTab->pTable, &nEntry)!=SQLITE_OK
+  ){
     nEntry = 0;
   }
   rEntry = nEntry>0 ? (double)nEntry : 1.0;
@@ -409,7 +422,8 @@ static int sablecatFilter(
     rc = sablecatGive(argv[i], eAffinity, &aValue[i]);
   }
   if( rc==SQLITE_OK ){
-    rc = sablecat_sql_entries_seek(pWalk->pEntries, aValue, nEqual, eHow & (SABLECAT_EQUAL-1), &pWalk->isThere);
+    rc = sablecat_sql_entries_seek(pWalk->pEntries, aValue, nEqual, eHow & (SABLECAT_EQUAL-1),
+                                   &pWalk->isThere);
   }
   if( aValue!=aFew ) sqlite3_free(aValue);
   return rc;
@@ -441,8 +455,8 @@ static int sablecatRowid(sqlite3_vtab_cursor *pCursor, sqlite3_int64 *pRowid){
 
 /* ---- Writing ---- */
 
-/* Removes the row known by argv[0], which is of the primary key, if that is not null, and sets that of argv[2]
-** and on, if they are there. */
+/* Removes the row known by argv[0], which is of the primary key, if that is not null, and sets that of
+** argv[2] and on, if they are there. */
 static int sablecatUpdate(sqlite3_vtab *pVtab, int argc, sqlite3_value **argv, sqlite3_int64 *pRowid){
   SablecatTable *pTab = (SablecatTable*)pVtab;
   const SablecatLayout *p = pTab->pLayout;

@@ -41,7 +41,8 @@ SQLITE_PRIVATE int sqlite3BtreeOpen(
   if( pOurs==0 || pOurs->zFilename==0 ){
     rc = SQLITE_NOMEM_BKPT;
   }else{
-    rc = STOCK(Open)(pVfs, ":memory:", db, ppBtree, flags | BTREE_MEMORY, vfsFlags & ~SQLITE_OPEN_SHAREDCACHE);
+    rc = STOCK(Open)(pVfs, ":memory:", db, ppBtree, flags | BTREE_MEMORY,
+                     vfsFlags & ~SQLITE_OPEN_SHAREDCACHE);
   }
   if( rc!=SQLITE_OK ){
     if( pOurs ) sqlite3_free_filename(pOurs->zFilename);
@@ -91,7 +92,8 @@ SQLITE_PRIVATE int sqlite3BtreeSetVersion(Btree *p, int iVersion){
   return p->pSablecat ? SQLITE_OK : STOCK(SetVersion)(p, iVersion);
 }
 
-/* PRAGMA sablecat_isolation, which says how isolated transactions are, and has those be so that are to come. */
+/* PRAGMA sablecat_isolation, which says how isolated transactions are, and has those be so that are to
+** come. */
 static int sablecatPragma(Btree *p, char **azFcntl){
   const char *zIs = 0;
   int rc;

@@ -2,12 +2,13 @@
 ** Where SQLite calls its b-tree, and either that or sablecat's answers.
 **
 ** This file and its neighbours end SQLite's amalgamation, see all of it, and define what was renamed there:
-** each function passes a call on to SQLite's own, sablecatStock_*, unless the Btree or BtCursor is sablecat's.
+** each function passes a call on to SQLite's own, sablecatStock_*, unless the Btree or BtCursor is
+** sablecat's.
 **
 ** A Btree of sablecat's is an empty one of SQLite's, in memory, with pSablecat set. So whatever is not about
-** records (mutexes, the parsed schema, lists of connections, settings of the pager) is answered by SQLite's own
-** code, and nothing of it needs another definition. Its cursors are SQLite's structure as well, on SQLite's
-** list, in SQLite's states:
+** records (mutexes, the parsed schema, lists of connections, settings of the pager) is answered by SQLite's
+** own code, and nothing of it needs another definition. Its cursors are SQLite's structure as well, on
+** SQLite's list, in SQLite's states:
 **
 **   VALID        at a record, whose row id and content are in `info`
 **   INVALID      nowhere
@@ -51,8 +52,8 @@ typedef struct SablecatRead {
   u32 nData;
 } SablecatRead;
 
-/* What was read ahead of a cursor, of which this is the beginning. A cursor that is VALID, so that nothing has
-** been written since, goes on among these by itself. */
+/* What was read ahead of a cursor, of which this is the beginning. A cursor that is VALID, so that nothing
+** has been written since, goes on among these by itself. */
 typedef struct SablecatAhead {
   const u8 *pByte;           /* What they have */
   const SablecatRead *aRead;
@@ -167,8 +168,8 @@ extern int sablecat_sql_entries_step(void*, int *pisThere);
 extern int sablecat_sql_entries_column(void*, int, SablecatValue*);
 extern int sablecat_sql_is_held_by_utf16(const void*, u32, int*);
 
-/* How a statement reads such a table: by values of the first columns of the key, SABLECAT_EQUAL times as many, and
-** bounds for the next, from below and from above */
+/* How a statement reads such a table: by values of the first columns of the key, SABLECAT_EQUAL times as
+** many, and bounds for the next, from below and from above */
 #define SABLECAT_FROM      1
 #define SABLECAT_TO        2
 #define SABLECAT_ABOVE     4   /* FROM without the value itself */

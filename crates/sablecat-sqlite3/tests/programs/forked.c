@@ -1,6 +1,6 @@
 /*
-** A process that forks while it has a database open: forked DATABASE. The child opens it anew; what the parent
-** had open it is told to leave alone.
+** A process that forks while it has a database open: forked DATABASE. The child opens it anew; what the
+** parent had open it is told to leave alone.
 */
 #include <sqlite3.h>
 #include <stdio.h>

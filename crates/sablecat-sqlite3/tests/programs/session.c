@@ -6,7 +6,8 @@
 
 #define WANT(is) if( !(is) ){ printf("line %d: %s: %s\n", __LINE__, #is, sqlite3_errmsg(db)); return 1; }
 
-static const char *TABLE = "CREATE TABLE t(k INTEGER PRIMARY KEY, v); INSERT INTO t VALUES(1,'a'),(2,'b'),(3,'c')";
+static const char *TABLE =
+  "CREATE TABLE t(k INTEGER PRIMARY KEY, v); INSERT INTO t VALUES(1,'a'),(2,'b'),(3,'c')";
 
 static int conflict(void *unused, int what, sqlite3_changeset_iter *at){
   (void)unused, (void)what, (void)at;
