@@ -112,7 +112,8 @@ mod tests {
 
     #[test]
     fn comments_and_literals_are_blanked_and_lines_stay() {
-        let text = "let a = \"unsafe\"; // unsafe\nlet b = r#\"unsafe \" \"#; /* unsafe\n/* */ */ let c = 'u'; fn f<'a>() {}\n";
+        let text = "let a = \"unsafe\"; // unsafe\nlet b = r#\"unsafe \" \"#; /* unsafe\n\
+                    /* */ */ let c = 'u'; fn f<'a>() {}\n";
         let code = code(text);
         assert_eq!(code.lines().count(), text.lines().count());
         assert!(words(&code, "unsafe").next().is_none());

@@ -136,7 +136,8 @@ fn one(seed: u64, calls: u64, (call, fault): (u64, Fault)) -> Result<Outcome, Wr
     let (setting, steps, living) = scene(&mut dice);
     let wrong = |wrong: Wrong| {
         format!(
-            "killed before call {calls}, {fault:?} at call {call} after that, {living} others, {setting:?}: {wrong}"
+            "killed before call {calls}, {fault:?} at call {call} after that, {living} others, {setting:?}: \
+             {wrong}"
         )
     };
     let machine = Machine::new(SimDisk::new(seed), &setting)?;

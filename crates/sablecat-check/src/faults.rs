@@ -306,7 +306,8 @@ pub fn openings(seed: u64) -> Result<Outcome, Wrong> {
             (0..1 + dice.below(3)).for_each(|_| disk.fail_at(begin + full + dice.below(30), second));
             let wrong = |wrong: Wrong| {
                 format!(
-                    "{full} times no room from call {call} of an opening on, {second:?} next, {setting:?}: {wrong}"
+                    "{full} times no room from call {call} of an opening on, {second:?} next, {setting:?}: \
+                     {wrong}"
                 )
             };
             match setting.builder_on(&disk).open(DIRECTORY) {

@@ -17,10 +17,15 @@ use sablecat_check::storm::{self, Storm};
 use sablecat_check::{method, seeds, stored};
 
 const USAGE: &str =
-    "usage: sablecat-check <model|crash|crash-calls|backward|backward-calls|backward-times|store|faults|crash-shared|faults-shared|faults-mending|damage|lies|histories|operator|fuzz <pages|log|superblock>> [--seeds N] [--from S]
-       sablecat-check steps [--operation NAME] [--every N] [--from K] [--after STEP] [--kills N] [--by instructions|calls] [--stop] [--journal] [--minutes N]
-       sablecat-check calls [--operation NAME] [--every N] [--from K] [--after N] [--on] [--journal] [--minutes N] [--tell]
-       sablecat-check storm [--processes N] [--commits N] [--cache BYTES] [--seed S] [--faults PER_MILLION] [--aim any|housekeeping|reaping|checkpoint|commit|serial]
+    "usage: sablecat-check <model|crash|crash-calls|backward|backward-calls|backward-times|store|faults|
+                       crash-shared|faults-shared|faults-mending|damage|lies|histories|operator|
+                       fuzz <pages|log|superblock>> [--seeds N] [--from S]
+       sablecat-check steps [--operation NAME] [--every N] [--from K] [--after STEP] [--kills N]
+                            [--by instructions|calls] [--stop] [--journal] [--minutes N]
+       sablecat-check calls [--operation NAME] [--every N] [--from K] [--after N] [--on] [--journal]
+                            [--minutes N] [--tell]
+       sablecat-check storm [--processes N] [--commits N] [--cache BYTES] [--seed S] [--faults PER_MILLION]
+                            [--aim any|housekeeping|reaping|checkpoint|commit|serial]
        and with any of the last three: --compression lz4, --encryption
        and with any of them: --method btree|counted|flat|hash";
 

@@ -50,7 +50,8 @@ pub fn one(name: &str, seed: u64) -> Result<(), Wrong> {
     outcome.map_err(|wrong| {
         let method = method::words().join(" ");
         format!(
-            "seed {seed}: {wrong}\n    to see it again: cargo run --release -p sablecat-check -- {name} --seeds 1 --from {seed} {method}"
+            "seed {seed}: {wrong}\n    to see it again: cargo run --release -p sablecat-check -- {name} \
+             --seeds 1 --from {seed} {method}"
         )
     })
 }

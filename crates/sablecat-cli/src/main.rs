@@ -60,7 +60,8 @@ const SIGNALLED: u8 = 128;
 #[command(
     name = NAME,
     version,
-    after_help = "Exit codes: 0 done; 1 the key is absent or problems were found; 2 the command failed; 129, 130, 143 interrupted by a signal, after closing the environment."
+    after_help = "Exit codes: 0 done; 1 the key is absent or problems were found; 2 the command failed; \
+                  129, 130, 143 interrupted by a signal, after closing the environment."
 )]
 struct Arguments {
     #[command(subcommand)]

@@ -24,7 +24,8 @@ impl Name {
             holds @ (Holds::Queue { .. } | Holds::Numbers { .. } | Holds::Renumbered { .. }) => {
                 text.parse().map(Name::Number).map_err(|_| {
                     format!(
-                        "{text:?} as the number of a record: the database {name} holds {holds}; numbers are 1, 2 and so on"
+                        "{text:?} as the number of a record: the database {name} holds {holds}; numbers are \
+                         1, 2 and so on"
                     )
                     .into()
                 })

@@ -178,11 +178,14 @@ impl<S: Read<Of = Env>> Shown<S> {
         match (&self.kind, name) {
             (Kind::Globals(globals), Name::Node(reference)) => {
                 let nodes = globals.node(reference)?.nodes(&self.state)?;
-                Ok(Box::new(nodes.map(|node| node.map(|(node, value)| (Name::Node(node.to_string()), value)))))
+                Ok(Box::new(
+                    nodes.map(|node| node.map(|(node, value)| (Name::Node(node.to_string()), value))),
+                ))
             }
             (_, Name::Key(prefix)) => self.of_keys(Prefix(prefix)),
             _ => Err(format!(
-                "records of {} by the beginnings of their numbers: the database holds {}; use --from and --to",
+                "records of {} by the beginnings of their numbers: the database holds {}; use --from and \
+                 --to",
                 self.database.name(),
                 self.database.holds()
             )

@@ -268,7 +268,8 @@ pub(crate) fn debug_assert_aligned(bytes: &[u8], offset: u64) {
         bytes.as_ptr().addr().is_multiple_of(DIRECT_ALIGNMENT)
             && bytes.len().is_multiple_of(DIRECT_ALIGNMENT)
             && offset.is_multiple_of(DIRECT_ALIGNMENT as u64),
-        "a direct transfer of {} bytes between {:p} and file offset {offset} is not aligned to {DIRECT_ALIGNMENT}",
+        "a direct transfer of {} bytes between {:p} and file offset {offset} is not aligned to \
+         {DIRECT_ALIGNMENT}",
         bytes.len(),
         bytes.as_ptr(),
     );

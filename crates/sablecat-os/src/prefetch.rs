@@ -15,7 +15,9 @@ pub fn read(address: *const u8) {
     // SAFETY: the instruction is in every arm64 processor and only hints; it neither faults nor changes
     // memory.
     unsafe {
-        std::arch::asm!("prfm pldl1keep, [{0}]", in(reg) address, options(nostack, readonly, preserves_flags));
+        std::arch::asm!(
+            "prfm pldl1keep, [{0}]", in(reg) address, options(nostack, readonly, preserves_flags)
+        );
     }
     #[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
     let _ = address;
@@ -34,7 +36,9 @@ pub fn write(address: *const u8) {
     #[cfg(all(target_arch = "aarch64", not(miri)))]
     // SAFETY: as in `read`.
     unsafe {
-        std::arch::asm!("prfm pstl1keep, [{0}]", in(reg) address, options(nostack, readonly, preserves_flags));
+        std::arch::asm!(
+            "prfm pstl1keep, [{0}]", in(reg) address, options(nostack, readonly, preserves_flags)
+        );
     }
     #[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
     let _ = address;

@@ -451,7 +451,10 @@ proptest! {
     }
 
     #[test]
-    fn if_nothing_survives_the_disk_is_as_synced(steps in steps(), seeds in prop::array::uniform4(any::<u64>())) {
+    fn if_nothing_survives_the_disk_is_as_synced(
+        steps in steps(),
+        seeds in prop::array::uniform4(any::<u64>()),
+    ) {
         let disk = history(0, &steps);
         let durable = everything(&disk.crash_as(Survival::Nothing, 0));
         // Whatever comes later must not reach back, so syncing nothing more changes nothing.
@@ -505,7 +508,11 @@ proptest! {
         };
         for seed in seeds {
             let found = look(&disk.crash(seed), "a").unwrap();
-            prop_assert!(versions.iter().any(|version| version.len() == found.len()), "length {}", found.len());
+            prop_assert!(
+                versions.iter().any(|version| version.len() == found.len()),
+                "length {}",
+                found.len()
+            );
             for number in 0..found.len().div_ceil(512) {
                 let got = sector(&found, number, usize::MAX);
                 let seen = (found.len() - number * 512).min(512);

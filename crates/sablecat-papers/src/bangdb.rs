@@ -93,11 +93,11 @@ pub(crate) fn run(options: &Options, mut field: Field<'_>) -> Report {
         apart: MAPS_FILES.map(str::to_owned).into(),
         lines: lines_by_pool(&pools),
         remarks: vec![
-            "sablecat and RocksDB transfer directly; of the others' files the system drops what it caches while \
-             they are measured."
+            "sablecat and RocksDB transfer directly; of the others' files the system drops what it caches \
+             while they are measured."
                 .to_owned(),
-            "LevelDB, RocksDB and fjall have their memtables on top of the pool, of a quarter of it and 4 MB at \
-             least."
+            "LevelDB, RocksDB and fjall have their memtables on top of the pool, of a quarter of it and 4 \
+             MB at least."
                 .to_owned(),
             format!(
                 "{} have their files mapped, and so all data in memory: they are not measured against.",

@@ -338,8 +338,9 @@ impl Peers {
         let without = |why: String| Ok(Peers { notes: vec![why], ..Peers::default() });
         let Some(program) = locate() else {
             return without(
-                "Peers are skipped: sablecat-peers is not built. To compare with them, install the packages that \
-                 bench/peers/README.md names and run: cargo build --release --manifest-path bench/peers/Cargo.toml"
+                "Peers are skipped: sablecat-peers is not built. To compare with them, install the packages \
+                 that bench/peers/README.md names and run: cargo build --release --manifest-path \
+                 bench/peers/Cargo.toml"
                     .to_owned(),
             );
         };

@@ -125,11 +125,11 @@ fn worst(head: &str, rows: &[Row]) -> Grid {
         }
     }
     grid.remarks = vec![
-        "The ratio is the peer's time to ours, so that more is better. Times count for operations that could not \
-         begin meanwhile."
+        "The ratio is the peer's time to ours, so that more is better. Times count for operations that \
+         could not begin meanwhile."
             .to_owned(),
-        "LevelDB, RocksDB and fjall make no checkpoints: they merge files when they find it due, in every run. \
-         Where there are checkpoints, their logs are flushed; redb's is an empty commit that is durable."
+        "LevelDB, RocksDB and fjall make no checkpoints: they merge files when they find it due, in every \
+         run. Where there are checkpoints, their logs are flushed; redb's is an empty commit that is durable."
             .to_owned(),
     ];
     grid

@@ -315,7 +315,8 @@ pub fn run(suite: Suite, options: &Options, progress: &mut dyn Progress) -> Resu
     let mut notes = peers.notes.clone();
     if machine::is_in_memory(place.path()) {
         notes.push(format!(
-            "{} is kept in memory: durable commits cost nothing there. Name a directory on a disk with --dir.",
+            "{} is kept in memory: durable commits cost nothing there. Name a directory on a disk with \
+             --dir.",
             options.dir.display()
         ));
     }

@@ -358,14 +358,20 @@ mod tests {
         let line = serde_json::to_string(&run).unwrap();
         assert_eq!(
             line,
-            r#"{"op":"run","kind":"bulk","keys":"random","records":7,"threads":1,"seed":3,"seconds_max":0.5,"passes":4,"warm":true}"#
+            concat!(
+                r#"{"op":"run","kind":"bulk","keys":"random","records":7,"threads":1,"seed":3,"#,
+                r#""seconds_max":0.5,"passes":4,"warm":true}"#
+            )
         );
         assert_eq!(serde_json::from_str::<Request>(&line).unwrap(), run);
         let Request::Run(run) = run else { unreachable!() };
         let (shape, kind) = (Shape::new(20, 100, 400, true), Kind::Delete);
         let other = Request::Run(Run { kind, shape, together: 10, visits: 20, warm: false, ..run });
         let line = serde_json::to_string(&other).unwrap();
-        let end = r#""warm":false,"shape":{"key_bytes":20,"value_bytes_min":100,"value_bytes_max":400,"scattered":1},"together":10,"visits":20}"#;
+        let end = concat!(
+            r#""warm":false,"shape":{"key_bytes":20,"value_bytes_min":100,"value_bytes_max":400,"#,
+            r#""scattered":1},"together":10,"visits":20}"#
+        );
         assert!(line.ends_with(end), "{line}");
         assert_eq!(serde_json::from_str::<Request>(&line).unwrap(), other);
         assert_eq!(serde_json::to_string(&Request::Close).unwrap(), r#"{"op":"close"}"#);

@@ -119,8 +119,9 @@ pub(crate) fn run(options: &Options, field: Field<'_>) -> Report {
         paper: Some("paper, 2002".to_owned()),
         lines: lines(),
         remarks: [
-            "The paper's device writes its memory to a disk when power fails. So does an environment of sablecat's \
-             that is held in memory, when it is told; what the peers have in memory here is lost with it."
+            "The paper's device writes its memory to a disk when power fails. So does an environment of \
+             sablecat's that is held in memory, when it is told; what the peers have in memory here is lost \
+             with it."
                 .to_owned(),
             "LevelDB and hash tables without transactions are not in benchmark 1.".to_owned(),
         ]

@@ -17,7 +17,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let db = Connection::open(sablecat_sql::uri(&directory))?;
     db.execute_batch(
         "CREATE TABLE stock (item INTEGER PRIMARY KEY, count INTEGER NOT NULL);
-         CREATE TABLE orders (clerk INTEGER, number INTEGER, item INTEGER, PRIMARY KEY (clerk, number)) WITHOUT ROWID;
+         CREATE TABLE orders (clerk INTEGER, number INTEGER, item INTEGER,
+                              PRIMARY KEY (clerk, number)) WITHOUT ROWID;
          WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 999)
          INSERT INTO stock SELECT i, 1000 FROM n;",
     )?;

@@ -180,7 +180,8 @@ exported! {
     ) {
         // SAFETY: strings of C's, or null where there is no parameter.
         let (path, engine) = unsafe {
-            (CStr::from_ptr(path), NonNull::new(engine.cast_mut()).map(|engine| CStr::from_ptr(engine.as_ptr())))
+            let engine = NonNull::new(engine.cast_mut()).map(|engine| CStr::from_ptr(engine.as_ptr()));
+            (CStr::from_ptr(path), engine)
         };
         let engine = engine.map(CStr::to_string_lossy);
         let path = Path::new(OsStr::from_bytes(path.to_bytes()));

@@ -41,8 +41,8 @@ impl Failure {
 
     /// The transaction in progress cannot commit any more.
     pub(crate) fn conflict() -> Failure {
-        let message = "database is locked: another transaction changed what this one has read and is to change, and \
-                       committed first; only ROLLBACK helps, then run the transaction again";
+        let message = "database is locked: another transaction changed what this one has read and is to \
+                       change, and committed first; only ROLLBACK helps, then run the transaction again";
         Failure { code: BUSY_SNAPSHOT, message: message.to_owned() }
     }
 

@@ -7,8 +7,8 @@
 //! ```text
 //! null      05
 //! number    10, and what is below turned over, if it is negative; else
-//!           18, the double below it or equal, without its sign, and what it has beyond that, 11 bits: 75 bits
-//!           by 7 in a byte, each byte with a last bit that says whether anything but zeros follows
+//!           18, the double below it or equal, without its sign, and what it has beyond that, 11 bits:
+//!           75 bits by 7 in a byte, each byte with a last bit that says whether anything but zeros follows
 //! text      20, the bytes, end
 //! blob      30, the bytes, end
 //! end       00 01; a byte 00 before it is 00 ff

@@ -143,9 +143,11 @@
 //!     "CREATE VIRTUAL TABLE globals USING sablecat('globals', subscripts=2, value=text);
 //!      CREATE VIRTUAL TABLE letters USING sablecat('letters', value=text);
 //!      INSERT INTO letters (value)
-//!          SELECT 'Dear ' || value FROM globals WHERE global = 'acct' AND s1 BETWEEN 1 AND 99 AND s2 = 'name';",
+//!          SELECT 'Dear ' || value FROM globals
+//!          WHERE global = 'acct' AND s1 BETWEEN 1 AND 99 AND s2 = 'name';",
 //! )?;
-//! let letters: i64 = db.query_row("SELECT count(*) FROM letters WHERE value LIKE 'Dear Ada%'", [], |row| row.get(0))?;
+//! let to_ada = "SELECT count(*) FROM letters WHERE value LIKE 'Dear Ada%'";
+//! let letters: i64 = db.query_row(to_ada, [], |row| row.get(0))?;
 //! assert_eq!(letters, 1);
 //! # drop((db, acct, env));
 //! # let _ = std::fs::remove_dir_all(&directory);

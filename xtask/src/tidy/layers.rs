@@ -114,7 +114,10 @@ pub(super) fn check(files: &[TextFile]) -> Vec<Problem> {
             problems.push(Problem::new(
                 file,
                 0,
-                format!("module {module} belongs to no layer; give it one in xtask/src/tidy/layers.rs and DESIGN.md"),
+                format!(
+                    "module {module} belongs to no layer; give it one in xtask/src/tidy/layers.rs and \
+                     DESIGN.md"
+                ),
             ));
             continue;
         };
@@ -300,7 +303,8 @@ mod tests {
         let lines = |file| check(&[file]).iter().map(|problem| problem.line).collect::<Vec<_>>();
         let above = file(
             "pages/pool/sweep.rs",
-            "use crate::pages::store::run;\nuse crate::pages::{Pages, header};\nfn f(_: crate::pages::Run) {}\n",
+            "use crate::pages::store::run;\nuse crate::pages::{Pages, header};\n\
+             fn f(_: crate::pages::Run) {}\n",
         );
         assert_eq!(lines(above), [1, 2, 3]);
         let out = file(
@@ -330,7 +334,8 @@ mod tests {
         assert_eq!(check(&[below]), []);
         let reaching = file(
             "env/opening/open.rs",
-            "fn f() { pages.region.stall() }\nfn g() { &kernel.pages.region }\nfn h() { shared.region.slot(1) }\nfn i() { 0..region.slots() }\n",
+            "fn f() { pages.region.stall() }\nfn g() { &kernel.pages.region }\n\
+             fn h() { shared.region.slot(1) }\nfn i() { 0..region.slots() }\n",
         );
         assert_eq!(check(&[reaching]).iter().map(|problem| problem.line).collect::<Vec<_>>(), [1, 2, 3]);
     }

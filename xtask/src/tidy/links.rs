@@ -116,7 +116,8 @@ mod tests {
         let there = file("docs/b.md", "# One thing\n");
         let a = file(
             "docs/a.md",
-            "[b](b.md) [one](b.md#one-thing) [up](../docs) [out](https://x.y/z) [no](c.md) [two](b.md#two)\n```\n[x](y)\n```\n",
+            "[b](b.md) [one](b.md#one-thing) [up](../docs) [out](https://x.y/z) [no](c.md) [two](b.md#two)\n\
+             ```\n[x](y)\n```\n",
         );
         let problems = check(&[a, there]);
         assert_eq!(problems.len(), 2, "{problems:?}");

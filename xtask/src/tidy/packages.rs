@@ -52,7 +52,8 @@ fn value<'t>(lines: &[&'t str], name: &str) -> Option<&'t str> {
 mod tests {
     use super::*;
 
-    const WHOLE: &str = "[package]\ndescription = \"d\"\ndocumentation = \"u\"\nkeywords = [\"a\"]\ncategories = [\"b\"]\ninclude = [\"/src\"]\n";
+    const WHOLE: &str = "[package]\ndescription = \"d\"\ndocumentation = \"u\"\nkeywords = [\"a\"]\n\
+                         categories = [\"b\"]\ninclude = [\"/src\"]\n";
 
     fn problems(text: &str) -> usize {
         check(&[TextFile { path: "a/Cargo.toml".to_owned(), text: text.to_owned() }]).len()

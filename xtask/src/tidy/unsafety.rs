@@ -62,7 +62,8 @@ pub(super) fn check(files: &[TextFile]) -> Vec<Problem> {
                 problems.push(Problem::new(
                     file,
                     line,
-                    "unsafe without a note: say in a `// SAFETY:` comment (for a function, under `# Safety`) why it is sound",
+                    "unsafe without a note: say in a `// SAFETY:` comment (for a function, under `# \
+                     Safety`) why it is sound",
                 ));
             }
             last = line;

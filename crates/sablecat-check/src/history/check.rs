@@ -121,7 +121,8 @@ pub fn check(history: &History, level: Level) -> Result<(), Wrong> {
                 link(from, n, Kind::Wr);
                 if after.is_some_and(|&element| writer[&(*key, element)] == from && from != n) {
                     return Err(format!(
-                        "intermediate read: transaction {n} read list {key} as {list:?}, in the middle of transaction {from}"
+                        "intermediate read: transaction {n} read list {key} as {list:?}, in the middle of \
+                         transaction {from}"
                     ));
                 }
             }

@@ -122,7 +122,8 @@ impl fmt::Display for Report {
         let Report { steps, states, done, files_alone, kills, stops, passed_on, cut_after } = self;
         write!(
             f,
-            "{steps} steps, {states} states, done in {done} of them; {files_alone} times the files alone; {kills} killed, {stops} stopped, {passed_on} of them in a role"
+            "{steps} steps, {states} states, done in {done} of them; {files_alone} times the files alone; \
+             {kills} killed, {stops} stopped, {passed_on} of them in a role"
         )?;
         cut_after.map_or(Ok(()), |after| write!(f, "; cut short: the rest is --after {after}"))
     }

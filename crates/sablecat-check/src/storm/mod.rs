@@ -667,7 +667,8 @@ impl Raging<'_> {
                 let missing = expected.iter().filter(|(k, v)| here.get(*k) != Some(v)).count();
                 let extra = here.keys().filter(|k| !expected.contains_key(*k)).count();
                 return Err(format!(
-                    "after {count} commits of worker {worker}, {missing} of its records are not as they should be, {extra} too many"
+                    "after {count} commits of worker {worker}, {missing} of its records are not as they \
+                     should be, {extra} too many"
                 ));
             }
         }

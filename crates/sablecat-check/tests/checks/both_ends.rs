@@ -45,7 +45,8 @@ proptest! {
         method in prop::sample::select(vec![Method::Btree, Method::Hash]),
         committed in prop::collection::vec(a_change(), 0..20),
         pending in prop::collection::vec(a_change(), 0..12),
-        scans in prop::collection::vec((a_bound(), a_bound(), prop::collection::vec(any::<bool>(), 24)), 1..4),
+        scans in
+            prop::collection::vec((a_bound(), a_bound(), prop::collection::vec(any::<bool>(), 24)), 1..4),
     ) {
         let order = |one: &[u8], other: &[u8]| match method {
             Method::Hash => hash_order(seed, PAGE_BYTES, one, other),

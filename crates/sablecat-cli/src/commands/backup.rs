@@ -88,7 +88,8 @@ impl Arguments {
         };
         env.changes(position).map_err(|error| match error.kind() {
             ErrorKind::LogGone => format!(
-                "{error}; the backup {} cannot be brought up to date: make another one; to have the log kept longer, keep a journal (`sablecat journal DIR --on`)",
+                "{error}; the backup {} cannot be brought up to date: make another one; to have the log \
+                 kept longer, keep a journal (`sablecat journal DIR --on`)",
                 self.to.display()
             )
             .into(),

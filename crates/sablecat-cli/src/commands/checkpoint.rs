@@ -18,9 +18,9 @@ pub(crate) fn run(Arguments { place }: &Arguments) -> Result<Outcome, Failure> {
     let report = env.checkpoint()?;
     env.close()?;
     if place.json {
-        output::json(
-            &json!({ "lsn": report.lsn.0, "pages": report.pages, "written": report.written, "moved": report.moved }),
-        )?;
+        output::json(&json!({
+            "lsn": report.lsn.0, "pages": report.pages, "written": report.written, "moved": report.moved
+        }))?;
     } else {
         output::pairs([
             ("LSN", thousands(report.lsn.0 as f64)),

@@ -22,7 +22,8 @@ pub(crate) struct Arguments {
     place: InDatabase,
     /// The key; the number, of a record of a queue or of numbered records; a reference such as
     /// 'acct(42,"name")', of a node of globals
-    #[arg(required_unless_present_any = ["from", "to", "prefix"], conflicts_with_all = ["from", "to", "prefix"])]
+    #[arg(required_unless_present_any = ["from", "to", "prefix"],
+          conflicts_with_all = ["from", "to", "prefix"])]
     key: Option<String>,
     #[command(flatten)]
     part: Part,

@@ -56,8 +56,8 @@ fn not_indices(state: &ReadTxn) -> Result<Vec<String>, Failure> {
             // It is made with what it is the index of.
             Some(_) if Expiring::is_index(state, &name)? => {}
             Some(index) => eprintln!(
-                "sablecat: {name} is left out: it is an index of {} by {:?}, which a program makes again when \
-                 it opens that (Env::index)",
+                "sablecat: {name} is left out: it is an index of {} by {:?}, which a program makes again \
+                 when it opens that (Env::index)",
                 index.primary, index.extractor
             ),
         }
@@ -104,17 +104,20 @@ impl Arguments {
             let held = Held::existing(state, name)?;
             if matches!(held, Held::Expiring(_)) {
                 eprintln!(
-                    "sablecat: the records of {name} expire, which this format does not say: when loaded, they never expire; --json keeps their times"
+                    "sablecat: the records of {name} expire, which this format does not say: when loaded, \
+                     they never expire; --json keeps their times"
                 );
             }
             if held.database().holds() == Holds::Globals {
                 eprintln!(
-                    "sablecat: {name} holds globals, which this format does not say: when loaded, its nodes are plain records; --format zwr and --json keep them"
+                    "sablecat: {name} holds globals, which this format does not say: when loaded, its nodes \
+                     are plain records; --format zwr and --json keep them"
                 );
             }
             if held.database().is_temporary() {
                 eprintln!(
-                    "sablecat: {name} is temporary, which this format does not say: when loaded, it is durable; --json says it"
+                    "sablecat: {name} is temporary, which this format does not say: when loaded, it is \
+                     durable; --json says it"
                 );
             }
             writer.begin((!alone).then_some(name), Made::of(held.database()))?;

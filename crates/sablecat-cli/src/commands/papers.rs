@@ -58,7 +58,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u32>::new().range(3..=99))]
     repeat: Option<u32>,
     /// tpcb: how many threads or processes at once, instead of 1, 2, 3, 4, 5 and 10
-    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = RangedU64ValueParser::<u32>::new().range(1..=64))]
+    #[arg(long, value_name = "N", value_delimiter = ',',
+          value_parser = RangedU64ValueParser::<u32>::new().range(1..=64))]
     threads: Vec<u32>,
     /// tpcb: processes with one connection each, instead of threads
     #[arg(long)]
@@ -77,7 +78,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     input: Option<PathBuf>,
     /// threen1: how many worker processes, instead of what the input says; several numbers are a run each
-    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = RangedU64ValueParser::<u32>::new().range(1..=threen1::WORKERS_MAX.into()))]
+    #[arg(long, value_name = "N", value_delimiter = ',',
+          value_parser = RangedU64ValueParser::<u32>::new().range(1..=threen1::WORKERS_MAX.into()))]
     workers: Vec<u32>,
     /// threen1: the options to compare: NoSync, WriteNoSync, Sync, journal, sync_io; without it NoSync, the
     /// paper's guarantee

@@ -39,7 +39,10 @@ pub(crate) fn run(Arguments { place }: &Arguments) -> Result<Outcome, Failure> {
             .iter()
             .map(|process| {
                 let participants: Vec<_> = process.participants.iter().map(participant).collect();
-                json!({ "pid": process.pid, "command": process.command, "alive": process.alive, "participants": participants })
+                json!({
+                    "pid": process.pid, "command": process.command, "alive": process.alive,
+                    "participants": participants
+                })
             })
             .collect();
         output::json(&json!({ "processes": processes }))?;

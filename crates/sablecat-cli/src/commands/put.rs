@@ -85,7 +85,8 @@ fn put(
     let of = database.name();
     if ttl.is_some() && holds != Holds::Expiring {
         return Err(format!(
-            "the database {of} holds {holds}; --ttl is only for databases whose records expire: a new one, or one that was created with --ttl"
+            "the database {of} holds {holds}; --ttl is only for databases whose records expire: a new one, \
+             or one that was created with --ttl"
         )
         .into());
     }
@@ -118,7 +119,8 @@ fn put(
         }
         _ => {
             return Err(format!(
-                "setting a record of {of}: the database holds {holds}, to which records are only appended: sablecat queue append does that"
+                "setting a record of {of}: the database holds {holds}, to which records are only appended: \
+                 sablecat queue append does that"
             )
             .into());
         }

@@ -76,7 +76,8 @@ fn recover(place: &Existing) -> Result<Outcome, Failure> {
     }
     if report.doubt {
         output::line(
-            "A later checkpoint may have been lost; its contents were recovered from the log. Check the disk.",
+            "A later checkpoint may have been lost; its contents were recovered from the log. Check the \
+             disk.",
         )?;
     }
     if !report.recovered {
@@ -86,7 +87,8 @@ fn recover(place: &Existing) -> Result<Outcome, Failure> {
             }
             RecoveryReport { closed: true, .. } => "It had been closed: there was nothing to recover.",
             _ => {
-                "It had not been closed, and its last checkpoint has all commits: there was nothing to recover."
+                "It had not been closed, and its last checkpoint has all commits: there was nothing to \
+                 recover."
             }
         })?;
         return Ok(Outcome::Done);
@@ -135,7 +137,9 @@ fn go_back(place: &Existing, target: Target, apply: bool) -> Result<Outcome, Fai
 fn plan_json(plan: &RecoveryPlan, applied: bool) -> Value {
     json!({
         "applied": applied,
-        "epoch": { "number": plan.epoch.number, "lsn": plan.epoch.lsn.0, "time": plan.epoch.time.to_string() },
+        "epoch": {
+            "number": plan.epoch.number, "lsn": plan.epoch.lsn.0, "time": plan.epoch.time.to_string()
+        },
         "lsn": plan.lsn.0,
         "time": plan.time.map(|time| time.to_string()),
         "commits": plan.commits,
@@ -196,7 +200,12 @@ fn history_json(history: &History) -> Value {
     let epochs: Vec<_> = history
         .epochs
         .iter()
-        .map(|epoch| json!({ "number": epoch.number, "lsn": epoch.lsn.0, "time": epoch.time.to_string(), "current": epoch.current }))
+        .map(|epoch| {
+            json!({
+                "number": epoch.number, "lsn": epoch.lsn.0, "time": epoch.time.to_string(),
+                "current": epoch.current
+            })
+        })
         .collect();
     json!({ "epochs": epochs, "files": history.files.iter().map(file).collect::<Vec<_>>() })
 }

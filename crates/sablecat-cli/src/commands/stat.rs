@@ -32,7 +32,8 @@ pub(crate) struct Arguments {
     databases: Vec<String>,
     /// Print what the processes that share the environment do, as rates per second, every so many seconds
     /// until interrupted. Does not join the environment and writes nothing
-    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1", value_parser = seconds, conflicts_with_all = ["databases", "read_only"])]
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1",
+          value_parser = seconds, conflicts_with_all = ["databases", "read_only"])]
     watch: Option<Duration>,
 }
 
@@ -89,14 +90,19 @@ fn show(Arguments { place, reading, databases, .. }: &Arguments) -> Result<Outco
             "databases": sizes.iter().map(|one| &*one.name).collect::<Vec<_>>(),
             "methods": sizes.iter().map(|one| &*one.method).collect::<Vec<_>>(),
             "holds": sizes.iter().map(|one| one.holds.to_string()).collect::<Vec<_>>(),
-            "temporary": sizes.iter().filter(|one| one.is_temporary).map(|one| &*one.name).collect::<Vec<_>>(),
-            "indices": indices.iter().map(|(name, index)| (name.clone(), output::index(index))).collect::<Map<_, _>>(),
-            "unswept": sizes.iter().filter_map(|one| Some((one.name.clone(), one.unswept?.into()))).collect::<Map<_, _>>(),
+            "temporary": sizes.iter().filter(|one| one.is_temporary).map(|one| &*one.name)
+                .collect::<Vec<_>>(),
+            "indices": indices.iter().map(|(name, index)| (name.clone(), output::index(index)))
+                .collect::<Map<_, _>>(),
+            "unswept": sizes.iter().filter_map(|one| Some((one.name.clone(), one.unswept?.into())))
+                .collect::<Map<_, _>>(),
             "queues": sizes.iter().filter_map(|one| {
                 let numbers = one.numbers?;
                 Some((one.name.clone(), json!({ "first": numbers.first, "next": numbers.next })))
             }).collect::<Map<_, _>>(),
-            "sizes": sizes.iter().map(|one| (one.name.clone(), one.size.map_or(Value::Null, |size| json_of(&size)))).collect::<Map<_, _>>(),
+            "sizes": sizes.iter().map(|one| {
+                (one.name.clone(), one.size.map_or(Value::Null, |size| json_of(&size)))
+            }).collect::<Map<_, _>>(),
             "page_size": stats.page_size,
             "cache_bytes": stats.cache_bytes,
             "pages": stats.pages,

@@ -42,7 +42,8 @@ pub(crate) fn run(Arguments { place, reading }: &Arguments) -> Result<Outcome, F
     bar.finish();
     let report = report.map_err(|error| match error.kind() {
         ErrorKind::SnapshotTooOld => format!(
-            "{error}; {TRIES} times a new checkpoint was written before the last one was checked: leave out --read-only, so that the command joins the processes that have the environment open"
+            "{error}; {TRIES} times a new checkpoint was written before the last one was checked: leave out \
+             --read-only, so that the command joins the processes that have the environment open"
         )
         .into(),
         _ => Failure::from(error),
@@ -71,7 +72,8 @@ pub(crate) fn run(Arguments { place, reading }: &Arguments) -> Result<Outcome, F
         }
         for name in &report.indices_not_compared {
             output::line(&format!(
-                "index {name:?}: its entries lead to records; whether each record has its entries was not checked, since only its own program has the extractor"
+                "index {name:?}: its entries lead to records; whether each record has its entries was not \
+                 checked, since only its own program has the extractor"
             ))?;
         }
         for name in &report.not_known {

@@ -289,7 +289,8 @@ impl<R: BufRead> Reader<R> {
         };
         if kind.as_deref() == Some("hash") && holds != Holds::Records {
             eprintln!(
-                "sablecat: line {}: a hash table whose keys have several values: these are loaded into a B+tree, in the order of the keys, and dumped as that",
+                "sablecat: line {}: a hash table whose keys have several values: these are loaded into a \
+                 B+tree, in the order of the keys, and dumped as that",
                 self.lines.number()
             );
         }

@@ -22,7 +22,8 @@ fn an_environment_has_places_for_what_the_address_space_allows() {
     // Those of the first have some places, those of the second few.
     for (kib, key) in [(1 << 20, "some"), (200 << 10, "few")] {
         let script = format!(
-            "$S put e {key} v && $S scan e --read-only --keys-only && $S verify e && $S compact e >/dev/null && $S del e {key}"
+            "$S put e {key} v && $S scan e --read-only --keys-only && $S verify e && $S compact e \
+             >/dev/null && $S del e {key}"
         );
         let said = within(&scratch, kib, &script);
         assert!(said.contains(key) && said.contains("problems") && !said.contains("sablecat:"), "{said}");

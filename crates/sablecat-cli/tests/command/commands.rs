@@ -212,8 +212,10 @@ fn what_a_killed_process_has_committed_is_recovered() {
     let mut input = child.stdin.take().unwrap();
     let mut answers = BufReader::new(child.stdout.take().unwrap()).lines();
     for request in [
-        json!({"op": "open", "dir": "env", "mode": "NoSync", "cache_bytes": 1 << 24, "log_buffer": 1 << 20, "threads": 1, "keep_log": true}),
-        json!({"op": "run", "kind": "write", "keys": "random", "records": 200, "threads": 1, "seed": 1, "seconds_max": 0.0, "passes": 1, "warm": false}),
+        json!({"op": "open", "dir": "env", "mode": "NoSync", "cache_bytes": 1 << 24, "log_buffer": 1 << 20,
+               "threads": 1, "keep_log": true}),
+        json!({"op": "run", "kind": "write", "keys": "random", "records": 200, "threads": 1,
+               "seed": 1, "seconds_max": 0.0, "passes": 1, "warm": false}),
         json!({"op": "sync"}),
     ] {
         writeln!(input, "{request}").unwrap();

@@ -45,7 +45,9 @@ fn a_disk_that_others_have_filled_locks_nobody_out() {
         $S put e k v; $S put e l w
         head -c 50000000 /dev/zero >f 2>/dev/null || true
         test "$($S get e k)" = v
-        for command in "stat e" "scan e" "verify e" "recover e" "del e k" "compact e" "verify e"; do $S $command; done
+        for command in "stat e" "scan e" "verify e" "recover e" "del e k" "compact e" "verify e"; do
+            $S $command
+        done
         test "$($S scan e --json)" = "$($S scan e --json --read-only)"
         test "$($S get e l)" = w
         rm f

@@ -47,7 +47,8 @@ fn values_of_a_key_are_added_shown_and_removed() {
     assert_eq!(scratch.run("get env absent --db sorted"), answer(1, "", ""));
     assert_eq!(
         scratch.json("get env k --db inserted --json"),
-        json!({"key": "k", "values": [{"value": "b"}, {"value": "a"}, {"value": "b"}, {"value": "c"}], "found": true})
+        json!({"key": "k", "found": true,
+               "values": [{"value": "b"}, {"value": "a"}, {"value": "b"}, {"value": "c"}]})
     );
     assert_eq!(scratch.run("scan env --db sorted"), answer(0, "\\x00\t\\xff\nk\ta\nk\tb\nk\tc\nka\tz\n", ""));
     assert_eq!(scratch.run("scan env --db inserted --reverse --limit 2"), answer(0, "ka\tz\nk\tc\n", ""));

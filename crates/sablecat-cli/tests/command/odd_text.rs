@@ -30,10 +30,12 @@ fn texts() -> Vec<Text> {
     };
     let (digits, whole_digits) = berkeley("bytevalue", [" 6b\n 00ff\n 6c\n \n", " 33\n 6162\n"]);
     let (print, whole_print) = berkeley("print", [" k\n a\\\\b\\00\n l\n \n", " 3\n ab\n"]);
-    let records = "{\"database\":\"a\",\"key\":\"k\",\"value\":\"v\"}\n{\"database\":\"a\",\"key_hex\":\"ff\",\"value\":\"\"}\n";
+    let records = "{\"database\":\"a\",\"key\":\"k\",\"value\":\"v\"}\n\
+                   {\"database\":\"a\",\"key_hex\":\"ff\",\"value\":\"\"}\n";
     // Of lines of one's own each may be the last; with the first line of a dump there must be its last.
     let json = format!(
-        "{{\"sablecat\":\"dump\",\"version\":1}}\n{{\"database\":\"a\"}}\n{records}{{\"end\":true,\"records\":2}}\n"
+        "{{\"sablecat\":\"dump\",\"version\":1}}\n{{\"database\":\"a\"}}\n\
+         {records}{{\"end\":true,\"records\":2}}\n"
     );
     let own = format!("{{\"database\":\"a\"}}\n{records}");
     // The format has no end: after the two lines of its head, it is whole after each line.

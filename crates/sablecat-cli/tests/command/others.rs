@@ -167,7 +167,8 @@ fn gtm() -> Option<PathBuf> {
         .find(|dist| dist.join("mupip").is_file());
     if found.is_none() {
         eprintln!(
-            "skipped: there is no GT.M (Debian: apt install fis-gtm; elsewhere: let gtm_dist name its directory)"
+            "skipped: there is no GT.M (Debian: apt install fis-gtm; elsewhere: let gtm_dist name its \
+             directory)"
         );
     }
     found

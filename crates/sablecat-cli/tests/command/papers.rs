@@ -18,7 +18,10 @@ const TINY: &str = "--quick --records 500 --size 1M --dir work";
 /// A program that lists one peer, and serves it by a shell command.
 fn peers(scratch: &Scratch, serve: &str) -> PathBuf {
     let path = scratch.path().join("sablecat-peers");
-    let list = r#"{"systems":[{"system":"twin","available":true,"version":"1.0"},{"system":"ghost","available":false,"reason":"not here"}]}"#;
+    let list = concat!(
+        r#"{"systems":[{"system":"twin","available":true,"version":"1.0"},"#,
+        r#"{"system":"ghost","available":false,"reason":"not here"}]}"#
+    );
     fs::write(&path, format!("#!/bin/sh\nif [ \"$1\" = list ]; then echo '{list}'; exit; fi\n{serve}\n"))
         .unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
@@ -271,7 +274,10 @@ fn shared_memory_is_given_back_by_a_measurement_that_is_asked_to_end() {
         .spawn()
         .unwrap();
     let mut input = serving.stdin.take().unwrap();
-    let open = r#"{"op":"open","dir":"DIR","mode":"NoSync","cache_bytes":16777216,"log_buffer":1048576,"page_size":0,"threads":1}"#;
+    let open = concat!(
+        r#"{"op":"open","dir":"DIR","mode":"NoSync","cache_bytes":16777216,"log_buffer":1048576,"#,
+        r#""page_size":0,"threads":1}"#
+    );
     writeln!(input, "{}", open.replace("DIR", dir.to_str().unwrap())).unwrap();
     let mut answer = String::new();
     BufReader::new(serving.stdout.as_mut().unwrap()).read_line(&mut answer).unwrap();
@@ -288,7 +294,10 @@ fn shared_memory_is_given_back_by_a_measurement_that_is_asked_to_end() {
 #[test]
 fn a_wrong_value_fails_the_run() {
     let scratch = Scratch::new("wrong");
-    let figures = r#"{"ops":1,"seconds":1,"errors":1,"rss_mb":1,"rss_peak_mb":1,"disk_mb":1,"first_error":"a wrong value"}"#;
+    let figures = concat!(
+        r#"{"ops":1,"seconds":1,"errors":1,"rss_mb":1,"rss_peak_mb":1,"disk_mb":1,"#,
+        r#""first_error":"a wrong value"}"#
+    );
     let program = peers(&scratch, &format!("while read line; do echo '{figures}'; done"));
     let done = scratch.run_with(
         &format!("papers wp43 {TINY} --keys random --vs twin"),
@@ -527,7 +536,8 @@ fn wrong_results_of_gtm_fail_the_run() {
     let dist = scratch.path().join("dist");
     fs::create_dir(&dist).unwrap();
     // Its results lack a worker's block, its records all but one.
-    let program = "#!/bin/sh\ncase \"$2\" in %XCMD) echo wrong;; results*) printf '301\\n9 9 127 9231\\n';; records*) echo 2 1;; esac\n";
+    let program = "#!/bin/sh\ncase \"$2\" in %XCMD) echo wrong;; results*) printf '301\\n9 9 127 9231\\n';; \
+                   records*) echo 2 1;; esac\n";
     for name in ["mumps", "mupip"] {
         fs::write(dist.join(name), program).unwrap();
         fs::set_permissions(dist.join(name), fs::Permissions::from_mode(0o755)).unwrap();

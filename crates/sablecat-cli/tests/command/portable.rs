@@ -164,7 +164,8 @@ fn odd_or_truncated_text_loads_nothing_and_names_its_line() {
         ("{\"database\":\"d\",\"holds\":\"values\"}\n", "line 1"),
         ("{\"database\":\"d\",\"holds\":\"numbers\",\"record_bytes\":0}\n", "line 1"),
         (
-            "{\"database\":\"d\",\"holds\":\"numbers\"}\n{\"database\":\"d\",\"key\":\"k\",\"value\":\"v\"}\n",
+            "{\"database\":\"d\",\"holds\":\"numbers\"}\n\
+             {\"database\":\"d\",\"key\":\"k\",\"value\":\"v\"}\n",
             "line 2",
         ),
         ("{\"number\":1,\"value\":\"v\"}\n", "line 1"),
@@ -190,7 +191,8 @@ fn odd_or_truncated_text_loads_nothing_and_names_its_line() {
         ("{\"sablecat\":\"dump\",\"version\":1}\n{\"key\":\"k\",\"value\":\"v\"}\n", "line 3"),
         ("{\"sablecat\":\"dump\",\"version\":2}\n", "line 1"),
         (
-            "{\"sablecat\":\"dump\",\"version\":1}\n{\"key\":\"k\",\"value\":\"v\"}\n{\"end\":true,\"records\":2}\n",
+            "{\"sablecat\":\"dump\",\"version\":1}\n{\"key\":\"k\",\"value\":\"v\"}\n\
+             {\"end\":true,\"records\":2}\n",
             "line 3",
         ),
         ("x EXTRACT\ny ZWR\n^a=\"1\"\n^a(\n", "line 4"),
@@ -216,7 +218,8 @@ pub(crate) const KINDS: [(&str, &str, &str); 7] = [
     (
         "jobs",
         "queue",
-        "type=queue\nre_len=8\nre_pad=0x2e\nkeys=1\nHEADER=END\n 33\n 6162632e2e2e2e2e\n 37\n 6465666768696a6b\nDATA=END\n",
+        "type=queue\nre_len=8\nre_pad=0x2e\nkeys=1\n\
+         HEADER=END\n 33\n 6162632e2e2e2e2e\n 37\n 6465666768696a6b\nDATA=END\n",
     ),
     ("lines", "recno", "type=recno\nkeys=1\nHEADER=END\n 32\n 6f6e65\n 3130\n \nDATA=END\n"),
     ("rows", "recno", "type=recno\nre_len=4\nkeys=1\nHEADER=END\n 31\n 61202020\nDATA=END\n"),

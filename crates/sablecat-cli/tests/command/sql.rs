@@ -53,8 +53,9 @@ fn a_dump_makes_the_same_database_anew_here_and_in_a_file_of_sqlites() {
     let dump = scratch.run_with("sql shop", b".dump", &[]);
     assert_eq!((dump.code, dump.err.as_str()), (0, ""));
     std::fs::write(scratch.path().join("stock.db"), "").expect("a file is SQLite's");
-    let ask = "SELECT * FROM people; SELECT * FROM seen; SELECT * FROM tall; INSERT INTO people (height) VALUES (1);
-        SELECT max(id) FROM people; SELECT body FROM notes WHERE notes MATCH 'sable';
+    let ask = "SELECT * FROM people; SELECT * FROM seen; SELECT * FROM tall;
+        INSERT INTO people (height) VALUES (1); SELECT max(id) FROM people;
+        SELECT body FROM notes WHERE notes MATCH 'sable';
         DELETE FROM people WHERE id = 7; SELECT count(*) FROM seen; PRAGMA integrity_check;";
     let expected = scratch.run_with("sql shop", ask.as_bytes(), &[]).out;
     assert!(expected.ends_with("\n9\na cat of sable\n3\nok\n"), "{expected}");
@@ -94,14 +95,15 @@ fn commands_of_the_shell_are_part_of_a_script() {
     let scratch = Scratch::new("sql-dots");
     assert_eq!(scratch.run_with("sql shop", OF_ALL_KINDS.as_bytes(), &[]).code, 0);
     let script = ".tables\n.indexes people\n.schema seen\n.headers on\n.mode csv\n.nullvalue -\n\
-        SELECT id,\n  height,\n  \"full name\" FROM people;\n.mode line\nSELECT 1 AS a, ';' AS long;\n\
-        .mode list\n.sep ' & '\n.once answer.txt\nSELECT 1, 2;\nSELECT 3;\n.mode table\nSELECT 10 AS n, 'x' AS of_it;\n\
-        .changes on\nDELETE FROM seen;\n.quit\nSELECT 'never';";
+                  SELECT id,\n  height,\n  \"full name\" FROM people;\n.mode line\n\
+                  SELECT 1 AS a, ';' AS long;\n.mode list\n.sep ' & '\n.once answer.txt\nSELECT 1, 2;\n\
+                  SELECT 3;\n.mode table\nSELECT 10 AS n, 'x' AS of_it;\n.changes on\nDELETE FROM seen;\n\
+                  .quit\nSELECT 'never';";
     let answer = scratch.run_with("sql shop", script.as_bytes(), &[]);
-    let expected = "notes\nnotes_config\nnotes_content\nnotes_data\nnotes_docsize\nnotes_idx\npeople\nseen\ntall\n\
-        people_by_name\nCREATE TABLE seen (at TEXT PRIMARY KEY, what) WITHOUT ROWID;\n\
-        id,height,full name\r\n7,1.8,it's |Ada\r\n8,1e300,-\r\n   a = 1\nlong = ;\n3\n3\n\
-        n   of_it\n──  ─────\n10  x\n2 rows changed\n";
+    let expected = "notes\nnotes_config\nnotes_content\nnotes_data\nnotes_docsize\nnotes_idx\npeople\nseen\n\
+                    tall\npeople_by_name\nCREATE TABLE seen (at TEXT PRIMARY KEY, what) WITHOUT ROWID;\n\
+                    id,height,full name\r\n7,1.8,it's |Ada\r\n8,1e300,-\r\n   a = 1\nlong = ;\n3\n3\n\
+                    n   of_it\n──  ─────\n10  x\n2 rows changed\n";
     assert_eq!((answer.code, answer.err.as_str(), answer.out.as_str()), (0, "", expected));
     let once = std::fs::read_to_string(scratch.path().join("answer.txt")).expect("the next answer");
     assert_eq!(once, "1 & 2\n1 & 2\n");

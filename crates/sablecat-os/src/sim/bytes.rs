@@ -186,7 +186,11 @@ mod tests {
                             model.resize(model.len().max(end), 0);
                             model[at as usize..end].copy_from_slice(&new);
                         }
-                        prop_assert_eq!(bytes.fitting(at, new.len() as u64, 0), new.len() as u64, "space stays taken");
+                        prop_assert_eq!(
+                            bytes.fitting(at, new.len() as u64, 0),
+                            new.len() as u64,
+                            "space stays taken"
+                        );
                     }
                     Step::SetLen(len) => {
                         bytes.set_len(len);

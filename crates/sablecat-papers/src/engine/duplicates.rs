@@ -27,7 +27,8 @@ pub(super) fn duplicates(options: &Options, field: &mut Field<'_>) -> (Grid, Out
     };
     let outcome = field.run(&[session]);
     let title = format!(
-        "duplicates: {} values, {VALUES} a key, sorted; inserted in random order in transactions of one, and scanned; values a second",
+        "duplicates: {} values, {VALUES} a key, sorted; inserted in random order in transactions of one, \
+         and scanned; values a second",
         thousands(records as f64)
     );
     (beside_peers(title, &outcome.rows, DUPS, |_| true), outcome)

@@ -60,7 +60,8 @@ pub(super) fn methods(options: &Options, field: &mut Field<'_>) -> (Grid, Outcom
         }
     }
     let title = format!(
-        "methods: {} records, keys of 8 to 16 bytes in random order, values of {VALUE_BYTES}; Data Store, operations a second",
+        "methods: {} records, keys of 8 to 16 bytes in random order, values of {VALUE_BYTES}; Data Store, \
+         operations a second",
         thousands(records as f64)
     );
     let heads = ["operation", "B+tree", "hash table", "hash table / B+tree"];

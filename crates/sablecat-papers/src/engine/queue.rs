@@ -26,7 +26,8 @@ pub(super) fn queue(options: &Options, field: &mut Field<'_>) -> (Grid, Outcome)
     });
     let outcome = field.run(&sessions);
     let title = format!(
-        "queues: {} records of {VALUE_BYTES} bytes, appended and then consumed one by one; transactions a second",
+        "queues: {} records of {VALUE_BYTES} bytes, appended and then consumed one by one; transactions a \
+         second",
         thousands(records as f64)
     );
     (beside_peers(title, &outcome.rows, QUEUE, |_| true), outcome)

@@ -44,21 +44,15 @@ pub(super) fn class(system: &str) -> &'static str {
 
 /// A mark at a place: what is the plain system of its library is full, its variants are hollow.
 pub(super) fn mark(system: &str, x: f64, y: f64, title: &str) -> String {
-    let (class, title) = (class(system), escape(title));
+    let (class, title) = (class(system), format!("<title>{}</title>", escape(title)));
     let hollow = if system.contains('-') { " hollow" } else { "" };
     if is_ours(system) {
-        format!(
-            r#"<circle class="{class}{hollow}" cx="{x:.1}" cy="{y:.1}" r="6"><title>{title}</title></circle>"#
-        )
+        format!(r#"<circle class="{class}{hollow}" cx="{x:.1}" cy="{y:.1}" r="6">{title}</circle>"#)
     } else if system == DEVICE {
         let (x, y) = (x - 3.5, y - 3.5);
-        format!(
-            r#"<rect class="{class} hollow" x="{x:.1}" y="{y:.1}" width="7" height="7"><title>{title}</title></rect>"#
-        )
+        format!(r#"<rect class="{class} hollow" x="{x:.1}" y="{y:.1}" width="7" height="7">{title}</rect>"#)
     } else {
-        format!(
-            r#"<circle class="{class}{hollow}" cx="{x:.1}" cy="{y:.1}" r="4"><title>{title}</title></circle>"#
-        )
+        format!(r#"<circle class="{class}{hollow}" cx="{x:.1}" cy="{y:.1}" r="4">{title}</circle>"#)
     }
 }
 
@@ -183,10 +177,8 @@ fn drawn(lines: &[Dots], title: &str) -> Option<String> {
     for tick in scale.ticks() {
         let x = scale.at(tick);
         let (y, text) = (bottom + 14.0, short(tick));
-        let _ = write!(
-            inside,
-            r#"<path class="grid" d="M{x:.1} 0V{bottom:.0}"/><text class="tick" x="{x:.1}" y="{y:.0}">{text}</text>"#
-        );
+        let _ = write!(inside, r#"<path class="grid" d="M{x:.1} 0V{bottom:.0}"/>"#);
+        let _ = write!(inside, r#"<text class="tick" x="{x:.1}" y="{y:.0}">{text}</text>"#);
     }
     for (i, line) in lines.iter().enumerate() {
         let (y, label) = (height * (i as f64 + 1.0) - LINE_HEIGHT / 2.0 + 3.0, &line.label);
@@ -194,10 +186,8 @@ fn drawn(lines: &[Dots], title: &str) -> Option<String> {
         let shown = escape(&format!("{behind}{label}"));
         let (from, to) = (labels + 8.0, WIDTH - 10.0);
         let (class, x, below) = if is_above { ("above", 8.0, y - 11.0) } else { ("label", labels, y + 4.0) };
-        let _ = write!(
-            inside,
-            r#"<text class="{class}" x="{x:.0}" y="{below:.1}">{shown}</text><path class="track" d="M{from:.0} {y:.1}H{to}"/>"#
-        );
+        let _ = write!(inside, r#"<text class="{class}" x="{x:.0}" y="{below:.1}">{shown}</text>"#);
+        let _ = write!(inside, r#"<path class="track" d="M{from:.0} {y:.1}H{to}"/>"#);
         if let Some((paper, figure)) = &line.paper {
             let title = format!("{label}: {paper}, {}", thousands(*figure));
             inside += &paper_mark(scale.at(*figure), y, &title);
@@ -235,10 +225,8 @@ fn curves_of(table: &Table, axis: &str, lines: &[&Line], rows: &[&Row]) -> Optio
     for tick in y_scale.ticks() {
         let y = y_scale.at(tick);
         let (below, text) = (y + 4.0, short(tick));
-        let _ = write!(
-            inside,
-            r#"<path class="grid" d="M38 {y:.1}H{right}"/><text class="label" x="34" y="{below:.1}">{text}</text>"#
-        );
+        let _ = write!(inside, r#"<path class="grid" d="M38 {y:.1}H{right}"/>"#);
+        let _ = write!(inside, r#"<text class="label" x="34" y="{below:.1}">{text}</text>"#);
     }
     for line in lines {
         let (x, y, text) = (x_scale.at(line.at), CURVES_HEIGHT - 20.0, short(line.at));

@@ -68,7 +68,8 @@ fn head(results: &Results) -> String {
         grid.rows.push(cells.collect());
     }
     text += &table(&grid);
-    text + "<p class=\"remark\">Each ratio is ours to the best of the peers at that operation, in the same run.</p>\n"
+    text + "<p class=\"remark\">Each ratio is ours to the best of the peers at that operation, in the same \
+            run.</p>\n"
 }
 
 fn section(report: &Report, whose: &str) -> String {

@@ -41,7 +41,8 @@ pub fn markdown(all: &[Named]) -> String {
                 let mean = ratio(Some(standing.mean));
                 let _ = write!(
                     text,
-                    "\nAhead of every peer in {} of {lines} lines; the geometric mean of the ratios is {mean}.\n",
+                    "\nAhead of every peer in {} of {lines} lines; the geometric mean of the ratios is \
+                     {mean}.\n",
                     lines - behind
                 );
             }

@@ -12,7 +12,8 @@ const ROWS_BETWEEN_LOOKS: u64 = 10_000;
 /// Inserts them; the commit is timed as well.
 pub(super) fn run(connection: &Connection, rows: u64) -> Result<Done, Fault> {
     connection.execute(
-        "CREATE TABLE goods (id INTEGER PRIMARY KEY, number INTEGER NOT NULL, name TEXT NOT NULL, price INTEGER);
+        "CREATE TABLE goods (id INTEGER PRIMARY KEY, number INTEGER NOT NULL, name TEXT NOT NULL,
+                             price INTEGER);
          CREATE INDEX by_number ON goods (number);
          CREATE INDEX by_name ON goods (name);",
     )?;

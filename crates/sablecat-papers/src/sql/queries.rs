@@ -157,7 +157,8 @@ impl Expected {
                 into(
                     2 * ATTRIBUTES,
                     &format!(
-                        "SELECT * FROM {one}, {two} WHERE {one}.unique2 = {two}.unique2 AND {two}.unique2 < {tenth}"
+                        "SELECT * FROM {one}, {two} WHERE {one}.unique2 = {two}.unique2 AND {two}.unique2 < \
+                         {tenth}"
                     ),
                 ),
                 numbers(tenth as usize, &[&first(&a), &first(&self.of(tenktup2))]),
@@ -228,19 +229,25 @@ impl Expected {
                 Query {
                     check: "SELECT count(*), sum(c5), sum(length(c6)) FROM result6".to_owned(),
                     columns: 3,
-                    ..into(6, "SELECT DISTINCT two, four, ten, twenty, onepercent, string4 FROM heap_tenktup1")
+                    ..into(
+                        6,
+                        "SELECT DISTINCT two, four, ten, twenty, onepercent, string4 FROM \
+                               heap_tenktup1",
+                    )
                 },
                 vec![few.len() as i64, percents, TEXT * few.len() as i64],
             ),
             (
                 Query {
-                    check: "SELECT count(*), sum(c9), sum(length(c12) + length(c13) + length(c14)) FROM result14"
+                    check: "SELECT count(*), sum(c9), sum(length(c12) + length(c13) + length(c14)) FROM \
+                            result14"
                         .to_owned(),
                     columns: 3,
                     ..into(
                         14,
-                        "SELECT DISTINCT two, four, ten, twenty, onepercent, tenpercent, twentypercent, fiftypercent,
-                         unique3, evenonepercent, oddonepercent, stringu1, stringu2, string4 FROM heap_tenktup1",
+                        "SELECT DISTINCT two, four, ten, twenty, onepercent, tenpercent, twentypercent,
+                         fiftypercent, unique3, evenonepercent, oddonepercent, stringu1, stringu2, string4
+                         FROM heap_tenktup1",
                     )
                 },
                 vec![self.rows, sum, 3 * TEXT * self.rows],

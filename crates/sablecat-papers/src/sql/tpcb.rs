@@ -158,7 +158,8 @@ pub(crate) fn run(
         axis: Some("threads".to_owned()),
         lines: cases.iter().map(Case::line).collect(),
         remarks: vec![
-            "The paper does not say what its commits waited for. Its figures stand beside runs that wait for nothing."
+            "The paper does not say what its commits waited for. Its figures stand beside runs that wait \
+             for nothing."
                 .to_owned(),
         ],
         ..Table::new(title, rounds)
@@ -204,7 +205,8 @@ fn measure(
 fn costs(table: &Table, systems: &[&System], rows: &[Row]) -> Grid {
     let mut grid = Grid::new(
         format!(
-            "tpcb, {}: ours to each, microseconds of processors a transaction, transactions begun anew of a thousand",
+            "tpcb, {}: ours to each, microseconds of processors a transaction, transactions begun anew of a \
+             thousand",
             table.title
         ),
         ["operation", "threads"],

@@ -198,7 +198,8 @@ fn times(relation: u64, cases: &[Case], names: &[&str], rows: &[Row], rounds: u3
         grid.rows.push(cells);
     }
     grid.remarks.push(format!(
-        "The ratio says how many times as fast {OURS} is as the fastest peer. The paper's relations were of 10,000 rows."
+        "The ratio says how many times as fast {OURS} is as the fastest peer. The paper's relations were of \
+         10,000 rows."
     ));
     grid
 }
@@ -225,7 +226,8 @@ fn processors(cases: &[Case], names: &[&str], rows: &[Row]) -> Grid {
         let mean = all.iter().map(|(share, _)| share).sum::<f64>() / all.len() as f64;
         let within = all.iter().filter(|(share, _)| *share <= 1.0).count();
         grid.remarks.push(format!(
-            "{OURS}'s processor time to {peer}'s: {} in the mean, at most {} (query {which}), no more in {within} of {}.",
+            "{OURS}'s processor time to {peer}'s: {} in the mean, at most {} (query {which}), no more in \
+             {within} of {}.",
             ratio(Some(mean)),
             ratio(Some(most)),
             all.len()
@@ -284,7 +286,8 @@ mod tests {
         assert_eq!(processors.rows[0][1..], ["1.000", "2.000", "5.000", "0.50", "0.20"]);
         assert_eq!(
             processors.remarks[0],
-            "sablecat's processor time to sqlite's: 1.00 in the mean, at most 1.50 (query 2), no more in 1 of 2."
+            "sablecat's processor time to sqlite's: 1.00 in the mean, at most 1.50 (query 2), no more in 1 \
+             of 2."
         );
     }
 }

@@ -25,8 +25,9 @@ use super::system::System;
 pub(super) const NAME: &str = "gtm";
 
 /// What its commits promise, in words.
-pub(super) const PROMISE: &str = "before-image journal; what is written survives its process's death, and a crash of the system up to \
-                                  the last flush; an update is a store, outside of transactions";
+pub(super) const PROMISE: &str = "before-image journal; what is written survives its process's death, and a \
+                                  crash of the system up to the last flush; an update is a store, outside \
+                                  of transactions";
 
 /// M's numbers have 18 digits.
 pub(super) const HIGHEST_MAX: u64 = 999_999_999_999_999_999;

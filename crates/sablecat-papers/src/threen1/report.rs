@@ -264,7 +264,8 @@ mod tests {
         assert_eq!(grids.len(), 1);
         let expected = |options, times| {
             format!(
-                "sablecat {options} / gtm, ext4, 8 workers: {times} times the updates a second, {times} times the updates per CPU second"
+                "sablecat {options} / gtm, ext4, 8 workers: {times} times the updates a second, {times} \
+                 times the updates per CPU second"
             )
         };
         assert_eq!(grids[0].remarks[..2], [expected("NoSync", "4.00"), expected("Sync", "0.50")]);

@@ -22,7 +22,8 @@ pub(super) const VARIANTS: [Variant; 5] = [
     Variant {
         name: "NoSync",
         durability: "NoSync",
-        promise: "what is written survives any process's death, and an operating-system crash up to the last flush, 50 ms ago at most; an update is a commit",
+        promise: "what is written survives any process's death, and an operating-system crash up to the \
+                  last flush, 50 ms ago at most; an update is a commit",
         waits: false,
         configure: |builder| builder.durability(Durability::NoSync),
     },
@@ -36,14 +37,16 @@ pub(super) const VARIANTS: [Variant; 5] = [
     Variant {
         name: "Sync",
         durability: "Sync",
-        promise: "what is written survives everything: each commit is flushed, and is of all that one integer put on the stack",
+        promise: "what is written survives everything: each commit is flushed, and is of all that one \
+                  integer put on the stack",
         waits: true,
         configure: |builder| builder.durability(Durability::Sync),
     },
     Variant {
         name: "journal",
         durability: "NoSync",
-        promise: "as NoSync; old log and the last checkpoints are kept, and the environment can be taken back to any commit since the oldest",
+        promise: "as NoSync; old log and the last checkpoints are kept, and the environment can be taken \
+                  back to any commit since the oldest",
         waits: false,
         configure: |builder| builder.durability(Durability::NoSync).journal(Journal::new()),
     },

@@ -46,8 +46,8 @@ impl Asked<'_> {
     /// A record that was to change or to go is not there.
     fn gone(&self) -> Failure {
         Failure::refused(format!(
-            "a record of the database {:?} that the statement was to change is not there any more: the statement has changed it \
-             already",
+            "a record of the database {:?} that the statement was to change is not there any more: the \
+             statement has changed it already",
             self.table.name
         ))
     }
@@ -55,7 +55,8 @@ impl Asked<'_> {
     /// A record cannot take the place of another.
     fn taken(&self) -> Failure {
         Failure::refused(format!(
-            "UPDATE OR REPLACE would give a record of the database {:?} the key of another: remove that one first",
+            "UPDATE OR REPLACE would give a record of the database {:?} the key of another: remove that one \
+             first",
             self.table.name
         ))
     }
@@ -294,7 +295,8 @@ fn change_numbered(
             }
             if key.as_deref().is_some_and(|to| number_of(to) != number) {
                 return Err(Failure::refused(format!(
-                    "the number of a record of the database {:?} is its position among all records: it cannot be changed",
+                    "the number of a record of the database {:?} is its position among all records: it \
+                     cannot be changed",
                     asked.table.name
                 )));
             }

@@ -82,7 +82,8 @@ typed! {
     "u32" U32 u32, "INTEGER", Value::Integer(n) => n.try_into().ok(), n => Ok(Value::Integer(n.into()));
     "u64" U64 u64, "INTEGER", Value::Integer(n) => n.try_into().ok(),
         n => n.try_into().map(Value::Integer).map_err(|_| format!("SQL has no integer {n}"));
-    "f32" F32 f32, "REAL", Value::Real(n) => Some(n as f32).filter(|near| near.is_finite() || !n.is_finite()), n => Ok(of_real(n.into()));
+    "f32" F32 f32, "REAL", Value::Real(n) => Some(n as f32).filter(|near| near.is_finite() || !n.is_finite()),
+        n => Ok(of_real(n.into()));
     "f64" F64 f64, "REAL", Value::Real(n) => Some(n), n => Ok(of_real(n));
     "bool" Bool bool, "INTEGER", Value::Integer(n) => match n {
         0 => Some(false),

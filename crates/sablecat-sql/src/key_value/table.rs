@@ -135,8 +135,9 @@ impl Arguments {
 
 fn no_argument(argument: &str) -> Failure {
     Failure::refused(format!(
-        "the module sablecat has no argument {argument}; there are key=text, key=blob, key=(name type, ...) with \
-         integer, real, text, blob, boolean and uuid, value= with {}, and subscripts= with 1 to {SUBSCRIPTS_MAX}",
+        "the module sablecat has no argument {argument}; there are key=text, key=blob, key=(name type, ...) \
+         with integer, real, text, blob, boolean and uuid, value= with {}, and subscripts= with 1 to \
+         {SUBSCRIPTS_MAX}",
         content::NAMES.join(", ")
     ))
 }
@@ -172,7 +173,8 @@ fn elements_of(said: &str) -> Result<Vec<Column>> {
         let is_word = |name: &str| name.chars().all(|c| c == '_' || c.is_alphanumeric());
         if !is_word(name) || RESERVED.into_iter().any(is_taken) || columns.iter().any(|c| is_taken(&c.name)) {
             return Err(Failure::refused(format!(
-                "{name} cannot be a key column of a table of sablecat: it is not a name, or is the name of another column"
+                "{name} cannot be a key column of a table of sablecat: it is not a name, or is the name of \
+                 another column"
             )));
         }
         columns.push(Column { name: name.to_owned(), kind });

@@ -48,7 +48,8 @@ const EVERYTHING: &str = "
     PRAGMA user_version = 11;
     PRAGMA application_id = 42;
     CREATE TABLE people (
-        name TEXT COLLATE NOCASE UNIQUE, born, twice AS (born * 2), thrice AS (born * 3) STORED, CHECK (born > 0)
+        name TEXT COLLATE NOCASE UNIQUE, born, twice AS (born * 2), thrice AS (born * 3) STORED,
+        CHECK (born > 0)
     );
     CREATE INDEX by_birth ON people (born DESC, name COLLATE RTRIM);
     CREATE UNIQUE INDEX of_some ON people (born) WHERE born < 100;

@@ -168,7 +168,8 @@ fn insert(dice: &mut Dice) -> String {
     let rows = rows.join(", ");
     match dice.below(6) {
         0 => format!(
-            "INSERT INTO {table} (k, x, y, z) VALUES {rows} ON CONFLICT DO UPDATE SET x = excluded.y, z = z + 1"
+            "INSERT INTO {table} (k, x, y, z) VALUES {rows} ON CONFLICT DO UPDATE SET x = excluded.y, z = z \
+             + 1"
         ),
         1 => format!("INSERT INTO {table} (k, x, y, z) VALUES {rows} ON CONFLICT DO NOTHING RETURNING k, x"),
         2 => format!("{how} INTO {table} (x, y, z) SELECT column1, column2, column3 FROM (VALUES {rows})"),

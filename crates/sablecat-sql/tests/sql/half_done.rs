@@ -80,7 +80,8 @@ fn nothing_is_left_of_a_statement_of_whatever_kind_and_of_no_count() {
         "UPDATE OR REPLACE many SET a = a + 1",
         "UPDATE OR ROLLBACK many SET a = a + 1",
         "REPLACE INTO many SELECT id + 100, a, b FROM many WHERE id < 200",
-        "INSERT INTO many SELECT id + 1000, a, b FROM many WHERE true ON CONFLICT DO NOTHING RETURNING (SELECT 1)",
+        "INSERT INTO many SELECT id + 1000, a, b FROM many WHERE true ON CONFLICT DO NOTHING RETURNING \
+         (SELECT 1)",
         "INSERT INTO many SELECT id, 1, 1 FROM many WHERE true ON CONFLICT (id) DO UPDATE SET a = many.a + 1",
         "DELETE FROM many WHERE b < 900 RETURNING a",
         "DELETE FROM many",
@@ -430,7 +431,8 @@ fn a_blob_that_is_open_writes_nothing_more() {
     let directory = Directory::new();
     let (one, other) = two(
         &directory,
-        "CREATE TABLE blobs (id INTEGER PRIMARY KEY, b BLOB); INSERT INTO blobs VALUES (1, zeroblob(10)), (2, zeroblob(10))",
+        "CREATE TABLE blobs (id INTEGER PRIMARY KEY, b BLOB); INSERT INTO blobs VALUES (1, zeroblob(10)), \
+         (2, zeroblob(10))",
     );
     begin(&one, &other, MEETS);
     {

@@ -71,7 +71,8 @@ fn what_select_has_read_others_may_change() {
                   INSERT INTO doctors VALUES ('ann', 1), ('bob', 1);";
     let leave = |name: &str| {
         format!(
-            "SELECT count(*) FROM doctors; SELECT count(*) FROM log; INSERT INTO log VALUES (1); SELECT * FROM doctors WHERE on_call ORDER BY name;
+            "SELECT count(*) FROM doctors; SELECT count(*) FROM log; INSERT INTO log VALUES (1);
+             SELECT * FROM doctors WHERE on_call ORDER BY name;
              SELECT max(rowid) FROM doctors; SELECT on_call FROM doctors WHERE rowid < 3;
              UPDATE doctors SET on_call = 0 WHERE name = '{name}'"
         )
@@ -152,13 +153,15 @@ fn two_that_change_one_row_conflict() {
 fn whatever_holds_between_rows_holds() {
     let tables = "PRAGMA foreign_keys = ON;
         CREATE TABLE parent (id INTEGER PRIMARY KEY, code TEXT UNIQUE);
-        CREATE TABLE child (id INTEGER PRIMARY KEY, of INTEGER REFERENCES parent, code TEXT REFERENCES parent (code) ON DELETE CASCADE);
+        CREATE TABLE child (id INTEGER PRIMARY KEY, of INTEGER REFERENCES parent,
+                            code TEXT REFERENCES parent (code) ON DELETE CASCADE);
         CREATE TABLE late (of INTEGER REFERENCES parent DEFERRABLE INITIALLY DEFERRED);
         CREATE TABLE pair (a INTEGER, b INTEGER, UNIQUE (a, b));
         CREATE TABLE part (x INTEGER, y INTEGER);
         CREATE UNIQUE INDEX part_by_x ON part (x) WHERE y > 0;
         CREATE TABLE room (id INTEGER PRIMARY KEY, day INTEGER);
-        CREATE TRIGGER one_a_day BEFORE INSERT ON room WHEN (SELECT count(*) FROM room WHERE day = new.day) > 0
+        CREATE TRIGGER one_a_day BEFORE INSERT ON room
+          WHEN (SELECT count(*) FROM room WHERE day = new.day) > 0
           BEGIN SELECT raise(ABORT, 'taken'); END;
         CREATE TABLE plain (x INTEGER, y INTEGER);
         INSERT INTO parent VALUES (1, 'p'), (2, 'q'), (3, 'r');
@@ -212,7 +215,8 @@ fn what_is_behind_virtual_tables_goes_together() {
             1000 + turn
         );
         let theirs = format!(
-            "{look} INSERT INTO words VALUES ('five two {turn}'); DELETE FROM boxes WHERE id BETWEEN {} AND {}",
+            "{look} INSERT INTO words VALUES ('five two {turn}'); DELETE FROM boxes WHERE id BETWEEN {} AND \
+             {}",
             100 + 5 * turn,
             104 + 5 * turn
         );

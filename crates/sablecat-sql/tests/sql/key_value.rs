@@ -245,8 +245,11 @@ fn rows_of_both_kinds_are_joined() {
     assert_eq!(texts(&db, joined), ["1v7", "2v500"]);
     let plan = plan(&db, "SELECT * FROM wanted CROSS JOIN kv ON key = k");
     assert!(plan.ends_with(":key=?"), "by the key, not all of them: {plan}");
-    db.execute_batch("INSERT INTO wanted SELECT key, 4 FROM kv WHERE key >= '0998'; DELETE FROM kv WHERE key IN (SELECT k FROM wanted)")
-        .expect("both");
+    db.execute_batch(
+        "INSERT INTO wanted SELECT key, 4 FROM kv WHERE key >= '0998'; DELETE FROM kv WHERE \
+         key IN (SELECT k FROM wanted)",
+    )
+    .expect("both");
     assert_eq!((number(&db, "SELECT count(*) FROM wanted"), words.len().expect("read")), (5, 996));
     db.execute_batch("INSERT INTO kv SELECT key || 'x', value FROM kv").expect("from itself");
     assert_eq!(words.len().expect("read"), 2 * 996);

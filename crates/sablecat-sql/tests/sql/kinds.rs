@@ -240,7 +240,8 @@ fn nodes_of_globals_are_rows() {
     );
 
     db.execute_batch(
-        "INSERT INTO acct VALUES ('acct', 42, 'visits', 1), ('new', NULL, NULL, 'n'), ('acct', '43', 2.5, 'half');
+        "INSERT INTO acct VALUES ('acct', 42, 'visits', 1), ('new', NULL, NULL, 'n'),
+                                 ('acct', '43', 2.5, 'half');
          UPDATE acct SET value = value + 1 WHERE s2 = 'visits';
          UPDATE acct SET s1 = 8 WHERE s1 = 7;
          DELETE FROM acct WHERE global = 'b'",

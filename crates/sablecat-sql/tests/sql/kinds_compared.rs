@@ -39,7 +39,8 @@ fn values_are_compared_as_sql_compares_those_of_two_columns() {
         "INSERT INTO kv VALUES ('', ''), ('1', ''), ('01', ''), ('2', ''), ('A', ''), ('a', ''), ('é', '');
          INSERT INTO two VALUES ('01', 1, 'x'), ('1', 2, 'y'), ('a', 3, 'z');
          CREATE TABLE o (u, i INTEGER, t TEXT, r REAL, b BLOB);
-         INSERT INTO o VALUES (2, 2, '2', 2.0, x'32'), ('1', 1, '1', 1.0, '1'), (NULL, NULL, NULL, NULL, NULL),
+         INSERT INTO o VALUES (2, 2, '2', 2.0, x'32'), ('1', 1, '1', 1.0, '1'),
+                              (NULL, NULL, NULL, NULL, NULL),
                               ('a', 3, 'a', 0.5, 'a'), (x'31', 7, '01', -1.0, 1);",
     )
     .expect("rows");
@@ -62,7 +63,8 @@ fn values_are_compared_as_sql_compares_those_of_two_columns() {
             format!("SELECT value FROM {{}} WHERE (a, b) IN (SELECT {one}, {other} FROM o) ORDER BY value"),
             format!("SELECT value FROM {{}} WHERE (b, a) IN (SELECT {one}, {other} FROM o) ORDER BY value"),
             format!(
-                "SELECT value || o.rowid FROM o CROSS JOIN {{}} AS k ON (k.a, k.b) >= (o.{one}, o.{other}) ORDER BY 1"
+                "SELECT value || o.rowid FROM o CROSS JOIN {{}} AS k ON (k.a, k.b) >= (o.{one}, o.{other}) \
+                 ORDER BY 1"
             ),
         ] {
             is_same(&db, "two", &sql);

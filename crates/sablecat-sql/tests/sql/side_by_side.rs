@@ -70,7 +70,8 @@ fn begin_concurrent_is_begin() {
     // It is no word anywhere else.
     one.execute_batch(
         "CREATE TABLE concurrent (concurrent INTEGER);
-         CREATE TRIGGER t AFTER INSERT ON concurrent BEGIN UPDATE concurrent SET concurrent = concurrent + 1; END;
+         CREATE TRIGGER t AFTER INSERT ON concurrent
+           BEGIN UPDATE concurrent SET concurrent = concurrent + 1; END;
          INSERT INTO concurrent VALUES (1)",
     )
     .expect("a table, a column and a trigger");

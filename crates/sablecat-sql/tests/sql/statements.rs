@@ -20,7 +20,8 @@ fn what_was_written_is_there_when_it_is_opened_again() {
     let db = Connection::open(directory.path().join("ours")).expect("it is there");
     assert_eq!(number(&db, "SELECT count(*) FROM people"), 4);
     assert_eq!(number(&db, "PRAGMA user_version"), 7);
-    let by_name = "SELECT name || born FROM people INDEXED BY people_by_name WHERE name >= 'a' ORDER BY name, born DESC";
+    let by_name = "SELECT name || born FROM people INDEXED BY people_by_name WHERE name >= 'a' ORDER BY \
+                   name, born DESC";
     assert_eq!(texts(&db, by_name), ["Ada1990", "ada1815", "Grace1906", "joan1933"]);
     assert_eq!(texts(&db, "PRAGMA integrity_check"), ["ok"]);
     assert_eq!(texts(&db, "PRAGMA journal_mode = wal"), ["wal"]);

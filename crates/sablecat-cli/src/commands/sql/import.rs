@@ -79,7 +79,8 @@ fn insert(db: &Connection, wanted: &Wanted<'_>) -> Result<(), Failure> {
         if values.len() != columns {
             let have = values.len();
             return Err(format!(
-                "line {line} of {file} has {have} values, and the table {table} {columns} columns; nothing was inserted"
+                "line {line} of {file} has {have} values, and the table {table} {columns} columns; nothing \
+                 was inserted"
             )
             .into());
         }

@@ -206,7 +206,8 @@ fn history() -> Option<PathBuf> {
 /// The names of tables, views and indices, and of their columns.
 fn names(db: &Connection) -> rusqlite::Result<Vec<String>> {
     let names = "SELECT name FROM sqlite_schema UNION
-        SELECT c.name FROM sqlite_schema s JOIN pragma_table_info(s.name) c WHERE s.type IN ('table', 'view')";
+        SELECT c.name FROM sqlite_schema s JOIN pragma_table_info(s.name) c
+        WHERE s.type IN ('table', 'view')";
     db.prepare(names)?.query_map([], |row| row.get(0))?.collect()
 }
 
