@@ -172,8 +172,9 @@ impl Error {
     pub(crate) fn fenced() -> Self {
         Self::new(
             ErrorKind::Poisoned,
-            "this process was taken for dead: its lock, which shows other processes that it is alive, is gone, perhaps because something closed all descriptors; \
-             close the environment here and open it again",
+            "this process was taken for dead: its lock, which shows other processes that it is alive, is \
+             gone, perhaps because something closed all descriptors; close the environment here and open it \
+             again",
         )
     }
 
@@ -182,8 +183,9 @@ impl Error {
     pub(crate) fn cut_short() -> Self {
         Self::new(
             ErrorKind::Poisoned,
-            "the file that holds the environment's shared memory was made shorter (truncated) while it was in use, or there was no room for it any more; \
-             close the environment everywhere and open it again: what was handed over to the operating system is in its files",
+            "the file that holds the environment's shared memory was made shorter (truncated) while it was \
+             in use, or there was no room for it any more; close the environment everywhere and open it \
+             again: what was handed over to the operating system is in its files",
         )
     }
 
@@ -191,7 +193,8 @@ impl Error {
     #[cold]
     pub(crate) fn inherited() -> Self {
         Self::invalid(
-            "this handle was opened by the process that this one was forked from; open the environment again in the child",
+            "this handle was opened by the process that this one was forked from; open the environment \
+             again in the child",
         )
     }
 
@@ -235,7 +238,8 @@ impl Error {
     pub(crate) fn changed() -> Self {
         Self::new(
             ErrorKind::Conflict,
-            "another transaction created or removed an index of a database, and committed first; run this one again",
+            "another transaction created or removed an index of a database, and committed first; run this \
+             one again",
         )
         .with_signal(Signal::Changed)
     }
@@ -257,7 +261,8 @@ impl Error {
     pub(crate) fn given_up() -> Self {
         Self::new(
             ErrorKind::SnapshotTooOld,
-            "the snapshot was given up because the old versions it kept filled the cache; begin a new transaction or enlarge the cache",
+            "the snapshot was given up because the old versions it kept filled the cache; begin a new \
+             transaction or enlarge the cache",
         )
     }
 
@@ -266,8 +271,8 @@ impl Error {
     pub(crate) fn newer_checkpoint() -> Self {
         Self::new(
             ErrorKind::SnapshotTooOld,
-            "a newer checkpoint has been made, and the blocks of the one that was being read may have been used again; begin a new transaction, which \
-             reads the newest",
+            "a newer checkpoint has been made, and the blocks of the one that was being read may have been \
+             used again; begin a new transaction, which reads the newest",
         )
     }
 
@@ -300,7 +305,8 @@ impl Error {
     #[cold]
     pub(crate) fn not_durable(mut self) -> Self {
         self.0.message = format!(
-            "{self}; what was committed is visible and nothing is lost, but it is not durable yet: remove the cause, and call sync, which tries again"
+            "{self}; what was committed is visible and nothing is lost, but it is not durable yet: remove \
+             the cause, and call sync, which tries again"
         );
         self.0.kind = ErrorKind::NotDurable;
         self

@@ -27,7 +27,8 @@ pub(super) fn misplaced(tree: &Tree<'_>, page: PageId) -> Error {
 
 fn absent(tree: &Tree<'_>) -> Error {
     let message = format!(
-        "tree {} has no root page at this snapshot: its database was created, or removed, after the transaction began; begin a new one",
+        "tree {} has no root page at this snapshot: its database was created, or removed, after the \
+         transaction began; begin a new one",
         tree.id
     );
     Error::new(ErrorKind::NotFound, message)

@@ -59,7 +59,8 @@ impl ReadTxn {
             return Err(Error::new(
                 ErrorKind::Exists,
                 format!(
-                    "copying a whole environment into one that has databases ({name:?}, for example): copy into a new one"
+                    "copying a whole environment into one that has databases ({name:?}, for example): copy \
+                     into a new one"
                 ),
             ));
         }
@@ -140,7 +141,8 @@ impl Follower {
     /// ```
     /// # fn main() -> sablecat::Result<()> {
     /// # let base = std::env::temp_dir().join(format!("sablecat-copy-{}", std::process::id()));
-    /// # let (origin, copy) = (sablecat::Env::open(base.join("origin"))?, sablecat::Env::open(base.join("copy"))?);
+    /// # let origin = sablecat::Env::open(base.join("origin"))?;
+    /// # let copy = sablecat::Env::open(base.join("copy"))?;
     /// use sablecat::Follower;
     /// let letters = origin.database("letters")?;
     /// letters.insert("a", "alpha")?;
@@ -168,7 +170,8 @@ impl Follower {
             return Err(Error::new(
                 ErrorKind::Exists,
                 format!(
-                    "copying an origin that this environment has followed up to LSN {position}: go on with its changes from there, or copy into a new environment"
+                    "copying an origin that this environment has followed up to LSN {position}: go on with \
+                     its changes from there, or copy into a new environment"
                 ),
             ));
         }
@@ -200,7 +203,8 @@ impl Follower {
                 return Err(Error::new(
                     ErrorKind::Exists,
                     format!(
-                        "copying {:?} into an environment with an unfinished copy of {other:?}: finish that one, or copy into a new environment",
+                        "copying {:?} into an environment with an unfinished copy of {other:?}: finish that \
+                         one, or copy into a new environment",
                         self.origin()
                     ),
                 ));

@@ -187,7 +187,8 @@ impl<K: Kind> Database<K> {
             None => return Ok(()),
         };
         Err(Error::invalid(format!(
-            "{doing} in the database {:?}: it is {order}, and keys with the same prefix need not be next to each other there",
+            "{doing} in the database {:?}: it is {order}, and keys with the same prefix need not be next to \
+             each other there",
             self.name()
         )))
     }
@@ -304,7 +305,8 @@ impl Database {
     /// let mut part = vec![0; 65536];
     /// let mut sum = 0;
     /// for offset in (0..len).step_by(part.len()) {
-    ///     let read = snapshot.read_at(&films, "nosferatu", offset, &mut part)?.expect("the snapshot does not change");
+    ///     let read = snapshot.read_at(&films, "nosferatu", offset, &mut part)?;
+    ///     let read = read.expect("the snapshot does not change");
     ///     sum += part[..read].iter().map(|&byte| u64::from(byte)).sum::<u64>();
     /// }
     /// assert_eq!(sum, 2_100_000);

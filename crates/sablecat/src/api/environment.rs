@@ -394,7 +394,8 @@ impl Env {
     /// # let accounts = env.database("accounts")?;
     /// # accounts.insert("ada", 70u64.to_be_bytes())?;
     /// let paid = env.try_write(|txn| {
-    ///     let have = txn.get(&accounts, "ada")?.map_or(0, |bytes| u64::from_be_bytes(bytes.try_into().expect("eight bytes")));
+    ///     let have = txn.get(&accounts, "ada")?;
+    ///     let have = have.map_or(0, |bytes| u64::from_be_bytes(bytes.try_into().expect("eight bytes")));
     ///     let left = have.checked_sub(100).ok_or(Refusal::TooLittle(have))?;
     ///     txn.insert(&accounts, "ada", left.to_be_bytes())?;
     ///     Ok(left)
@@ -651,7 +652,8 @@ impl Env {
         Err(Error::new(
             ErrorKind::InUse,
             format!(
-                "{left} other handles of the environment are left (clones, databases); the environment stays open until the last of them is dropped"
+                "{left} other handles of the environment are left (clones, databases); the environment \
+                 stays open until the last of them is dropped"
             ),
         ))
     }

@@ -29,7 +29,8 @@ pub(super) const POSITIONS: &str = "sablecat.followed";
 /// ```
 /// # fn main() -> sablecat::Result<()> {
 /// # let base = std::env::temp_dir().join(format!("sablecat-follower-{}", std::process::id()));
-/// # let (origin, copy) = (sablecat::Env::open(base.join("origin"))?, sablecat::Env::open(base.join("copy"))?);
+/// # let origin = sablecat::Env::open(base.join("origin"))?;
+/// # let copy = sablecat::Env::open(base.join("copy"))?;
 /// use sablecat::{ChangesOptions, Follower, Lsn};
 /// let follower = Follower::new(&copy, "origin")?;
 /// let mut changes = match follower.position()? {
@@ -162,7 +163,8 @@ fn apply_one(txn: &mut Txn<'_>, change: Change<'_>, databases: &mut HashMap<Stri
                 return Err(Error::new(
                     ErrorKind::Exists,
                     format!(
-                        "the origin created the database {name:?}, and a database of that name exists here already"
+                        "the origin created the database {name:?}, and a database of that name exists here \
+                         already"
                     ),
                 ));
             }
@@ -194,7 +196,8 @@ fn missing(name: &str) -> Error {
     Error::new(
         ErrorKind::NotFound,
         format!(
-            "the origin has a database {name:?}, and this environment has none; follow the origin from its beginning, or from a copy"
+            "the origin has a database {name:?}, and this environment has none; follow the origin from its \
+             beginning, or from a copy"
         ),
     )
 }

@@ -94,7 +94,10 @@ mod tests {
         /// Wherever labels are put, each is between its neighbours, and none ends with a zero.
         #[test]
         fn there_is_room_between_any_two(
-            places in proptest::collection::vec(prop_oneof![any::<u16>(), Just(0), Just(1), Just(u16::MAX)], 1..600),
+            places in proptest::collection::vec(
+                prop_oneof![any::<u16>(), Just(0), Just(1), Just(u16::MAX)],
+                1..600,
+            ),
         ) {
             let mut labels: Vec<Vec<u8>> = Vec::new();
             for place in places {
@@ -103,7 +106,10 @@ mod tests {
                 let label = between(below, labels.get(at).map(|label| &label[..]));
                 prop_assert!(below.is_none_or(|below| below < &label[..]));
                 prop_assert!(labels.get(at).is_none_or(|above| label < *above));
-                prop_assert!(label[label.len() - BYTES..] != [0; BYTES] || label.len() == FIRST_BYTES && label != [0; 8]);
+                prop_assert!(
+                    label[label.len() - BYTES..] != [0; BYTES]
+                        || label.len() == FIRST_BYTES && label != [0; 8]
+                );
                 labels.insert(at, label);
             }
         }
@@ -160,8 +166,14 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_between_any_bytes_is_so(
-            below in proptest::option::of(proptest::collection::vec(prop_oneof![Just(0u8), Just(1), Just(0xff)], 0..20)),
-            above in proptest::option::of(proptest::collection::vec(prop_oneof![Just(0u8), Just(1), Just(0xff)], 0..20)),
+            below in proptest::option::of(proptest::collection::vec(
+                prop_oneof![Just(0u8), Just(1), Just(0xff)],
+                0..20,
+            )),
+            above in proptest::option::of(proptest::collection::vec(
+                prop_oneof![Just(0u8), Just(1), Just(0xff)],
+                0..20,
+            )),
         ) {
             if let Some(label) = super::between(below.as_deref(), above.as_deref()) {
                 prop_assert!(below.is_none_or(|below| below < label));

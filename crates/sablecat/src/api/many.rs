@@ -20,7 +20,8 @@ impl Database {
     /// for letter in ["a", "b", "c", "d"] {
     ///     db.insert(letter, "")?;
     /// }
-    /// let backwards: Vec<_> = db.range("b"..)?.rev().map(|record| record.map(|(key, _)| key)).collect::<sablecat::Result<_>>()?;
+    /// let backwards = db.range("b"..)?.rev().map(|record| record.map(|(key, _)| key));
+    /// let backwards: Vec<_> = backwards.collect::<sablecat::Result<_>>()?;
     /// assert_eq!(backwards, [b"d", b"c", b"b"]);
     /// # Ok(())
     /// # }
@@ -70,7 +71,9 @@ impl Database {
     /// let db = env.database("stock")?;
     /// db.insert("apples", 3u32.to_le_bytes())?;
     /// db.insert("pears", 4u32.to_le_bytes())?;
-    /// let fruit = db.fold(.., 0, |sum, _, value| ControlFlow::Continue(sum + u32::from_le_bytes(value.try_into().unwrap())))?;
+    /// let fruit = db.fold(.., 0, |sum, _, value| {
+    ///     ControlFlow::Continue(sum + u32::from_le_bytes(value.try_into().unwrap()))
+    /// })?;
     /// assert_eq!(fruit, 7);
     /// # Ok(())
     /// # }

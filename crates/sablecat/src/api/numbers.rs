@@ -12,7 +12,8 @@ impl<K: Kind> Database<K> {
             return Ok(());
         }
         Err(Error::invalid(format!(
-            "{doing} in the database {:?}, a {}, which does not count its records; create it as a counted B+tree",
+            "{doing} in the database {:?}, a {}, which does not count its records; create it as a counted \
+             B+tree",
             self.name(),
             self.method()
         )))

@@ -371,7 +371,8 @@ impl Queue {
             return Ok((number, record));
         }
         Err(Error::invalid(format!(
-            "record {number} of the queue {:?} has {} bytes instead of {}: something other than records of this queue was written to the database",
+            "record {number} of the queue {:?} has {} bytes instead of {}: something other than records of \
+             this queue was written to the database",
             self.database.name(),
             record.len(),
             self.record_bytes

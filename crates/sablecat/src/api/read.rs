@@ -21,7 +21,8 @@ pub type Record = (Vec<u8>, Vec<u8>);
 /// use sablecat::{Database, Env, Read, Result};
 ///
 /// fn total(from: &impl Read<Of = Env>, accounts: &Database) -> Result<u64> {
-///     from.range(accounts, ..)?.map(|record| Ok(u64::from_be_bytes(record?.1.try_into().expect("eight bytes")))).sum()
+///     let worth = |value: Vec<u8>| u64::from_be_bytes(value.try_into().expect("eight bytes"));
+///     from.range(accounts, ..)?.map(|record| Ok(worth(record?.1))).sum()
 /// }
 ///
 /// # fn main() -> Result<()> {
@@ -31,7 +32,8 @@ pub type Record = (Vec<u8>, Vec<u8>);
 /// let before = env.snapshot()?;
 /// env.write(|txn| {
 ///     txn.insert(&accounts, "grace", 30u64.to_be_bytes())?;
-///     assert_eq!((total(txn, &accounts)?, total(&before, &accounts)?, total(&env, &accounts)?), (100, 70, 70));
+///     assert_eq!(total(txn, &accounts)?, 100);
+///     assert_eq!((total(&before, &accounts)?, total(&env, &accounts)?), (70, 70));
 ///     Ok(())
 /// })?;
 /// # Ok(())
@@ -602,6 +604,7 @@ pub(super) use reading;
 #[cold]
 pub(super) fn foreign(name: &str) -> Error {
     Error::invalid(format!(
-        "the database {name:?} belongs to another environment than the one it is used with; open a database of that environment"
+        "the database {name:?} belongs to another environment than the one it is used with; open a database \
+         of that environment"
     ))
 }

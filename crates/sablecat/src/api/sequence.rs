@@ -1,7 +1,8 @@
 //! Sequences: numbers that no two callers get, whatever becomes of them.
 //!
 //! ```text
-//! value of the record: version 1 u8 | flags u8: 1 descending, 2 wraps, 4 exhausted | least i64 | greatest i64 | next i64, little-endian
+//! value of the record: version 1 u8 | flags u8: 1 descending, 2 wraps, 4 exhausted
+//!                      | least i64 | greatest i64 | next i64, little-endian
 //! ```
 //!
 //! A sequence is a record, which says the next number that nobody has been given. A process that needs
@@ -371,7 +372,8 @@ impl Sequence {
         let Course { least, greatest, .. } = course;
         let (key, database) = (self.shown_key(), self.database.name());
         Error::exhausted(format!(
-            "all numbers of the sequence {key:?} of the database {database:?}, {least} to {greatest}, have been given out"
+            "all numbers of the sequence {key:?} of the database {database:?}, {least} to {greatest}, have \
+             been given out"
         ))
     }
 }

@@ -28,7 +28,8 @@ use crate::types::Lsn;
 /// let snapshot = env.snapshot()?;
 /// let halves = [0..500u32, 500..1000].map(|numbers| {
 ///     let (snapshot, db) = (snapshot.clone(), db.clone());
-///     std::thread::spawn(move || snapshot.range(&db, numbers.start.to_be_bytes()..numbers.end.to_be_bytes()).map(Iterator::count))
+///     let keys = numbers.start.to_be_bytes()..numbers.end.to_be_bytes();
+///     std::thread::spawn(move || snapshot.range(&db, keys).map(Iterator::count))
 /// });
 /// for half in halves {
 ///     assert_eq!(half.join().unwrap()?, 500);

@@ -195,7 +195,8 @@ impl TextFile {
             let (number, record) = record?;
             if bytes.is_none() && record.contains(&delimiter) {
                 return Err(Error::invalid(format!(
-                    "writing the text {}: record {number} contains the byte 0x{delimiter:02x}, which ends records",
+                    "writing the text {}: record {number} contains the byte 0x{delimiter:02x}, which ends \
+                     records",
                     self.path.display()
                 )));
             }

@@ -596,7 +596,8 @@ impl<'env> Txn<'env> {
         let kind = self.lost.get().unwrap_or(ErrorKind::Conflict);
         Error::new(
             kind,
-            "an operation of the transaction failed, and its closure ignored the error; run the transaction again",
+            "an operation of the transaction failed, and its closure ignored the error; run the transaction \
+             again",
         )
     }
 

@@ -115,11 +115,13 @@ fn found(core: &Databases, tree: Option<TreeId>, slot: Option<u16>) -> Option<En
 fn refused(what: String, around: EnclosingWork) -> Error {
     let why = match around {
         EnclosingWork::Write(_) => {
-            "within the closure of a transaction on the same environment (of Env::write, Database::retain or an Entry): it would be \
-             another transaction, and the two would conflict; use the transaction that the closure is given, or do it before or after"
+            "within the closure of a transaction on the same environment (of Env::write, Database::retain \
+             or an Entry): it would be another transaction, and the two would conflict; use the transaction \
+             that the closure is given, or do it before or after"
         }
         EnclosingWork::Load(_) => {
-            "from the iterator of a bulk load of the same database, which must stay empty until it is loaded; let the iterator return the record, or do it after the load"
+            "from the iterator of a bulk load of the same database, which must stay empty until it is \
+             loaded; let the iterator return the record, or do it after the load"
         }
     };
     Error::new(ErrorKind::NotAllowed, format!("{what} {why}"))

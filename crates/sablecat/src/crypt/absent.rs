@@ -38,7 +38,8 @@ impl Keyring {
         _: Option<&Encryption>,
     ) -> Result<(Keyring, Vec<String>)> {
         Err(crate::error::Error::invalid(format!(
-            "{}: it is encrypted, and this build has no encryption; use a build with the feature `encryption`",
+            "{}: it is encrypted, and this build has no encryption; use a build with the feature \
+             `encryption`",
             path.display()
         )))
     }

@@ -93,9 +93,8 @@ mod tests {
         };
         let key = hex("feffe9928665731c6d6a8f9467308308feffe9928665731c6d6a8f9467308308");
         let known = hex("feedfacedeadbeeffeedfacedeadbeefabaddad2");
-        let mut text = hex(
-            "d9313225f88406e5a55909c5aff5269a86a7a9531534f7da2e4c303d8a318a721c3c0c95956809532fcf0e2449a6b525b16aedf5aa0de657ba637b39",
-        );
+        let mut text = hex("d9313225f88406e5a55909c5aff5269a86a7a9531534f7da2e4c303d8a318a72\
+             1c3c0c95956809532fcf0e2449a6b525b16aedf5aa0de657ba637b39");
         let aes = Aead::new(Cipher::Aes256Gcm, &key.try_into().expect("32 bytes"));
         let nonce = hex("cafebabefacedbaddecaf888").try_into().expect("12 bytes");
         let tag = aes.seal(&nonce, &known, &mut text);
@@ -104,7 +103,9 @@ mod tests {
 
         let key: Vec<u8> = (0x80..0xa0).collect();
         let nonce = hex("070000004041424344454647").try_into().expect("12 bytes");
-        let mut text = b"Ladies and Gentlemen of the class of '99: If I could offer you only one tip for the future, sunscreen would be it.".to_vec();
+        let mut text = b"Ladies and Gentlemen of the class of '99: If I could offer you only one tip for \
+                         the future, sunscreen would be it."
+            .to_vec();
         let chacha = Aead::new(Cipher::ChaCha20Poly1305, &key.try_into().expect("32 bytes"));
         let tag = chacha.seal(&nonce, &hex("50515253c0c1c2c3c4c5c6c7"), &mut text);
         assert_eq!(tag[..], hex("1ae10b594f09e26a7e902ecbd0600691"));

@@ -119,7 +119,8 @@ impl EncryptionKey {
             std::io::ErrorKind::AlreadyExists => Error::new(
                 ErrorKind::Exists,
                 format!(
-                    "writing the key to {}: it exists already, and may be a key that is needed; name another file",
+                    "writing the key to {}: it exists already, and may be a key that is needed; name \
+                     another file",
                     path.display()
                 ),
             ),

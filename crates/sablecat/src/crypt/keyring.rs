@@ -1,7 +1,7 @@
 //! The keyring: the data keys of an environment, as one process has them, and what is enciphered with them.
 //!
 //! ```text
-//! trailer of a block   key u32 | nonce 12 | tag 16        behind the page, of which bytes from 4 on are enciphered
+//! trailer of a block   key u32 | nonce 12 | tag 16    behind the page, whose bytes from 4 on are enciphered
 //! body of a record     key u32 | salt 12 | count u64 | enciphered | tag 16
 //! ```
 //!
@@ -165,7 +165,8 @@ impl Keyring {
             return Err(refuse(
                 path,
                 cipher,
-                "no key was given; give the key it was created with, or the key it was changed to since (Builder::encryption_key, --key-file, --key-variable)",
+                "no key was given; give the key it was created with, or the key it was changed to since \
+                 (Builder::encryption_key, --key-file, --key-variable)",
             ));
         };
         let (block, complaints) = KeyBlock::read(&*file, path, uuid, cipher)?;
@@ -173,7 +174,8 @@ impl Keyring {
             refuse(
                 path,
                 cipher,
-                "the key that was given is not its key; give the key it was created with, or the key it was changed to since",
+                "the key that was given is not its key; give the key it was created with, or the key it was \
+                 changed to since",
             )
         })?;
         let keyring = Keyring {
@@ -276,7 +278,9 @@ impl Keyring {
         }
         Err(if block.keys.iter().any(|key| key.number == number) {
             Refused::NoKey(format!(
-                "it is encrypted with data key {number}, which was added after the environment's key was changed; give this process the new key (Env::change_encryption_key), or open the environment again with it"
+                "it is encrypted with data key {number}, which was added after the environment's key was \
+                 changed; give this process the new key (Env::change_encryption_key), or open the \
+                 environment again with it"
             ))
         } else {
             Refused::Damaged(format!(
@@ -319,7 +323,8 @@ impl Keyring {
             return Ok(());
         }
         Err(Refused::Damaged(
-            "its content is not what was encrypted for this place: it was changed, or comes from another place"
+            "its content is not what was encrypted for this place: it was changed, or comes from another \
+             place"
                 .into(),
         ))
     }

@@ -27,7 +27,8 @@ impl Node<'_, Env> {
     /// let (mut ours, mut theirs) = (env.locker()?, env.locker()?);
     ///
     /// acct.at(42).lock(&mut ours)?; // LOCK +^acct(42)
-    /// assert!(!acct.at(42).at("name").lock_within(&mut theirs, Duration::ZERO)?); // LOCK +^acct(42,"name"):0
+    /// let name = acct.at(42).at("name");
+    /// assert!(!name.lock_within(&mut theirs, Duration::ZERO)?); // LOCK +^acct(42,"name"):0
     /// assert!(acct.at(7).lock_within(&mut theirs, Duration::ZERO)?);
     /// acct.at(42).unlock(&mut ours); // LOCK -^acct(42)
     /// theirs.unlock_all(); // LOCK

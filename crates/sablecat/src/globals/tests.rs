@@ -119,7 +119,10 @@ proptest! {
     }
 
     #[test]
-    fn small_sums_are_those_of_integers(a in -1_000_000_000_000i64..1_000_000_000_000, b in -1_000_000_000_000i64..1_000_000_000_000) {
+    fn small_sums_are_those_of_integers(
+        a in -1_000_000_000_000i64..1_000_000_000_000,
+        b in -1_000_000_000_000i64..1_000_000_000_000,
+    ) {
         prop_assert_eq!(Number::from(a).plus(Number::from(b)).expect("small").to_i64(), Some(a + b));
     }
 

@@ -30,7 +30,9 @@
 //! use sablecat::{Durability, Env, TxnOptions};
 //!
 //! # let disk = Arc::new(SimDisk::new(1));
-//! # let open = |disk: &Arc<SimDisk>| Env::builder().disk(Arc::clone(disk) as Arc<_>).background(false).open("env");
+//! # let open = |disk: &Arc<SimDisk>| {
+//! #     Env::builder().disk(Arc::clone(disk) as Arc<_>).background(false).open("env")
+//! # };
 //! # let env = open(&disk)?;
 //! let orders = env.database("orders")?;
 //! let rung = |rung| TxnOptions::new().durability(rung);

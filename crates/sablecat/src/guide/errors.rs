@@ -87,7 +87,10 @@
 //! use sablecat::{Durability, Env, ErrorKind};
 //!
 //! # let disk = Arc::new(SimDisk::new(1));
-//! # let open = || Env::builder().disk(Arc::clone(&disk) as Arc<_>).background(false).durability(Durability::NoSync).open("env");
+//! # let open = || {
+//! #     let builder = Env::builder().disk(Arc::clone(&disk) as Arc<_>).background(false);
+//! #     builder.durability(Durability::NoSync).open("env")
+//! # };
 //! let env = open()?;
 //! let files = env.database("files")?;
 //! for n in 0..100u32 {

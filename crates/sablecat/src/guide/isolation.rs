@@ -40,7 +40,8 @@
 //!
 //! // A lost update: both saw 5.
 //! stock.insert("apples", "5")?;
-//! let (mut one, mut other) = (env.begin_with(at(Isolation::ReadCommitted))?, env.begin_with(at(Isolation::ReadCommitted))?);
+//! let mut one = env.begin_with(at(Isolation::ReadCommitted))?;
+//! let mut other = env.begin_with(at(Isolation::ReadCommitted))?;
 //! for txn in [&mut one, &mut other] {
 //!     assert_eq!(txn.get(&stock, "apples")?.as_deref(), Some(&b"5"[..]));
 //!     txn.insert(&stock, "apples", "4")?;
@@ -50,7 +51,8 @@
 //! assert_eq!(stock.get("apples")?.as_deref(), Some(&b"4"[..]));
 //!
 //! // At a snapshot the second to commit is refused.
-//! let (mut one, mut other) = (env.begin_with(at(Isolation::Snapshot))?, env.begin_with(at(Isolation::Snapshot))?);
+//! let mut one = env.begin_with(at(Isolation::Snapshot))?;
+//! let mut other = env.begin_with(at(Isolation::Snapshot))?;
 //! for txn in [&mut one, &mut other] {
 //!     txn.update(&stock, "apples", |_| Some(b"3".to_vec()))?;
 //! }
@@ -112,7 +114,8 @@
 //!         threads.spawn(|| {
 //!             for _ in 0..100 {
 //!                 env.write(|txn| {
-//!                     let n = u64::from_be_bytes(txn.get(&counter, "n")?.expect("it is there").try_into().expect("eight bytes"));
+//!                     let n = txn.get(&counter, "n")?.expect("it is there");
+//!                     let n = u64::from_be_bytes(n.try_into().expect("eight bytes"));
 //!                     txn.insert(&counter, "n", (n + 1).to_be_bytes())
 //!                 })
 //!                 .expect("everyone gets through");

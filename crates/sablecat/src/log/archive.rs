@@ -2,7 +2,8 @@
 //! back, or its history looked at.
 //!
 //! ```text
-//! <journal directory>/<when it was archived, UTC>-<number, 16 hex digits>.journal      20261121T170405Z-000000000000002a.journal
+//! <journal directory>/<when it was archived, UTC>-<number, 16 hex digits>.journal
+//! for example         20261121T170405Z-000000000000002a.journal
 //! ```
 //!
 //! Archiving is renaming: the file is the segment, header and all. What its predecessor is the header says:

@@ -241,7 +241,8 @@ pub(super) fn parts_gone(commit: Lsn) -> Error {
     Error::new(
         ErrorKind::LogGone,
         format!(
-            "parts of the large commit that is logged at LSN {commit} are not kept any more: begin again with a copy of a later state"
+            "parts of the large commit that is logged at LSN {commit} are not kept any more: begin again \
+             with a copy of a later state"
         ),
     )
 }

@@ -205,7 +205,8 @@ fn groups() {
             let each = (processor_time() - used).as_secs_f64() * 1e6 / (rate * 1.5);
             let flushes = flushes as f64 / 1.5;
             println!(
-                "direct {direct}: sync, {threads:3} threads: {rate:9.0} commits/s, {flushes:8.0} flushes/s, {each:.1} us of processor each"
+                "direct {direct}: sync, {threads:3} threads: {rate:9.0} commits/s, {flushes:8.0} flushes/s, \
+                 {each:.1} us of processor each"
             );
         }
     }

@@ -6,8 +6,8 @@
 //! ```text
 //!      durable      written        tail
 //!         │            │             │
-//!  ───────┴────────────┴─────────────┴────────▶ LSN = byte offset in the log since the environment was created
-//!  flushed   with the OS   in the ring   free
+//!  ───────┴────────────┴─────────────┴────────▶ LSN = byte offset in the log since the
+//!  flushed   with the OS   in the ring   free   environment was created
 //! ```
 //!
 //! An LSN's place in the ring is `lsn mod ring length`; in the files, segment `lsn / segment_bytes` at

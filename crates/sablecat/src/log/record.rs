@@ -5,7 +5,10 @@
 //!  4 crc u32            crc32c of the body with its padding, then len, then bytes 8..24
 //!  8 lsn u64            where the record begins
 //! 16 distance u32       (lsn - what was durable when it was appended) / 8; all ones: unknown
-//! 20 kind u8 │ 21 version u8 (1, or 2: ranges are removed) │ 22 padding u8 (0..8, zero bytes at the end) │ 23 codec u8 (0: the body is as it is here; 1: it is enciphered)
+//! 20 kind u8
+//! 21 version u8         1, or 2: ranges are removed
+//! 22 padding u8         0..8, zero bytes at the end
+//! 23 codec u8           0: the body is as it is here; 1: it is enciphered
 //! 24 body, padding
 //! ```
 //!
@@ -275,7 +278,8 @@ impl<'a> LogRecord<'a> {
         let (distance, [kind, version, padding, codec]) = (word as u32, ((word >> 32) as u32).to_le_bytes());
         let unknown = |what: &str, value: u8| {
             let what = format!(
-                "the log record at LSN {lsn} has {what} {value}, which this version of the library does not know; use a newer version"
+                "the log record at LSN {lsn} has {what} {value}, which this version of the library does not \
+                 know; use a newer version"
             );
             Error::new(ErrorKind::Invalid, what)
         };
@@ -461,7 +465,11 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_parse_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), lsn in any::<u64>(), fit in any::<bool>()) {
+        fn any_bytes_parse_without_panic(
+            bytes in proptest::collection::vec(any::<u8>(), 0..200),
+            lsn in any::<u64>(),
+            fit in any::<bool>(),
+        ) {
             let mut bytes = bytes;
             if fit && bytes.len() >= 24 {
                 // Make it pass the checksum, so that what lies behind is reached.

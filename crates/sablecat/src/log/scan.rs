@@ -324,8 +324,8 @@ impl<'l> LogScan<'l> {
         }
         if self.life.followed && self.at != self.life.limit {
             let why = format!(
-                "no good record begins there, although an earlier recovery read the log up to LSN {}; restore the file, or the environment \
-                 from a backup",
+                "no good record begins there, although an earlier recovery read the log up to LSN {}; \
+                 restore the file, or the environment from a backup",
                 self.life.limit
             );
             return Err(damaged(self.reader.segments, self.at, &why));
@@ -413,8 +413,8 @@ impl<'l> LogScan<'l> {
                 && later.durable > bad
             {
                 let why = format!(
-                    "no good record begins there, although the record at LSN {at} shows that everything below LSN {} had been flushed; \
-                     restore the file, or the environment from a backup",
+                    "no good record begins there, although the record at LSN {at} shows that everything \
+                     below LSN {} had been flushed; restore the file, or the environment from a backup",
                     later.durable
                 );
                 return Err(damaged(self.reader.segments, bad, &why));
@@ -521,7 +521,8 @@ fn lives(
 fn missing(segments: &Segments, number: u64) -> Error {
     let path = segments.path_of(number);
     Error::corruption(format!(
-        "log segment {} is missing, and recovery needs it; restore the file, or the environment from a backup",
+        "log segment {} is missing, and recovery needs it; restore the file, or the environment from a \
+         backup",
         path.display()
     ))
 }
@@ -529,7 +530,8 @@ fn missing(segments: &Segments, number: u64) -> Error {
 fn contradicts(segments: &Segments, number: u64, continues: u64, from: Lsn) -> Error {
     let path = segments.path_of(number);
     Error::corruption(format!(
-        "log segment {} says that it goes on from LSN {continues}, but the checkpoint is at LSN {from}; files of different times were mixed",
+        "log segment {} says that it goes on from LSN {continues}, but the checkpoint is at LSN {from}; \
+         files of different times were mixed",
         path.display()
     ))
 }

@@ -5,7 +5,8 @@
 //! <directory>/<number>.spare                   no longer needed, waits for reuse under a higher number
 //! <directory>/<number>.new                     being written; means nothing. The number is that of the
 //!                                              holding of the supply turn in which it is written
-//! <directory>/<number>.copy                    the same, of a segment in use; of the holding of the flush turn (succession.rs)
+//! <directory>/<number>.copy                    the same, of a segment in use; of the holding of the flush
+//!                                              turn (succession.rs)
 //!
 //! file:    0 ─ header block ─ 4096 ─ log bytes ─ 4096 + bytes
 //! header:  0 magic "sablelog" │ 8 version u32 │ 12 crc32c u32 │ 16 uuid [16] │ 32 number u64 │ 40 bytes u64
@@ -146,7 +147,9 @@ impl SegmentHeader {
         }
         if block[USED_BYTES..].iter().any(|&byte| byte != 0) {
             return Err(
-                "its header uses parts of the format that this version of the library does not know; use a newer version".into(),
+                "its header uses parts of the format that this version of the library does not know; use a \
+                 newer version"
+                    .into(),
             );
         }
         let mut uuid = [0; 16];
@@ -461,7 +464,8 @@ fn check_size(bytes: u64) -> std::result::Result<(), String> {
         Ok(())
     } else {
         Err(format!(
-            "a log segment of {bytes} bytes; the size must be a multiple of {BLOCK}, from {SEGMENT_BYTES_MIN} to 2^40"
+            "a log segment of {bytes} bytes; the size must be a multiple of {BLOCK}, from \
+             {SEGMENT_BYTES_MIN} to 2^40"
         ))
     }
 }

@@ -9,7 +9,8 @@
 //! 1 the turn, with the word that this is owed: by compare-and-swap
 //! 2 copies that earlier successors were making: removed
 //! 3 the ring from the block of `written` to the tail, copied; again, if `written` moves meanwhile
-//! 4 each segment that holds some of that: a file with what is before that block, the copy, and zeros; flushed; renamed over the old one
+//! 4 each segment that holds some of that: a file with what is before that block, the copy, and zeros;
+//!   flushed; renamed over the old one
 //! 5 the directory flushed
 //! 6 one more succession is counted, `written` raised to the end of the copy
 //! 7 no longer owed

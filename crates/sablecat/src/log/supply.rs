@@ -246,11 +246,11 @@ impl Log {
         let bytes = match made {
             Some(bytes) => bytes,
             None => {
-                // A participant that had just made it may have died, or have been quicker; anything else is
-                // not this life's.
+                // Who made it may have died since, or been quicker; anything else is not this life's.
                 if segments.read_header(number)? != header {
                     return Err(Error::corruption(format!(
-                        "log segment {} exists already, and belongs to another life (timeline) of the log: files were replaced, or added, while the environment was open",
+                        "log segment {} exists already, and belongs to another life (timeline) of the log: \
+                         files were replaced, or added, while the environment was open",
                         ready.display()
                     )));
                 }
@@ -624,7 +624,8 @@ impl Log {
         let life = number.checked_mul(segments.bytes()).filter(|&life| life < LIFE_END).ok_or_else(|| {
             let newest = newest.map_or(segments.directory().to_owned(), |it| segments.path(it.1));
             Error::exhausted(format!(
-                "the log cannot go on after {}: there are too few numbers left; move that file away if it is not one of this environment, or copy the environment into a new one (`sablecat restore`)",
+                "the log cannot go on after {}: there are too few numbers left; move that file away if it \
+                 is not one of this environment, or copy the environment into a new one (`sablecat restore`)",
                 newest.display()
             ))
         })?;

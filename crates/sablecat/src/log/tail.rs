@@ -133,8 +133,10 @@ impl Log {
                     return Err(Error::new(
                         ErrorKind::LogGone,
                         format!(
-                            "the log does not lead from LSN {from} to the present: it goes on from LSN {continues}, because a crash undid commits that were not durable, or \
-                             the environment was taken back to an earlier time; begin again with a copy of its present state"
+                            "the log does not lead from LSN {from} to the present: it goes on from LSN \
+                             {continues}, because a crash undid commits that were not durable, or the \
+                             environment was taken back to an earlier time; begin again with a copy of its \
+                             present state"
                         ),
                     ));
                 }
@@ -154,8 +156,10 @@ impl Log {
         Error::new(
             ErrorKind::LogGone,
             format!(
-                "the log at LSN {at} is not kept any more; the oldest LSN to go on from is {kept}. Begin again with a copy of the present state; to have older log kept, keep a journal \
-                 (Builder::journal, or `sablecat journal DIR --on`), or, in the program that reads the changes, allow more lag (Builder::changes_lag_max)"
+                "the log at LSN {at} is not kept any more; the oldest LSN to go on from is {kept}. Begin \
+                 again with a copy of the present state; to have older log kept, keep a journal \
+                 (Builder::journal, or `sablecat journal DIR --on`), or, in the program that reads the \
+                 changes, allow more lag (Builder::changes_lag_max)"
             ),
         )
     }

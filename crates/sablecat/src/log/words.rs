@@ -222,8 +222,9 @@ impl LogWords {
         Error::new(
             ErrorKind::Poisoned,
             format!(
-                "the log could not be written, so nothing committed since is sure to be kept; close the environment, see to the disk, \
-                 and reopen it to recover what was durable (first failure: {cause})"
+                "the log could not be written, so nothing committed since is sure to be kept; close the \
+                 environment, see to the disk, and reopen it to recover what was durable (first failure: \
+                 {cause})"
             ),
         )
     }

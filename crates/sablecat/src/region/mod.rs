@@ -1,8 +1,9 @@
 //! The region: the one mapped segment in which everything shared lives.
 //!
 //! ```text
-//! 0 ─ header ─ log words ─ wait queues ─ structure latches ─ members ─ slots ─ lock table ─ frame descriptors ─ reference bytes ─ log ring
-//!   ─ page table ─ page-id bits ─ block bits ─ unsaved bits ─ capturing bits ─ (2 MiB boundary) frames
+//! 0 ─ header ─ log words ─ wait queues ─ structure latches ─ members ─ slots ─ lock table
+//!   ─ frame descriptors ─ reference bytes ─ log ring ─ page table ─ page-id bits ─ block bits ─ unsaved bits
+//!   ─ capturing bits ─ (2 MiB boundary) frames
 //!   ─ (2 MiB boundary) last word
 //! ```
 //!
@@ -83,8 +84,9 @@ const TABLE_STEP: u64 = 1 << 16;
 pub(crate) const BORN_AT: usize = 8;
 
 /// What to do about a shared region that cannot grow.
-pub(crate) const MEMORY_IS_FULL: &str = "the file system that holds the environment's shared memory is full; enlarge it, choose a smaller cache, or \
-                                         another place (Builder::region_directory)";
+pub(crate) const MEMORY_IS_FULL: &str = "the file system that holds the environment's shared memory is \
+                                         full; enlarge it, choose a smaller cache, or another place \
+                                         (Builder::region_directory)";
 
 /// What is in the last word of a shared region.
 const WHOLE: u64 = u64::from_le_bytes(*b"the end.");
@@ -166,8 +168,9 @@ impl Region {
         let offsets = geometry.offsets();
         if let Some(most) = machine::file_bytes_max().filter(|&most| offsets.end as u64 > most) {
             return Err(Error::memory_full(format!(
-                "the shared memory is a file of {} bytes, most of them a hole, and this process may make files of {most}; \
-                 allow it as much (ulimit -f), or choose a smaller cache (Builder::cache_size)",
+                "the shared memory is a file of {} bytes, most of them a hole, and this process may make \
+                 files of {most}; allow it as much (ulimit -f), or choose a smaller cache \
+                 (Builder::cache_size)",
                 offsets.end
             )));
         }
@@ -675,7 +678,7 @@ fn places_of_bits(offset: usize, bits: u64, from: u64, to: u64) -> impl Iterator
 
 fn no_memory(bytes: usize, source: &std::io::Error) -> Error {
     Error::memory_full(format!(
-        "reserving {bytes} bytes of address space for the environment's region: {source}; allow the process as much \
-         (ulimit -v, vm.overcommit_memory): most of it stays unused; or ask for a smaller cache"
+        "reserving {bytes} bytes of address space for the environment's region: {source}; allow the process \
+         as much (ulimit -v, vm.overcommit_memory): most of it stays unused; or ask for a smaller cache"
     ))
 }

@@ -149,7 +149,9 @@ macro_rules! conversions {
                     Magnitude::Short(absolute) => i128::try_from(absolute).ok(),
                     Magnitude::Long(_) => None,
                 };
-                signed.and_then(|signed| <$signed>::try_from(signed).ok()).ok_or_else(|| value.too_large(stringify!($signed)))
+                signed
+                    .and_then(|signed| <$signed>::try_from(signed).ok())
+                    .ok_or_else(|| value.too_large(stringify!($signed)))
             }
         }
     )*};

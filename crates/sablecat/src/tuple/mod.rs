@@ -10,8 +10,8 @@
 //!
 //! let env = sablecat::Env::in_memory()?;
 //! let orders = env.database("orders")?;
-//! for (customer, year, number) in [("ada", 2026, 12), ("ada", 2026, 9), ("ada", 2025, 700), ("adam", 2024, 1)] {
-//!     orders.insert(tuple::pack(&(customer, year, number)), "")?;
+//! for order in [("ada", 2026, 12), ("ada", 2026, 9), ("ada", 2025, 700), ("adam", 2024, 1)] {
+//!     orders.insert(tuple::pack(&order), "")?;
 //! }
 //! let mut of_ada = Vec::new();
 //! for record in orders.range(tuple::beginning_with(&("ada", 2026)))? {

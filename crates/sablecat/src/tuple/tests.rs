@@ -203,17 +203,24 @@ fn element() -> impl Strategy<Value = Element> {
 
 proptest! {
     #[test]
-    fn bytes_sort_as_the_tuples_do(one in prop::collection::vec(element(), 0..4), other in prop::collection::vec(element(), 0..4)) {
+    fn bytes_sort_as_the_tuples_do(
+        one in prop::collection::vec(element(), 0..4),
+        other in prop::collection::vec(element(), 0..4),
+    ) {
         prop_assert_eq!(one.cmp(&other), pack(&one).cmp(&pack(&other)));
     }
 
     #[test]
     fn tuples_that_begin_alike_sort_as_they_go_on(
-        begin in prop::collection::vec(element(), 0..3), one in prop::collection::vec(element(), 0..3), other in prop::collection::vec(element(), 0..3)
+        begin in prop::collection::vec(element(), 0..3),
+        one in prop::collection::vec(element(), 0..3),
+        other in prop::collection::vec(element(), 0..3),
     ) {
         let whole = |rest: &[Element]| pack(&[&begin[..], rest].concat());
         prop_assert_eq!(one.cmp(&other), whole(&one).cmp(&whole(&other)));
-        let (Bound::Included(from), Bound::Excluded(to)) = beginning_with(&begin) else { panic!("another kind of range") };
+        let (Bound::Included(from), Bound::Excluded(to)) = beginning_with(&begin) else {
+            panic!("another kind of range")
+        };
         prop_assert!((from..to).contains(&whole(&one)));
     }
 
@@ -223,7 +230,12 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(prop_oneof![Just(0), Just(0xff), Just(5), 0x0bu8..0x32, any::<u8>()], 0..40)) {
+    fn any_bytes_are_read_or_refused(
+        bytes in prop::collection::vec(
+            prop_oneof![Just(0), Just(0xff), Just(5), 0x0bu8..0x32, any::<u8>()],
+            0..40,
+        ),
+    ) {
         if let Ok(elements) = unpack::<Vec<Element>>(&bytes) {
             prop_assert_eq!(unpack::<Vec<Element>>(&pack(&elements)).unwrap(), elements);
         }

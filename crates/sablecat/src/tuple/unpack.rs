@@ -284,7 +284,9 @@ macro_rules! unpack_integers {
             fn unpack(unpacker: &mut Unpacker<'b>) -> Result<Self> {
                 let begun = unpacker.clone();
                 let integer = unpacker.integer()?;
-                <$integer>::try_from(&integer).map_err(|error| Error::new(ErrorKind::Invalid, format!("byte {} of a tuple: {error}", begun.at)))
+                <$integer>::try_from(&integer).map_err(|error| {
+                    Error::new(ErrorKind::Invalid, format!("byte {} of a tuple: {error}", begun.at))
+                })
             }
         }
     )*};

@@ -24,7 +24,8 @@ impl KeyBytes for Subscript<'_> {
 ///     }
 ///     Ok(())
 /// })?;
-/// let left: Vec<_> = parts.iter(&env)?.map(|record| record.map(|(_, left)| left)).collect::<Result<_, _>>()?;
+/// let left = parts.iter(&env)?.map(|record| record.map(|(_, left)| left));
+/// let left: Vec<_> = left.collect::<Result<_, _>>()?;
 /// assert_eq!(left, [9, 8, 7], "9.5, 10, then what is no number");
 /// # Ok(())
 /// # }

@@ -57,7 +57,8 @@ proptest! {
         for (what, index_key, key) in &moves {
             let (index_key, key) = (vec![*index_key], vec![*key]);
             let span = |wanted: &Vec<u8>| (
-                entries.partition_point(|entry| entry.0 < *wanted), entries.partition_point(|entry| entry.0 <= *wanted),
+                entries.partition_point(|entry| entry.0 < *wanted),
+                entries.partition_point(|entry| entry.0 <= *wanted),
             );
             let after = is_at.map_or(place.unwrap_or(0), |at| at + 1);
             let before = is_at.or(place).unwrap_or(entries.len()).checked_sub(1);
@@ -67,7 +68,9 @@ proptest! {
                 1 => Some(entries.len().checked_sub(1).ok_or(0)),
                 2 | 3 => Some(Ok(after)),
                 4 | 5 => Some(before.ok_or(0)),
-                6 => is_at.filter(|&at| entries.get(at + 1).is_some_and(|next| next.0 == entries[at].0)).map(|at| Ok(at + 1)),
+                6 => is_at
+                    .filter(|&at| entries.get(at + 1).is_some_and(|next| next.0 == entries[at].0))
+                    .map(|at| Ok(at + 1)),
                 7 => is_at.filter(|&at| at > 0 && entries[at - 1].0 == entries[at].0).map(|at| Ok(at - 1)),
                 8 => Some(Ok(is_at.map_or(after, |at| span(&entries[at].0).1))),
                 9 => Some(is_at.map_or(before, |at| span(&entries[at].0).0.checked_sub(1)).ok_or(0)),
@@ -94,7 +97,10 @@ proptest! {
                     prop_assert_eq!(cursor.clone().seek_pair(&env, &index_key, &key).expect("sought"), exact);
                     let (begin, end) = span(&index_key);
                     prop_assert_eq!(cursor.clone().seek(&env, &index_key).expect("sought"), begin < end);
-                    prop_assert_eq!(cursor.seek_pair_or_after(&env, &index_key, &key).expect("sought"), target.is_some());
+                    prop_assert_eq!(
+                        cursor.seek_pair_or_after(&env, &index_key, &key).expect("sought"),
+                        target.is_some()
+                    );
                     Ok(None)
                 }
             };
@@ -111,7 +117,10 @@ proptest! {
             prop_assert_eq!(at(&cursor), wanted.clone(), "{}", what);
             let value = wanted.as_ref().map(|(_, key)| &*values[key]);
             prop_assert_eq!(cursor.value(&env).expect("read"), value);
-            let same = wanted.map_or(0, |(index_key, _)| { let (begin, end) = span(&index_key); end - begin });
+            let same = wanted.map_or(0, |(index_key, _)| {
+                let (begin, end) = span(&index_key);
+                end - begin
+            });
             prop_assert_eq!(cursor.count(&env).expect("counted"), same as u64);
         }
     }

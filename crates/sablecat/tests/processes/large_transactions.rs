@@ -492,7 +492,8 @@ fn memory_peak() -> u64 {
 /// Inserts in no order. One transaction commits and another is rolled back in a process that is not closed;
 /// then the log is replayed. All in bounded memory.
 #[test]
-#[ignore = "takes minutes: two gigabytes, or SABLECAT_LARGE_BYTES, beside a cache of 8 MiB, or SABLECAT_LARGE_CACHE"]
+#[ignore = "takes minutes: two gigabytes, or SABLECAT_LARGE_BYTES, beside a cache of 8 MiB, or \
+            SABLECAT_LARGE_CACHE"]
 fn a_transaction_is_limited_by_the_disk() {
     let (bytes, cache) =
         (variable("SABLECAT_LARGE_BYTES", 2 << 30), variable("SABLECAT_LARGE_CACHE", 8 << 20));

@@ -34,15 +34,22 @@ proptest! {
     ) {
         let env = Env::in_memory().expect("created");
         let globals = Globals::open(&env, "globals").expect("created");
-        let node = |path: &[u8]| path.iter().fold(globals.global("a").expect("named"), |node, name| node.at(i64::from(*name)));
+        let node = |path: &[u8]| {
+            path.iter().fold(globals.global("a").expect("named"), |node, name| node.at(i64::from(*name)))
+        };
         let mut lockers: Vec<Locker> = (0..3).map(|_| env.locker().expect("made")).collect();
         let mut held: Vec<Vec<Vec<u8>>> = vec![Vec::new(); 3];
         for (who, what, path) in &steps {
             let locker = &mut lockers[*who];
             match what {
                 0..=2 => {
-                    let others = held.iter().enumerate().filter(|(other, _)| other != who).flat_map(|(_, paths)| paths);
-                    let is_free = others.clone().all(|other| !other.starts_with(path) && !path.starts_with(other));
+                    let others = held
+                        .iter()
+                        .enumerate()
+                        .filter(|(other, _)| other != who)
+                        .flat_map(|(_, paths)| paths);
+                    let is_free =
+                        others.clone().all(|other| !other.starts_with(path) && !path.starts_with(other));
                     let is_had = match as_nodes {
                         true => node(path).lock_within(locker, NOW),
                         false => locker.lock_within(names(path), NOW),
@@ -54,7 +61,8 @@ proptest! {
                 }
                 3 => {
                     let place = held[*who].iter().position(|other| other == path);
-                    let is_unlocked = if as_nodes { node(path).unlock(locker) } else { locker.unlock(names(path)) };
+                    let is_unlocked =
+                        if as_nodes { node(path).unlock(locker) } else { locker.unlock(names(path)) };
                     prop_assert_eq!(is_unlocked, place.is_some());
                     place.into_iter().for_each(|place| _ = held[*who].remove(place));
                 }
@@ -71,7 +79,10 @@ proptest! {
         }
         drop(lockers);
         let mut last = env.locker().expect("made");
-        prop_assert!((0..3).all(|name| last.lock_within([[name]], NOW).expect("tried")), "all ended with their owners");
+        prop_assert!(
+            (0..3).all(|name| last.lock_within([[name]], NOW).expect("tried")),
+            "all ended with their owners"
+        );
         prop_assert!(globals.global("a").expect("named").lock_within(&mut last, NOW).expect("tried"));
     }
 }

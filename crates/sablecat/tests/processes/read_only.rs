@@ -391,7 +391,8 @@ fn an_environment_on_a_file_system_that_is_read_only_can_be_read() {
     fill(&env);
     env.close().expect("closed");
     // In a mount namespace that ends with the process.
-    let script = "mount --bind \"$1\" \"$1\" && mount -o remount,bind,ro \"$1\" && exec \"$2\" --exact unprivileged --ignored --nocapture";
+    let script = "mount --bind \"$1\" \"$1\" && mount -o remount,bind,ro \"$1\" && exec \"$2\" --exact \
+                  unprivileged --ignored --nocapture";
     let mut command = Command::new("unshare");
     command
         .args(["--mount", "sh", "-c", script, "sh"])

@@ -103,13 +103,16 @@ fn any_range() -> impl Strategy<Value = Bounds> {
     prop_oneof![
         3 => (any_bound(), any_bound()),
         4 => (0u32..2100, 0u32..300)
-            .prop_map(|(from, len)| (Bound::Included(key(from).to_vec()), Bound::Excluded(key(from + len).to_vec()))),
+            .prop_map(|(from, len)| {
+                (Bound::Included(key(from).to_vec()), Bound::Excluded(key(from + len).to_vec()))
+            }),
     ]
 }
 
 fn any_deed() -> impl Strategy<Value = Deed> {
     prop_oneof![
-        9 => (any_key(), prop_oneof![9 => 0usize..60, 1 => Just(1500)]).prop_map(|(key, len)| Deed::Insert(key, len)),
+        9 => (any_key(), prop_oneof![9 => 0usize..60, 1 => Just(1500)])
+            .prop_map(|(key, len)| Deed::Insert(key, len)),
         5 => any_key().prop_map(Deed::Remove),
         2 => any_range().prop_map(Deed::RemoveRange),
         1 => Just(Deed::Savepoint),
@@ -211,7 +214,8 @@ proptest! {
         (bulk, checkpoint) in any::<(bool, bool)>(),
     ) {
         let disk = SimDisk::new(7);
-        let builder = || small().disk(Arc::new(disk.clone())).cache_size(1 << 20).durability(Durability::Sync);
+        let builder =
+            || small().disk(Arc::new(disk.clone())).cache_size(1 << 20).durability(Durability::Sync);
         let env = builder().open(DIRECTORY).expect("created");
         let db = counted(&env);
         let mut model = fill(&env, &db, bulk);
@@ -238,7 +242,8 @@ proptest! {
     fn a_data_store_counts_as_a_map_does(deeds in proptest::collection::vec(any_deed(), 1..60)) {
         let mut store = small().method(Method::Counted).data_store_in_memory().expect("memory");
         let db = store.database("d").expect("created");
-        let mut model = fill(&small().in_memory().expect("memory"), &counted(&small().in_memory().unwrap()), true);
+        let mut model =
+            fill(&small().in_memory().expect("memory"), &counted(&small().in_memory().unwrap()), true);
         for (key, value) in &model {
             store.insert(&db, key, value).expect("inserted");
         }
@@ -256,7 +261,9 @@ proptest! {
                     assert_eq!(store.remove_range(&db, range).expect("removed"), within(&model, range));
                     model.retain(|key, _| within(&BTreeMap::from([(key.clone(), Vec::new())]), range) == 0);
                 }
-                Deed::Count(range) => assert_eq!(store.count(&db, range).expect("read"), within(&model, range)),
+                Deed::Count(range) => {
+                    assert_eq!(store.count(&db, range).expect("read"), within(&model, range))
+                },
                 _ => {}
             }
         }

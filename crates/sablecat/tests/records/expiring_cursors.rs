@@ -26,7 +26,8 @@ proptest! {
             let lifetime = if *is_live { HOUR } else { Duration::ZERO };
             records.insert(&mut txn, [*key], "value", lifetime).expect("set");
         }
-        let mut live: BTreeSet<u8> = keys.into_iter().filter_map(|(key, is_live)| is_live.then_some(key)).collect();
+        let mut live: BTreeSet<u8> =
+            keys.into_iter().filter_map(|(key, is_live)| is_live.then_some(key)).collect();
         let mut cursor = records.cursor();
 
         let found = live.range(wanted..).next().or_else(|| live.range(..wanted).next_back()).copied();

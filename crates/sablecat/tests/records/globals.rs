@@ -50,7 +50,8 @@ fn an_extract_of_gtm_is_read_and_written_as_it_was() {
 #[test]
 fn characters_of_unicode_are_told_from_bytes() {
     let (env, globals) = open();
-    let text = "GT.M MUPIP EXTRACT UTF-8\n23-NOV-2026  15:39:48 ZWR\n^a(\"b\"_$C(233))=\"x\"_$C(8364)_$ZCH(255)\n^b=\"caf\u{e9}\"\n";
+    let text = "GT.M MUPIP EXTRACT UTF-8\n23-NOV-2026  15:39:48 ZWR\n\
+                ^a(\"b\"_$C(233))=\"x\"_$C(8364)_$ZCH(255)\n^b=\"caf\u{e9}\"\n";
     env.write(|txn| globals.import(txn, text.as_bytes())).expect("imported");
     let a = globals.global("a").expect("a name");
     assert_eq!(a.at("b\u{e9}").get(&env).expect("read").as_deref(), Some(&b"x\xe2\x82\xac\xff"[..]));
@@ -268,10 +269,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
     #[test]
-    fn globals_are_a_tree(steps in prop::collection::vec((prop::collection::vec(a_subscript(), 0..4), 0..5u8), 1..60)) {
+    fn globals_are_a_tree(
+        steps in prop::collection::vec((prop::collection::vec(a_subscript(), 0..4), 0..5u8), 1..60),
+    ) {
         let (env, globals) = open();
         let root = globals.global("g").expect("a name");
-        let node = |path: &[Subscript<'static>]| path.iter().fold(root.clone(), |node, subscript| node.at(subscript.clone()));
+        let node = |path: &[Subscript<'static>]| {
+            path.iter().fold(root.clone(), |node, subscript| node.at(subscript.clone()))
+        };
         let mut model = Model::new();
         for (path, what) in &steps {
             env.write(|txn| match what {
@@ -285,21 +290,40 @@ proptest! {
                 _ => drop(model.remove(path)),
             }
             let found: Vec<_> = root.nodes(&env).expect("read").map(|found| found.expect("read")).collect();
-            let found: Vec<_> = found.into_iter().map(|(node, value)| (node.subscripts().expect("a node"), value)).collect();
+            let found: Vec<_> =
+                found.into_iter().map(|(node, value)| (node.subscripts().expect("a node"), value)).collect();
             prop_assert_eq!(found, model.clone().into_iter().collect::<Vec<_>>());
             let below = |path: &[Subscript<'static>]| -> Vec<Subscript<'static>> {
-                let mut below: Vec<_> = model.keys().filter(|key| key.starts_with(path)).filter_map(|key| key.get(path.len()).cloned()).collect();
+                let mut below: Vec<_> = model
+                    .keys()
+                    .filter(|key| key.starts_with(path))
+                    .filter_map(|key| key.get(path.len()).cloned())
+                    .collect();
                 below.dedup();
                 below
             };
-            let children: Vec<_> = node(path).children(&env).map(|child| child.expect("read").subscripts().expect("a node").pop().expect("one")).collect();
+            let children: Vec<_> = node(path)
+                .children(&env)
+                .map(|child| child.expect("read").subscripts().expect("a node").pop().expect("one"))
+                .collect();
             prop_assert_eq!(&children, &below(path));
-            prop_assert_eq!(node(path).data(&env).expect("read"), Data { value: model.contains_key(path), children: !children.is_empty() });
+            prop_assert_eq!(
+                node(path).data(&env).expect("read"),
+                Data { value: model.contains_key(path), children: !children.is_empty() }
+            );
             if let Some((last, parent)) = path.split_last() {
                 let siblings = below(parent);
-                let last_of = |node: Option<Node<'_>>| node.map(|node| node.subscripts().expect("a node").pop().expect("one"));
-                prop_assert_eq!(last_of(node(path).next_sibling(&env).expect("read")), siblings.iter().find(|other| *other > last).cloned());
-                prop_assert_eq!(last_of(node(path).previous_sibling(&env).expect("read")), siblings.iter().rfind(|other| *other < last).cloned());
+                let last_of = |node: Option<Node<'_>>| {
+                    node.map(|node| node.subscripts().expect("a node").pop().expect("one"))
+                };
+                prop_assert_eq!(
+                    last_of(node(path).next_sibling(&env).expect("read")),
+                    siblings.iter().find(|other| *other > last).cloned()
+                );
+                prop_assert_eq!(
+                    last_of(node(path).previous_sibling(&env).expect("read")),
+                    siblings.iter().rfind(|other| *other < last).cloned()
+                );
             }
         }
     }

@@ -315,9 +315,15 @@ proptest! {
                     step(one, &mut model, &map, &mut cursor, txn)?;
                     assert_eq!(cursor.key(), model.key(), "{one:?}");
                     assert_eq!(cursor.value(txn)?, model.value(), "{one:?}");
-                    let same = model.key().map_or(0, |key| { let (begin, end) = model.span(key); end - begin });
+                    let same = model.key().map_or(0, |key| {
+                        let (begin, end) = model.span(key);
+                        end - begin
+                    });
                     assert_eq!(cursor.count(txn)?, same as u64);
-                    assert_eq!(cursor.clone().compare(&cursor)?, (model.cursor != At::Nowhere).then_some(Ordering::Equal));
+                    assert_eq!(
+                        cursor.clone().compare(&cursor)?,
+                        (model.cursor != At::Nowhere).then_some(Ordering::Equal)
+                    );
                     let all: Vec<_> = map.range(&*txn, ..)?.collect::<Result<_>>()?;
                     assert_eq!(all, model.pairs, "{one:?}");
                 }

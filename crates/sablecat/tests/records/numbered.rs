@@ -54,7 +54,9 @@ proptest! {
                         records.put(&mut txn, *number, record).unwrap();
                         then.insert(*number, stored);
                     }
-                    5 => assert_eq!(records.remove(&mut txn, *number).unwrap(), then.remove(number).is_some()),
+                    5 => {
+                        assert_eq!(records.remove(&mut txn, *number).unwrap(), then.remove(number).is_some())
+                    },
                     6 => {
                         let before = txn.savepoint();
                         records.append(&mut txn, record).unwrap();
@@ -62,7 +64,10 @@ proptest! {
                     }
                     _ => assert_eq!(records.get(&txn, *number).unwrap().as_ref(), then.get(number)),
                 }
-                assert_eq!(records.last_number(&txn).unwrap(), then.last_key_value().map_or(0, |(&last, _)| last));
+                assert_eq!(
+                    records.last_number(&txn).unwrap(),
+                    then.last_key_value().map_or(0, |(&last, _)| last)
+                );
             }
             if keeps {
                 txn.commit().unwrap();
@@ -72,7 +77,8 @@ proptest! {
             prop_assert_eq!(records.len(&env).unwrap(), model.len() as u64);
             let (from, to) = (group[0].1, group[0].1 + 9);
             let found: Vec<_> = records.range(&env, from..to).unwrap().rev().map(Result::unwrap).collect();
-            let wanted: Vec<_> = model.range(from..to).rev().map(|(&n, record)| (n, record.clone())).collect();
+            let wanted: Vec<_> =
+                model.range(from..to).rev().map(|(&n, record)| (n, record.clone())).collect();
             prop_assert_eq!(found, wanted);
         }
     }
@@ -85,7 +91,10 @@ proptest! {
     #[test]
     fn renumbered_they_are_a_list(
         fixed in any::<bool>(),
-        steps in prop::collection::vec((0u8..10, any::<prop::sample::Index>(), prop::collection::vec(any::<u8>(), 0..6)), 1..120),
+        steps in prop::collection::vec(
+            (0u8..10, any::<prop::sample::Index>(), prop::collection::vec(any::<u8>(), 0..6)),
+            1..120,
+        ),
     ) {
         let env = Env::builder().page_size(512).background(false).in_memory().unwrap();
         let records = if fixed {

@@ -126,7 +126,8 @@ proptest! {
         let env = Env::in_memory().expect("created");
         let numbered = Numbered::open(&env, "d").expect("created");
         let mut txn = env.begin().expect("begun");
-        let mut model: BTreeMap<u64, Vec<u8>> = numbers.iter().map(|&number| (number, vec![number as u8])).collect();
+        let mut model: BTreeMap<u64, Vec<u8>> =
+            numbers.iter().map(|&number| (number, vec![number as u8])).collect();
         for (number, record) in &model {
             numbered.put(&mut txn, *number, record).expect("set");
         }

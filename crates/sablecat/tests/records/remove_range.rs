@@ -72,13 +72,16 @@ fn any_range() -> impl Strategy<Value = Bounds> {
     prop_oneof![
         3 => (any_bound(), any_bound()),
         4 => (0u32..2100, 0u32..300)
-            .prop_map(|(from, len)| (Bound::Included(key(from).to_vec()), Bound::Excluded(key(from + len).to_vec()))),
+            .prop_map(|(from, len)| {
+                (Bound::Included(key(from).to_vec()), Bound::Excluded(key(from + len).to_vec()))
+            }),
     ]
 }
 
 fn any_deed() -> impl Strategy<Value = Deed> {
     prop_oneof![
-        8 => (any_key(), prop_oneof![9 => 0usize..60, 1 => Just(1500)]).prop_map(|(key, len)| Deed::Insert(key, len)),
+        8 => (any_key(), prop_oneof![9 => 0usize..60, 1 => Just(1500)])
+            .prop_map(|(key, len)| Deed::Insert(key, len)),
         3 => any_key().prop_map(Deed::Remove),
         4 => any_range().prop_map(Deed::RemoveRange),
         1 => Just(Deed::Savepoint),
@@ -177,7 +180,8 @@ proptest! {
         checkpoint in any::<bool>(),
     ) {
         let disk = SimDisk::new(7);
-        let builder = || small().disk(Arc::new(disk.clone())).cache_size(1 << 20).durability(Durability::Sync);
+        let builder =
+            || small().disk(Arc::new(disk.clone())).cache_size(1 << 20).durability(Durability::Sync);
         let env = builder().open(DIRECTORY).expect("created");
         let db = env.database("d").expect("created");
         let mut model = fill(&env, &db);

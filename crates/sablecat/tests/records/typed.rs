@@ -117,12 +117,15 @@ proptest! {
                     3 => assert_eq!(typed.take(txn, &key)?, model.remove(&key)),
                     4 => assert_eq!(typed.remove(txn, &key)?, model.remove(&key).is_some()),
                     5 => {
-                        let gone: Vec<_> = model.range(low.clone()..key.clone()).map(|(key, _)| key.clone()).collect();
+                        let gone: Vec<_> =
+                            model.range(low.clone()..key.clone()).map(|(key, _)| key.clone()).collect();
                         assert_eq!(typed.remove_range(txn, low.clone()..key.clone())?, gone.len() as u64);
                         model.retain(|key, _| !gone.contains(key));
                     }
                     _ => {
-                        let change = |before: Option<u32>| before.map(|before| before ^ value).filter(|after| after % 2 == 0);
+                        let change = |before: Option<u32>| {
+                            before.map(|before| before ^ value).filter(|after| after % 2 == 0)
+                        };
                         let after = change(model.get(&key).copied());
                         assert_eq!(typed.update(txn, &key, change)?, after);
                         match after {
@@ -139,10 +142,20 @@ proptest! {
             prop_assert_eq!(typed.contains_key(&env, &key).expect("read"), model.contains_key(&key));
             prop_assert_eq!(typed.first(&env).expect("read"), model.clone().pop_first());
             prop_assert_eq!(typed.last(&env).expect("read"), model.clone().pop_last());
-            let part: Vec<_> = typed.range(&env, low.clone()..=key.clone()).expect("read").rev().map(|record| record.expect("read")).collect();
-            let expected: Vec<_> = model.range(low..=key.clone()).rev().map(|(key, value)| (key.clone(), *value)).collect();
+            let part: Vec<_> = typed
+                .range(&env, low.clone()..=key.clone())
+                .expect("read")
+                .rev()
+                .map(|record| record.expect("read"))
+                .collect();
+            let expected: Vec<_> =
+                model.range(low..=key.clone()).rev().map(|(key, value)| (key.clone(), *value)).collect();
             prop_assert_eq!(part, expected);
-            let alike: Vec<_> = typed.beginning_with(&env, &(&key.0,)).expect("read").map(|record| record.expect("read").0).collect();
+            let alike: Vec<_> = typed
+                .beginning_with(&env, &(&key.0,))
+                .expect("read")
+                .map(|record| record.expect("read").0)
+                .collect();
             let expected: Vec<_> = model.keys().filter(|other| other.0 == key.0).cloned().collect();
             prop_assert_eq!(alike, expected);
         }

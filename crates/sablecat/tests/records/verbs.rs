@@ -114,7 +114,10 @@ fn no_count_of_many_threads_is_lost() {
 proptest! {
     #[test]
     fn a_part_of_a_value_is_replaced_as_in_a_vector(
-        before in prop::collection::vec(any::<u8>(), 0..40), offset in 0usize..60, len in 0usize..60, bytes in prop::collection::vec(any::<u8>(), 0..20)
+        before in prop::collection::vec(any::<u8>(), 0..40),
+        offset in 0usize..60,
+        len in 0usize..60,
+        bytes in prop::collection::vec(any::<u8>(), 0..20),
     ) {
         let env = Env::in_memory().unwrap();
         let db = env.database("d").unwrap();

@@ -219,7 +219,8 @@ proptest! {
         ), 1..12),
     ) {
         let env = Env::in_memory().expect("created");
-        let db = env.database_as("d", if counted { Method::Counted } else { Method::Btree }).expect("created");
+        let db =
+            env.database_as("d", if counted { Method::Counted } else { Method::Btree }).expect("created");
         let mut store: DataStore = Env::builder().data_store_in_memory().expect("created");
         let stored = store.database("d").expect("created");
         let (mut model, mut of_store) = (Model::new(), Model::new());
@@ -227,9 +228,17 @@ proptest! {
             make(&env, &db, &mut model, verbs, *made).expect("made");
             prop_assert_eq!(records(db.range(..).expect("read")), model.clone());
             for verb in verbs {
-                prop_assert_eq!(within(&mut store, &stored, verb), in_model(&mut of_store, verb), "{:?}", verb);
+                prop_assert_eq!(
+                    within(&mut store, &stored, verb),
+                    in_model(&mut of_store, verb),
+                    "{:?}",
+                    verb
+                );
             }
-            prop_assert_eq!(records(sablecat::Read::range(&store, &stored, ..).expect("read")), of_store.clone());
+            prop_assert_eq!(
+                records(sablecat::Read::range(&store, &stored, ..).expect("read")),
+                of_store.clone()
+            );
         }
         prop_assert_eq!(env.verify(&mut |_| {}).expect("read").problems, [""; 0]);
     }

@@ -440,8 +440,8 @@ pub(crate) fn check_key(order: Order<'_>, page_size: usize, key: &[u8]) -> Resul
             format!("a key of {} bytes; keys can have {most} at most", key.len())
         }
         Order::Custom(_) => format!(
-            "a key of {} bytes; in a database with a comparator, keys can have {most} at most with pages of {page_size} bytes: create the \
-             environment with larger pages",
+            "a key of {} bytes; in a database with a comparator, keys can have {most} at most with pages of \
+             {page_size} bytes: create the environment with larger pages",
             key.len()
         ),
     }))

@@ -14,7 +14,8 @@
 //!   .  ..   cells, to the page's end
 //!
 //! cell       key length u16 | value length u16 | key | value
-//!            a value length of 0xffff: in pages of its own; the value is its first page u32 and its length u64
+//!            a value length of 0xffff: in pages of its own; the value is its first page u32 and its
+//!            length u64
 //! tag        the lowest eight bits of the key's hash
 //! ```
 //!

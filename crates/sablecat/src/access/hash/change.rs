@@ -191,8 +191,8 @@ fn split<W: PageWrite>(
     let stretch = Bucket::new(&source).stretch();
     if stretch.level == LEVEL_MAX {
         return Err(Error::invalid(format!(
-            "a record whose key has the same hash, in all {LEVEL_MAX} bits, as those of as many others as a page holds: page {page} of tree {}; \
-             a hash table cannot hold it",
+            "a record whose key has the same hash, in all {LEVEL_MAX} bits, as those of as many others as a \
+             page holds: page {page} of tree {}; a hash table cannot hold it",
             tree.id
         )));
     }

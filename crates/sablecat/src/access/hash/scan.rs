@@ -288,7 +288,8 @@ impl End {
     /// Whether a key at or below a lower bound is a stem of keys that may be above it.
     fn leads_above(&self, tree: &Tree<'_>, (_, key): HashPlace<'_>, lower: Bound<HashPlace<'_>>) -> bool {
         key.len() == nest::stem_bytes(tree.order, self.copy.bytes().len())
-            && matches!(lower, Bound::Included((_, bound)) | Bound::Excluded((_, bound)) if bound.starts_with(key))
+            && matches!(lower,
+                Bound::Included((_, bound)) | Bound::Excluded((_, bound)) if bound.starts_with(key))
     }
 
     /// Takes a copy of the bucket for a hash.

@@ -47,7 +47,10 @@ proptest! {
     #[test]
     fn a_bucket_is_a_map(
         size in prop::sample::select(vec![480usize, 512, 4096]),
-        ops in prop::collection::vec(an_op(key_bytes_max(480), inline_value_bytes_max(480, key_bytes_max(480))), 1..120),
+        ops in prop::collection::vec(
+            an_op(key_bytes_max(480), inline_value_bytes_max(480, key_bytes_max(480))),
+            1..120,
+        ),
     ) {
         let mut page = a_bucket(size, HashPrefix::default());
         let mut model: HashMap<Vec<u8>, (Vec<u8>, Option<u64>)> = HashMap::new();
@@ -73,7 +76,9 @@ proptest! {
                 let mut with = model.clone();
                 with.insert(key.clone(), (bytes.clone(), long));
                 let cells: usize =
-                    with.iter().map(|(key, (value, long))| 4 + key.len() + long.map_or(value.len(), |_| 12)).sum();
+                    with.iter()
+                        .map(|(key, (value, long))| 4 + key.len() + long.map_or(value.len(), |_| 12))
+                        .sum();
                 let fits = 48 + with.len().next_multiple_of(16) + 2 * with.len() + cells <= size;
                 prop_assert_eq!(set.is_ok(), fits, "{} records, {} bytes of cells", with.len(), cells);
                 if set.is_ok() {
@@ -107,13 +112,17 @@ proptest! {
         directory in any::<bool>(),
         level in 0u8..=LEVEL_MAX,
         keys in prop::collection::hash_set(prop::collection::vec(any::<u8>(), 0..14), 0..30),
-        damage in prop::collection::vec((prop_oneof![0usize..64, 0usize..256, any::<usize>()], prop_oneof![any::<u8>(), 0u8..4]), 1..4),
+        damage in prop::collection::vec(
+            (prop_oneof![0usize..64, 0usize..256, any::<usize>()], prop_oneof![any::<u8>(), 0u8..4]),
+            1..4,
+        ),
         probe in prop::collection::vec(any::<u8>(), 0..14),
     ) {
         let stretch = HashPrefix::around(SEED.hash(&probe), level);
         let mut page = a_bucket(size, stretch);
         if directory {
-            let stretch = HashPrefix::around(SEED.hash(&probe), level / directory::bits(size) * directory::bits(size));
+            let stretch =
+                HashPrefix::around(SEED.hash(&probe), level / directory::bits(size) * directory::bits(size));
             DirectoryMut::format(&mut page, (PageId(1), TREE), stretch, Child::bucket(PageId(7)));
         } else {
             for key in &keys {

@@ -120,7 +120,8 @@ impl Expiring {
     #[cold]
     fn not_ours(&self) -> Error {
         Error::invalid(format!(
-            "a record of the database {:?} has no expiry time: something other than expiring records was written to it",
+            "a record of the database {:?} has no expiry time: something other than expiring records was \
+             written to it",
             self.database.name()
         ))
     }

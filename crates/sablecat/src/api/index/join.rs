@@ -60,7 +60,8 @@ impl<O: Kind> Index<O> {
     /// let by_colour = env.index("cars by colour", &cars, IndexOptions::new("colour"))?;
     /// let by_make = env.index("cars by make", &cars, IndexOptions::new("make"))?;
     /// cars.insert_batch([("1", "red Fiat"), ("2", "blue Fiat"), ("3", "red Volvo"), ("4", "red Fiat")])?;
-    /// let found: Vec<_> = Index::join(&env, &[(&by_colour, b"red"), (&by_make, b"Fiat")])?.collect::<Result<_>>()?;
+    /// let found = Index::join(&env, &[(&by_colour, b"red"), (&by_make, b"Fiat")])?;
+    /// let found: Vec<_> = found.collect::<Result<_>>()?;
     /// assert_eq!(found, [(b"1".to_vec(), b"red Fiat".to_vec()), (b"4".to_vec(), b"red Fiat".to_vec())]);
     /// # Ok(())
     /// # }

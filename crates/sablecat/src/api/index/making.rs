@@ -97,7 +97,8 @@ impl Txn<'_> {
         match self.existing_database(of.name())? {
             Some(found) if found.is_same(of) => Ok(()),
             _ => Err(Error::invalid(format!(
-                "an index of the database {:?}, which has been renamed or removed since; open the index again",
+                "an index of the database {:?}, which has been renamed or removed since; open the index \
+                 again",
                 of.name()
             ))),
         }

@@ -152,7 +152,9 @@ impl<O: Kind> Index<O> {
     /// let animals = env.database("animals")?;
     /// let by_name = env.index("animals by name", &animals, IndexOptions::new("all"))?;
     /// animals.insert_batch([("1", "cat"), ("2", "horse"), ("3", "cow")])?;
-    /// let keys = |found: sablecat::Found<_>| found.map(|one| one.map(|(_, key, _)| key)).collect::<Result<Vec<_>>>();
+    /// let keys = |found: sablecat::Found<_>| {
+    ///     found.map(|one| one.map(|(_, key, _)| key)).collect::<Result<Vec<_>>>()
+    /// };
     /// assert_eq!(keys(by_name.range(&env, "cat".."dog")?)?, [b"1", b"3"]);
     /// assert_eq!(by_name.range(&env, Prefix("c"))?.next_back().unwrap()?.1, b"3");
     /// # Ok(())

@@ -364,7 +364,8 @@ impl<O: Kind> MultiMap<O> {
     #[cold]
     fn not_ours(&self, key: &[u8]) -> Error {
         Error::invalid(format!(
-            "the values of {} in the database {:?} have no labels in the order of insertion, or no room between these: they were written in another order, or in another way",
+            "the values of {} in the database {:?} have no labels in the order of insertion, or no room \
+             between these: they were written in another order, or in another way",
             key.escape_ascii(),
             self.database.name()
         ))

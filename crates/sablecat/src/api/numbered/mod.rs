@@ -263,7 +263,8 @@ impl<O: Kind> Numbered<O> {
     #[cold]
     fn no_place(&self, number: u64) -> Error {
         Error::invalid(format!(
-            "record {number} of the database {:?}: there is no place for it, since something other than numbered records was written to the database",
+            "record {number} of the database {:?}: there is no place for it, since something other than \
+             numbered records was written to the database",
             self.database.name()
         ))
     }

@@ -33,7 +33,8 @@ impl Keyring {
         let number = block.keys.last().map_or(1, |last| last.number.saturating_add(1));
         if block.keys.len() == KEYS_MAX {
             return Err(Error::exhausted(format!(
-                "{}: adding a data key: there are {KEYS_MAX}, as many as an environment can have; copy it into a new environment",
+                "{}: adding a data key: there are {KEYS_MAX}, as many as an environment can have; copy it \
+                 into a new environment",
                 self.path.display()
             )));
         }
@@ -101,7 +102,8 @@ impl Keyring {
         refuse(
             &self.path,
             self.cipher,
-            "another process has changed its key; give this process the new key first (Env::change_encryption_key)",
+            "another process has changed its key; give this process the new key first \
+             (Env::change_encryption_key)",
         )
     }
 

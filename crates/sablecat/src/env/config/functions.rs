@@ -117,7 +117,8 @@ impl Functions {
 #[cold]
 fn missing(what: &str, name: &str, index: &str) -> Error {
     Error::invalid(format!(
-        "the index {index:?} is kept by the {what} {name:?}, which only a program can supply, under that name, when it opens the environment \
-         (Builder::{what}); without it the records that the index is of can be read, and not written"
+        "the index {index:?} is kept by the {what} {name:?}, which only a program can supply, under that \
+         name, when it opens the environment (Builder::{what}); without it the records that the index is of \
+         can be read, and not written"
     ))
 }

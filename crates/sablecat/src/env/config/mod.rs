@@ -182,7 +182,8 @@ impl Config {
         }
         if self.file_mode.is_some_and(|mode| mode & !0o666 != 0 || mode & 0o600 != 0o600) {
             return Err(Error::invalid(
-                "permission bits for the environment's files: their owner must have read and write permission, and nobody permission to execute",
+                "permission bits for the environment's files: their owner must have read and write \
+                 permission, and nobody permission to execute",
             ));
         }
         if let Journaling::On(journal) = &self.journaling {

@@ -2,9 +2,10 @@
 //! as parts of a transaction.
 //!
 //! ```text
-//! create          the index as any database, temporary if its primary is, which is named as having it; an entry for each record there is
-//! rename          every entry that names the renamed one names it by its new name
-//! remove          an index: nobody names it any more. A primary: with its indices; refused if others refer to it
+//! create    the index as any database, temporary if its primary is, which is named as having it; an entry
+//!           for each record there is
+//! rename    every entry that names the renamed one names it by its new name
+//! remove    an index: nobody names it any more. A primary: with its indices; refused if others refer to it
 //! ```
 //!
 //! A transaction that reads all records to make an index of them has its reads validated, at snapshot
@@ -198,13 +199,14 @@ impl EnvTxn<'_> {
             }
             if entry.holds == Holds::Expiring && info.extractor != BY_EXPIRY {
                 return Err(Error::invalid(format!(
-                    "the index {name:?} {what} {database:?}, whose records expire: the index would still find expired records"
+                    "the index {name:?} {what} {database:?}, whose records expire: the index would still \
+                     find expired records"
                 )));
             }
             if entry.comparator.is_some() {
                 return Err(Error::invalid(format!(
-                    "the index {name:?} {what} {database:?}, which is ordered by a comparator: that may take several keys for one, which an index \
-                     tells apart"
+                    "the index {name:?} {what} {database:?}, which is ordered by a comparator: that may \
+                     take several keys for one, which an index tells apart"
                 )));
             }
             Ok(())
@@ -220,8 +222,9 @@ impl EnvTxn<'_> {
                 |name: &str| Ok::<_, Error>(self.records.entry(name)?.is_some_and(|entry| entry.temporary));
             if is_temporary(referenced)? && !is_temporary(&info.primary)? {
                 return Err(Error::invalid(format!(
-                    "the index {name:?} by which records of {:?}, which is durable, are to refer to those of {referenced:?}, which is temporary: \
-                     they would lead nowhere when the environment is opened afresh",
+                    "the index {name:?} by which records of {:?}, which is durable, are to refer to those \
+                     of {referenced:?}, which is temporary: they would lead nowhere when the environment is \
+                     opened afresh",
                     info.primary
                 )));
             }
@@ -232,7 +235,8 @@ impl EnvTxn<'_> {
         }
         if let Some(long) = names.iter().find(|name| name.len() > FUNCTION_NAME_BYTES_MAX) {
             return Err(Error::invalid(format!(
-                "the name of an extractor or a nullifier with {} bytes; such names can have {FUNCTION_NAME_BYTES_MAX} at most",
+                "the name of an extractor or a nullifier with {} bytes; such names can have \
+                 {FUNCTION_NAME_BYTES_MAX} at most",
                 long.len()
             )));
         }
@@ -251,7 +255,8 @@ impl EnvTxn<'_> {
             return Ok(());
         }
         Err(Error::invalid(format!(
-            "the index {name:?} with the extractor {BY_EXPIRY:?}, which is only for records that expire (Expiring::open creates that index)"
+            "the index {name:?} with the extractor {BY_EXPIRY:?}, which is only for records that expire \
+             (Expiring::open creates that index)"
         )))
     }
 
@@ -335,7 +340,8 @@ impl EnvTxn<'_> {
             return Err(Error::new(
                 ErrorKind::Reference,
                 format!(
-                    "removing the database {name:?}, whose records other records refer to by the index {:?}; remove that index first",
+                    "removing the database {name:?}, whose records other records refer to by the index \
+                     {:?}; remove that index first",
                     referrer.name
                 ),
             ));

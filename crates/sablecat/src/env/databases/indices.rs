@@ -6,8 +6,9 @@
 //! when it writes. An index's records:
 //!
 //! ```text
-//! key    index key, escaped, with an end | key of the primary's record        value  nothing
-//! key    index key, escaped, with an end                                      value  key of the primary's record    if the index is unique
+//! key    index key, escaped, with an end | key of the primary's record    value  nothing
+//! if the index is unique:
+//! key    index key, escaped, with an end                                  value  key of the primary's record
 //! ```
 //!
 //! The key of a unique index's record is the same for all transactions that want one index key. So these are
@@ -42,8 +43,8 @@ impl Follow for IndexGuard {
         Err(Error::new(
             ErrorKind::NotAllowed,
             format!(
-                "writing to the index {:?}: the engine keeps it with the records of {:?}; change these, or remove some of them through the index \
-                 (Index::remove)",
+                "writing to the index {:?}: the engine keeps it with the records of {:?}; change these, or \
+                 remove some of them through the index (Index::remove)",
                 self.name, self.primary
             ),
         ))
@@ -194,7 +195,8 @@ impl KnownIndex {
             return Err(Error::new(
                 ErrorKind::Duplicate,
                 format!(
-                    "setting the record {} of {:?}: its key {} in the unique index {:?} is that of the record {} already",
+                    "setting the record {} of {:?}: its key {} in the unique index {:?} is that of the \
+                     record {} already",
                     key.escape_ascii(),
                     self.info.primary,
                     index_key.escape_ascii(),
@@ -213,7 +215,8 @@ impl KnownIndex {
             return Err(Error::new(
                 ErrorKind::Reference,
                 format!(
-                    "setting the record {} of {:?}, which refers, by the index {:?}, to the record {} of {name:?}: there is no such record",
+                    "setting the record {} of {:?}, which refers, by the index {:?}, to the record {} of \
+                     {name:?}: there is no such record",
                     key.escape_ascii(),
                     self.info.primary,
                     self.name,
@@ -316,7 +319,8 @@ impl Indexed {
                 return Err(Error::new(
                     ErrorKind::Reference,
                     format!(
-                        "removing the record {} of {:?}, to which the record {} of {primary:?} refers by the index {:?}",
+                        "removing the record {} of {:?}, to which the record {} of {primary:?} refers by \
+                         the index {:?}",
                         removed.escape_ascii(),
                         self.name,
                         key.escape_ascii(),
@@ -345,7 +349,8 @@ impl Indexed {
         let extractor = self.functions.extractor(&referrer.info.extractor, &referrer.name)?;
         if extractor.keys(&key, Some(&after)).sorted().contains(&removed) {
             return Err(Error::invalid(format!(
-                "the nullifier of the index {:?} gave the record {} of {primary:?} a value that still refers to {}",
+                "the nullifier of the index {:?} gave the record {} of {primary:?} a value that still \
+                 refers to {}",
                 referrer.name,
                 key.escape_ascii(),
                 removed.escape_ascii()
@@ -394,7 +399,8 @@ pub(crate) fn leads_nowhere(index: &str, primary: &str, key: &[u8]) -> Error {
 #[cold]
 fn came_back() -> Error {
     conflict(
-        "another transaction removed a record, and set it again, while this one looked for the records that refer to it; run this transaction again",
+        "another transaction removed a record, and set it again, while this one looked for the records that \
+         refer to it; run this transaction again",
     )
 }
 

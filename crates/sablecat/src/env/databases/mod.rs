@@ -125,7 +125,8 @@ impl Named {
         Error::new(
             ErrorKind::NotAllowed,
             format!(
-                "the database {:?} was created in a transaction that has not committed; until then, use it in that transaction",
+                "the database {:?} was created in a transaction that has not committed; until then, use it \
+                 in that transaction",
                 self.name
             ),
         )
@@ -369,7 +370,8 @@ impl Databases {
         let comparator = entry.comparator.as_deref().map(|wanted| {
             self.comparator(wanted).map_err(|_| {
                 Error::invalid(format!(
-                    "the database {name:?} is ordered by the comparator {wanted:?}, which only a program can supply, under that name (Builder::comparator)"
+                    "the database {name:?} is ordered by the comparator {wanted:?}, which only a program \
+                     can supply, under that name (Builder::comparator)"
                 ))
             })
         });
@@ -384,7 +386,8 @@ impl Databases {
     fn comparator(&self, name: &str) -> Result<Arc<Comparator>> {
         self.config.comparators.get(name).cloned().ok_or_else(|| {
             Error::invalid(format!(
-                "there is no comparator {name:?}; supply it under that name when the environment is opened (Builder::comparator)"
+                "there is no comparator {name:?}; supply it under that name when the environment is opened \
+                 (Builder::comparator)"
             ))
         })
     }
@@ -541,8 +544,8 @@ fn method_for(name: &str, asked: Asked<'_>, otherwise: Method) -> Result<Method>
     };
     if asked.comparator.is_some() && method.hashes() {
         return Err(Error::invalid(format!(
-            "a comparator for the database {name:?}, which would be a hash table: hash tables have an order of \
-             their own"
+            "a comparator for the database {name:?}, which would be a hash table: hash tables have an order \
+             of their own"
         )));
     }
     let of = format!("a {method}");

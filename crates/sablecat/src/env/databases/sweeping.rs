@@ -236,7 +236,8 @@ impl Databases {
 #[cold]
 fn bad_entry(index: &str, entry: &[u8]) -> Error {
     Error::corruption(format!(
-        "the index by time {index:?} has an entry {} without a time; create the database again (sablecat dump, load)",
+        "the index by time {index:?} has an entry {} without a time; create the database again (sablecat \
+         dump, load)",
         entry.escape_ascii()
     ))
 }

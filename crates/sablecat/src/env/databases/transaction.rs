@@ -6,7 +6,8 @@
 //! ```text
 //! create    tree and note made at once, in a commit of its own;    pending: name put, note deleted
 //! rename                                                           pending: name deleted, name put
-//! remove                                                           pending: name deleted, note put;    tree freed after the commit
+//! remove                                                           pending: name deleted, note put;
+//!                                                                  tree freed after the commit
 //! ```
 //!
 //! So a tree that is made is nobody's until the transaction commits: if it does not, the note says that it is
@@ -413,7 +414,9 @@ impl<'e> EnvTxn<'e> {
 #[cold]
 fn no_room_to_run(times: u32) -> Error {
     Error::cache_full(format!(
-        "the cache is too full for a change of the catalog or of a sequence: the snapshot that it was made over was given up {times} times in a row; end snapshots, remove records, or enlarge the cache (Builder::cache_size)"
+        "the cache is too full for a change of the catalog or of a sequence: the snapshot that it was made \
+         over was given up {times} times in a row; end snapshots, remove records, or enlarge the cache \
+         (Builder::cache_size)"
     ))
 }
 

@@ -109,7 +109,8 @@ impl Entrance {
             Error::new(
                 ErrorKind::InUse,
                 format!(
-                    "{}: processes have the environment open, but its shared memory is not there; close it in all of them and open it again",
+                    "{}: processes have the environment open, but its shared memory is not there; close it \
+                     in all of them and open it again",
                     self.path.display()
                 ),
             )
@@ -172,7 +173,8 @@ fn held_up(path: &Path, note: &str, is_stopped: bool, waited: Duration) -> Error
     let what = if is_stopped {
         "is stopped while it opens or closes the environment: let it continue, or kill it"
     } else {
-        "has been opening or closing the environment all that time: find out what it does; nothing is lost if it is killed"
+        "has been opening or closing the environment all that time: find out what it does; nothing is lost \
+         if it is killed"
     };
     Error::new(ErrorKind::InUse, format!("{}: waited for {waited:?}, and {who} {what}", path.display()))
 }
@@ -187,7 +189,8 @@ pub(in crate::env) fn taken_alone(path: &Path, note: &str) -> Error {
     Error::new(
         ErrorKind::InUse,
         format!(
-            "{}: {who} has the environment open exclusively; close it there, open it shared in both processes, or open it read-only",
+            "{}: {who} has the environment open exclusively; close it there, open it shared in both \
+             processes, or open it read-only",
             path.display()
         ),
     )

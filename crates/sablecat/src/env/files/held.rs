@@ -76,7 +76,8 @@ impl HeldEnvironment {
     fn check_files(&self, superblock: &Superblock) -> Result<()> {
         let refuse = |why: &str| {
             Err(Error::invalid(format!(
-                "{} has another environment than the one in {}, which should be held there{why}: move one of them",
+                "{} has another environment than the one in {}, which should be held there{why}: move one \
+                 of them",
                 self.memory.display(),
                 self.directory.display()
             )))
@@ -208,7 +209,8 @@ fn put_into_memory(directory: &Path, memory: &Path, config: &Config) -> Result<H
     let has_volume = config.disk.exists(&volume).map_err(|e| Error::io("looking for", &volume, e))?;
     if has_volume || has_log(&config, &memory.join(LOG))? {
         return Err(Error::invalid(format!(
-            "{} has files of an environment already; to hold the one in {} there, remove them, or choose another directory in memory",
+            "{} has files of an environment already; to hold the one in {} there, remove them, or choose \
+             another directory in memory",
             memory.display(),
             directory.display()
         )));
@@ -272,8 +274,8 @@ pub(in crate::env) fn make_ready(directory: &Path, config: &Config, nobody_lives
         .or_else(|error| if error.is_corruption() { Ok(None) } else { Err(error) })?;
     if let Some(image) = image.filter(|image| nobody_lives && image.generation > there.generation) {
         return Err(Error::invalid(format!(
-            "the image {} is newer (checkpoint {}) than the files in {} (checkpoint {}): the files in one of the two were replaced; \
-             to load the image, remove the files in memory",
+            "the image {} is newer (checkpoint {}) than the files in {} (checkpoint {}): the files in one \
+             of the two were replaced; to load the image, remove the files in memory",
             held.image().display(),
             image.generation,
             directory.display(),
@@ -296,7 +298,8 @@ fn load(held: &HeldEnvironment, directory: &Path, config: &Config) -> Result<()>
         return Err(Error::new(
             ErrorKind::NotFound,
             format!(
-                "the files of the environment in {} are not in {}, and there is no image of them: put {} back",
+                "the files of the environment in {} are not in {}, and there is no image of them: put {} \
+                 back",
                 held.directory.display(),
                 directory.display(),
                 image.display()
@@ -305,15 +308,16 @@ fn load(held: &HeldEnvironment, directory: &Path, config: &Config) -> Result<()>
     };
     if !superblock.clean {
         return Err(Error::invalid(format!(
-            "{} is not an image, but a volume that was used where it is; to go on with it there, move {} away",
+            "{} is not an image, but a volume that was used where it is; to go on with it there, move {} \
+             away",
             image.display(),
             held.directory.join(HELD_NAME).display()
         )));
     }
     if has_log(config, &log)? {
         return Err(Error::corruption(format!(
-            "{} has a log, and the volume it belongs to is gone; what was committed since the last image may be in it. Put the volume back, or \
-             remove the log to go on from the image",
+            "{} has a log, and the volume it belongs to is gone; what was committed since the last image \
+             may be in it. Put the volume back, or remove the log to go on from the image",
             directory.display()
         )));
     }

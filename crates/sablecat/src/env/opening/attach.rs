@@ -133,7 +133,8 @@ fn judge(file: (File, &Path), volume: &Volume, entrance: &Entrance) -> Result<Re
         return Err(Error::new(
             ErrorKind::Poisoned,
             format!(
-                "{}: an earlier write or flush failed; the processes that have the environment open must close it before it can be opened again",
+                "{}: an earlier write or flush failed; the processes that have the environment open must \
+                 close it before it can be opened again",
                 volume.path().display()
             ),
         ));
@@ -163,7 +164,8 @@ fn judge(file: (File, &Path), volume: &Volume, entrance: &Entrance) -> Result<Re
         || are_elsewhere;
     if is_another {
         return Err(entrance.cannot_join(
-            "its files are not those that they have open: they were replaced; close it everywhere, then put the right files back",
+            "its files are not those that they have open: they were replaced; close it everywhere, then put \
+             the right files back",
         ));
     }
     Ok(region)
@@ -183,13 +185,15 @@ fn join(
     if config.journaling.over(journal.clone()) != journal {
         return Err(Error::new(
             ErrorKind::InUse,
-            "changing the journal while other processes have the environment open, with another journal or none; close it in all of them first",
+            "changing the journal while other processes have the environment open, with another journal or \
+             none; close it in all of them first",
         ));
     }
     if volume.is_news(&config.declared)? {
         return Err(Error::new(
             ErrorKind::InUse,
-            "declaring volumes, rules or compression while other processes have the environment open, with other ones; close it in all of them first",
+            "declaring volumes, rules or compression while other processes have the environment open, with \
+             other ones; close it in all of them first",
         ));
     }
     let kernel = build_kernel(Some(directory), Some(volume), &region, &config, (mode, journal.as_ref()))?;
@@ -197,7 +201,8 @@ fn join(
         return Err(Error::new(
             ErrorKind::InUse,
             format!(
-                "{}: other processes have the environment open, and the log there is not theirs: files were replaced; close it everywhere",
+                "{}: other processes have the environment open, and the log there is not theirs: files were \
+                 replaced; close it everywhere",
                 directory.display()
             ),
         ));

@@ -42,7 +42,8 @@ impl Core {
         keys.map(|keys| &**keys).ok_or_else(|| {
             Error::new(
                 ErrorKind::EncryptionKey,
-                "the environment is not encrypted, so it has no key that could be changed; to encrypt it, copy it into a new environment that is created with a key",
+                "the environment is not encrypted, so it has no key that could be changed; to encrypt it, \
+                 copy it into a new environment that is created with a key",
             )
         })
     }
@@ -83,7 +84,8 @@ impl Core {
         if pages.volume().is_some_and(|volume| volume.superblock().retains()) {
             return Err(Error::new(
                 ErrorKind::NotAllowed,
-                "the journal retains epochs, which must stay as they were written; encrypt again when it retains none",
+                "the journal retains epochs, which must stay as they were written; encrypt again when it \
+                 retains none",
             ));
         }
         let seat = pages.participants.sit()?;

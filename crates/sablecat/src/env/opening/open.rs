@@ -59,7 +59,8 @@ pub(crate) fn in_memory(mut config: Config, mode: EnvMode) -> Result<Arc<Core>> 
     config.check()?;
     if !config.declared.compressions.is_empty() {
         return Err(Error::invalid(
-            "an environment in memory alone writes nothing that could be compressed; open it without compression, or in a directory",
+            "an environment in memory alone writes nothing that could be compressed; open it without \
+             compression, or in a directory",
         ));
     }
     if !config.declared.is_empty() {
@@ -69,17 +70,20 @@ pub(crate) fn in_memory(mut config: Config, mode: EnvMode) -> Result<Arc<Core>> 
     }
     if config.encryption.is_some() {
         return Err(Error::invalid(
-            "an environment in memory alone writes nothing that could be encrypted; open it without a key, or in a directory",
+            "an environment in memory alone writes nothing that could be encrypted; open it without a key, \
+             or in a directory",
         ));
     }
     if config.read_only {
         return Err(Error::invalid(
-            "an environment in memory alone would stay empty if it were read-only; open it without Builder::read_only, or in a directory",
+            "an environment in memory alone would stay empty if it were read-only; open it without \
+             Builder::read_only, or in a directory",
         ));
     }
     if config.journaling.over(None).is_some() {
         return Err(Error::invalid(
-            "an environment in memory alone has no log, so it cannot keep a journal; open it without a journal, or in a directory",
+            "an environment in memory alone has no log, so it cannot keep a journal; open it without a \
+             journal, or in a directory",
         ));
     }
     // Nothing can be evicted, so the cache is all there is: unless a limit was asked for, room for as much as
@@ -115,7 +119,8 @@ pub(super) fn assemble(
         config.journaling.over(superblock.as_ref().and_then(|superblock| superblock.journal.clone()));
     if journal.is_some() && mode == EnvMode::DataStore {
         return Err(Error::invalid(
-            "a Data Store has no log, so it cannot keep a journal; open the environment once with transactions and turn the journal off",
+            "a Data Store has no log, so it cannot keep a journal; open the environment once with \
+             transactions and turn the journal off",
         ));
     }
     let kernel = build_kernel(directory.as_deref(), volume, &region, &config, (mode, journal.as_ref()))?;
@@ -125,7 +130,8 @@ pub(super) fn assemble(
         return Err(Error::new(
             ErrorKind::Exists,
             format!(
-                "{} belongs to an earlier journal; move it away, or keep the new journal in another directory",
+                "{} belongs to an earlier journal; move it away, or keep the new journal in another \
+                 directory",
                 old.display()
             ),
         ));
@@ -148,7 +154,8 @@ pub(super) fn assemble(
         && superblock.as_ref().is_some_and(|superblock| !superblock.clean)
     {
         return Err(Error::invalid(format!(
-            "the environment in {} was last used with transactions and not closed; open it once without Data Store mode to recover it",
+            "the environment in {} was last used with transactions and not closed; open it once without \
+             Data Store mode to recover it",
             log.parent().unwrap_or(&log).display()
         )));
     }
@@ -222,7 +229,8 @@ fn go_back(kernel: &Kernel, me: &LocalParticipant, mode: EnvMode) -> Result<()> 
     );
     if mode == EnvMode::DataStore {
         return Err(Error::corruption(format!(
-            "{why}; restore a backup, or, to go on with checkpoint {generation} nevertheless, open the environment once without Data Store mode and close it"
+            "{why}; restore a backup, or, to go on with checkpoint {generation} nevertheless, open the \
+             environment once without Data Store mode and close it"
         )));
     }
     let broken = |error| Error::corruption(format!("{why}, and {generation} is not whole: {error}"));

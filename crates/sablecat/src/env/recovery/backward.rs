@@ -4,7 +4,8 @@
 //! superblock makes the whole the present state, in the place of the one that is left behind:
 //!
 //! ```text
-//! map of the epoch ─▶ replay in memory, up to the target ─▶ checkpoint: changed pages, map, flush, superblock, flush ─▶ archive the log
+//! map of the epoch ─▶ replay in memory, up to the target
+//!   ─▶ checkpoint: changed pages, map, flush, superblock, flush ─▶ archive the log
 //! ```
 //!
 //! Before the superblock is durable the environment is as it was, after it as it is to be. It says that the
@@ -99,7 +100,8 @@ pub(crate) fn prepare(directory: &Path, mut config: Config, target: Target) -> R
     let superblock = Volume::look(&*config.disk, &path)?;
     let Some(journal) = superblock.journal.clone() else {
         return Err(Error::invalid(format!(
-            "the environment in {} keeps no journal, so it cannot be taken back; turn a journal on for the next time",
+            "the environment in {} keeps no journal, so it cannot be taken back; turn a journal on for the \
+             next time",
             directory.display()
         )));
     };

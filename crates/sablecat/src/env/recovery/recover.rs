@@ -107,7 +107,8 @@ pub(in crate::env) fn check_log(kernel: &Kernel, superblock: &Superblock) -> Res
 fn check_closed(kernel: &Kernel, superblock: &Superblock) -> Result<()> {
     if kernel.log.goes_on_after(superblock.log_position, superblock.log_floor)? {
         return Err(Error::corruption(
-            "the log goes on after the last checkpoint that can be read, so a later one was lost; restore the environment from a backup",
+            "the log goes on after the last checkpoint that can be read, so a later one was lost; restore \
+             the environment from a backup",
         ));
     }
     Ok(())
@@ -117,7 +118,8 @@ fn check_closed(kernel: &Kernel, superblock: &Superblock) -> Result<()> {
 fn check_segments(kernel: &Kernel) -> Result<()> {
     if !kernel.log.has_segments()? {
         return Err(Error::corruption(
-            "the environment was not closed, and its log is gone; restore the log's files, or the environment from a backup",
+            "the environment was not closed, and its log is gone; restore the log's files, or the \
+             environment from a backup",
         ));
     }
     Ok(())
@@ -251,7 +253,8 @@ impl<'a> Replay<'a> {
             None => None,
             Some(name) => Some(self.config.comparators.get(name).cloned().ok_or_else(|| {
                 Error::invalid(format!(
-                    "recovery needs the comparator {name:?}, which only a program can supply, under that name (Builder::comparator)"
+                    "recovery needs the comparator {name:?}, which only a program can supply, under that \
+                     name (Builder::comparator)"
                 ))
             })?),
         };

@@ -62,7 +62,8 @@ impl Running {
         let visible = self.kernel.pages.newest();
         if lsn > visible {
             return Err(Error::invalid(format!(
-                "making everything up to LSN {lsn} durable: the newest commit is at {visible}; wait for it first"
+                "making everything up to LSN {lsn} durable: the newest commit is at {visible}; wait for it \
+                 first"
             )));
         }
         self.flush_log_to(lsn)?;
@@ -92,7 +93,8 @@ impl Running {
                 return Err(Error::new(
                     ErrorKind::Timeout,
                     format!(
-                        "waited {time:?} until what was committed at LSN {lsn} is visible: the newest commit visible here is at {visible}"
+                        "waited {time:?} until what was committed at LSN {lsn} is visible: the newest \
+                         commit visible here is at {visible}"
                     ),
                 ));
             }

@@ -192,7 +192,8 @@ impl Streams {
     fn check_log(&self) -> Result<()> {
         if self.config.read_only || !self.kernel.log.keeps_records() {
             return Err(Error::invalid(
-                "this environment has no log to read changes from: it is in memory alone, a Data Store, or open read-only",
+                "this environment has no log to read changes from: it is in memory alone, a Data Store, or \
+                 open read-only",
             ));
         }
         self.check_own()
@@ -202,7 +203,8 @@ impl Streams {
     fn check_own(&self) -> Result<()> {
         if self.kernel.pages.participants.is_inherited() {
             return Err(Error::invalid(
-                "these changes were begun by the process that this one was forked from; open the environment again in the child",
+                "these changes were begun by the process that this one was forked from; open the \
+                 environment again in the child",
             ));
         }
         Ok(())

@@ -224,8 +224,9 @@ impl Backwards {
                     return Err(Error::new(
                         ErrorKind::LogGone,
                         format!(
-                            "the commit at LSN {} took a name from a database, and an earlier version of the library, which made it, did not log which; begin after it, with \
-                             a copy of a later state",
+                            "the commit at LSN {} took a name from a database, and an earlier version of \
+                             the library, which made it, did not log which; begin after it, with a copy of \
+                             a later state",
                             commit.lsn
                         ),
                     ));

@@ -45,8 +45,9 @@ impl Upkeep {
             && !known::is_known(disk, &held.memory, there)?
         {
             return Err(Error::invalid(format!(
-                "{} was not made from the environment in {}, but from another environment that was loaded from the same image, on another machine or in another copy of \
-                 the directory: move it away, and flush again",
+                "{} was not made from the environment in {}, but from another environment that was loaded \
+                 from the same image, on another machine or in another copy of the directory: move it away, \
+                 and flush again",
                 held.image().display(),
                 held.memory.display()
             )));
@@ -68,7 +69,8 @@ impl Upkeep {
             file.sync().map_err(|e| Error::io("flushing", &unfinished, e))?;
             if there.as_ref().is_some_and(|there| there.generation > image.superblock.generation) {
                 return Err(Error::invalid(format!(
-                    "{} is newer than the environment in {}: the files in one of the two were replaced; put the right ones back",
+                    "{} is newer than the environment in {}: the files in one of the two were replaced; put \
+                     the right ones back",
                     path.display(),
                     held.memory.display()
                 )));

@@ -102,7 +102,11 @@ proptest! {
     /// Power fails, twice: each time a prefix is left that holds everything durable, never an error; and the
     /// second life follows the first.
     #[test]
-    fn after_power_loss_a_prefix_with_all_that_was_durable(first in stream(), second in stream(), seed in any::<u64>()) {
+    fn after_power_loss_a_prefix_with_all_that_was_durable(
+        first in stream(),
+        second in stream(),
+        seed in any::<u64>(),
+    ) {
         let disk = Arc::new(SimDisk::new(seed));
         let log = TestLog::create(disk.clone(), SEGMENT, RING);
         let model = run(&log, &first);
@@ -125,7 +129,12 @@ proptest! {
 
     /// Any bit of a record that a later record knows to be durable.
     #[test]
-    fn damage_below_what_was_durable_is_an_error(before in stream(), after in stream(), seed in any::<u64>(), place in any::<u64>()) {
+    fn damage_below_what_was_durable_is_an_error(
+        before in stream(),
+        after in stream(),
+        seed in any::<u64>(),
+        place in any::<u64>(),
+    ) {
         let disk = Arc::new(SimDisk::new(seed));
         let log = TestLog::create(disk.clone(), SEGMENT, RING);
         let model = run(&log, &before);
@@ -148,7 +157,11 @@ proptest! {
         let error = read_all(&reopen(disk).log, Lsn(0)).unwrap_err();
         prop_assert!(error.is_corruption());
         let text = error.to_string();
-        let names = format!("{:016x}.log is damaged at offset {} (LSN {begins})", begins.0 / SEGMENT, 4096 + begins.0 % SEGMENT);
+        let names = format!(
+            "{:016x}.log is damaged at offset {} (LSN {begins})",
+            begins.0 / SEGMENT,
+            4096 + begins.0 % SEGMENT
+        );
         prop_assert!(text.contains(&names), "{} is not in: {}", names, text);
     }
 
@@ -176,7 +189,8 @@ proptest! {
             for lsn in from..tail.min(from + len as u64) {
                 let path = format!("log/{:016x}.log", lsn / SEGMENT);
                 let file = disk.open(Path::new(&path), How::default()).unwrap();
-                file.write_at(&[if zero { 0 } else { (lsn as u8).wrapping_mul(37) }], 4096 + lsn % SEGMENT).unwrap();
+                file.write_at(&[if zero { 0 } else { (lsn as u8).wrapping_mul(37) }], 4096 + lsn % SEGMENT)
+                    .unwrap();
             }
         }
         check_prefix(&reopen(disk).log, Lsn(0), &model, Lsn(durable));

@@ -2,7 +2,8 @@
 //! given out by it.
 //!
 //! ```text
-//! level 0: one bit a number (set: in use) | level 1: one bit a word of level 0 (set: full) | level 2: of level 1 | ... | one word
+//! level 0: one bit a number (set: in use) | level 1: one bit a word of level 0 (set: full)
+//!   | level 2: of level 1 | ... | one word
 //! ```
 //!
 //! All levels lie one after another in the memory given (region/bitmap.rs). The memory may be terabytes of

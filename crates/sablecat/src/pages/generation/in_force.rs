@@ -43,7 +43,8 @@ impl Generations {
         if self.region.header().volume_poisoned.load(Ordering::Acquire) != 0 {
             return Err(Error::new(
                 ErrorKind::Poisoned,
-                "an earlier write or flush of the volume failed, so what the disk holds is not known; close the environment and open it again to recover",
+                "an earlier write or flush of the volume failed, so what the disk holds is not known; close \
+                 the environment and open it again to recover",
             ));
         }
         Ok(())

@@ -11,8 +11,9 @@ use crate::region::BlockWord;
 use crate::types::{BlockId, PageId, VolumeId};
 
 /// What to do where the process could not have the address space for all numbers.
-const MORE_PLACES: &str = "the process could not have address space for more; open the environment again, which makes places for some \
-     times what it has, or allow the process more (ulimit -v, vm.overcommit_memory)";
+const MORE_PLACES: &str = "the process could not have address space for more; open the environment again, \
+                           which makes places for some times what it has, or allow the process more (ulimit \
+                           -v, vm.overcommit_memory)";
 
 impl Generations {
     /// Makes sure that the page's entry says where the page is on disk: fills the entries of all pages that
@@ -103,13 +104,15 @@ impl Generations {
         let geometry = self.region.geometry();
         Error::exhausted(match &self.volume {
             None => format!(
-                "no {count} page numbers in a row are left in memory; remove values, or ask for a larger cache"
+                "no {count} page numbers in a row are left in memory; remove values, or ask for a larger \
+                 cache"
             ),
             Some(_) if geometry.is_limited() => {
                 format!("of {} page numbers no {count} in a row are left: {MORE_PLACES}", geometry.pages_max)
             }
             Some(_) => format!(
-                "of the environment's 4,294,967,295 page numbers no {count} in a row are left; use a larger page size"
+                "of the environment's 4,294,967,295 page numbers no {count} in a row are left; use a larger \
+                 page size"
             ),
         })
     }

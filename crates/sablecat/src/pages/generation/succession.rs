@@ -249,7 +249,8 @@ impl Generations {
         moored.ok_or_else(|| {
             Error::new(
                 ErrorKind::TooMany,
-                "no superblock can be written, since several processes were stopped while they wrote theirs; let them continue, or kill them",
+                "no superblock can be written, since several processes were stopped while they wrote \
+                 theirs; let them continue, or kill them",
             )
         })
     }

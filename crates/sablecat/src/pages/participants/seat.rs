@@ -219,7 +219,10 @@ impl Participants {
         let seats = (usize::from(region.geometry().slots) - 1).min(SEATS_MAX);
         let bytes = seats * size_of::<SeatPlace>();
         let memory = Mapping::anonymous(bytes).map_err(|e| {
-            Error::memory_full(format!("reserving {bytes} bytes of address space for the seats of a process: {e}; end programs that take so much"))
+            Error::memory_full(format!(
+                "reserving {bytes} bytes of address space for the seats of a \
+                 process: {e}; end programs that take so much"
+            ))
         })?;
         Ok(Participants { region, memory, places: PhantomData, seats, used: AtomicU32::new(0) })
     }
@@ -352,7 +355,8 @@ impl Participants {
 
     fn all_taken(&self) -> Error {
         Error::too_many_at_once(format!(
-            "all {} seats (sessions) of the environment are taken by open transactions and running operations; end some",
+            "all {} seats (sessions) of the environment are taken by open transactions and running \
+             operations; end some",
             self.seats
         ))
     }

@@ -197,6 +197,7 @@ fn check_born(page: PageId, block: BlockId, bytes: &[u8], checkpoint: Lsn) -> Re
         return Ok(());
     }
     Err(Error::corruption(format!(
-        "page {page} in block {block}: it is of LSN {born}, and the checkpoint that names it of {checkpoint}; a later checkpoint was lost: restore the environment from a backup"
+        "page {page} in block {block}: it is of LSN {born}, and the checkpoint that names it of \
+         {checkpoint}; a later checkpoint was lost: restore the environment from a backup"
     )))
 }

@@ -319,8 +319,9 @@ impl Pool {
         let to_do = if self.has_all_frames() { "enlarge the cache" } else { MEMORY_IS_FULL };
         (needs >= has / 4 * 3).then(|| {
             Error::cache_full(format!(
-                "the transaction needs {needs} bytes of cache and more, for the old and the new versions of the pages that it changes, and the \
-                 cache has {has}; change less in one transaction, or {to_do}"
+                "the transaction needs {needs} bytes of cache and more, for the old and the new versions of \
+                 the pages that it changes, and the cache has {has}; change less in one transaction, or \
+                 {to_do}"
             ))
         })
     }
@@ -337,7 +338,8 @@ impl Pool {
             || me.slot().pinned().is_some_and(|pin| pin < self.region.header().visible())
         {
             self.revoke(me.number(), me);
-            let message = "the snapshot was given up because the old versions it kept filled the cache; begin a new transaction or enlarge the cache";
+            let message = "the snapshot was given up because the old versions it kept filled the cache; \
+                           begin a new transaction or enlarge the cache";
             return Error::new(ErrorKind::SnapshotTooOld, message);
         }
         let bytes = self.region.geometry().frames * self.region.geometry().block_size;
@@ -346,15 +348,18 @@ impl Pool {
                 "every frame that the cache has memory for is in use, and {MEMORY_IS_FULL}"
             )),
             Some(_) => Error::no_room(format!(
-                "every frame of the cache ({bytes} bytes) is in use by running operations or one large transaction; enlarge the cache"
+                "every frame of the cache ({bytes} bytes) is in use by running operations or one large \
+                 transaction; enlarge the cache"
             )),
             // A participant that is about to give some back may not be running, and what is removed is to be
             // removed: it is tried again without latches.
             None if me.removes.get() => Error::no_room(
-                "the environment is in memory alone, and the part of its cache that is reserved for removals is in use; end snapshots, remove less at once, or try again",
+                "the environment is in memory alone, and the part of its cache that is reserved for \
+                 removals is in use; end snapshots, remove less at once, or try again",
             ),
             None => Error::cache_full(format!(
-                "the environment is in memory alone and its {bytes} bytes are used up; end snapshots, remove records, or give it a larger cache (Builder::cache_size)"
+                "the environment is in memory alone and its {bytes} bytes are used up; end snapshots, \
+                 remove records, or give it a larger cache (Builder::cache_size)"
             )),
         }
     }

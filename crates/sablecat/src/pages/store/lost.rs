@@ -7,13 +7,17 @@
 //! something. They are found by what they are not: named.
 //!
 //! ```text
-//! a page id is named by   its entry: a frame, a latch, a block; the map in force; the last version of the run that it was freed with
-//! a block is named by     the map in force and those of epochs; the entry of a page that is not in memory, the descriptor of one that is; an
-//!                         old version's descriptor; this process, which has kept it back (relocate.rs)
+//! a page id is named by   its entry: a frame, a latch, a block; the map in force; the last version of the
+//!                         run that it was freed with
+//! a block is named by     the map in force and those of epochs; the entry of a page that is not in memory,
+//!                         the descriptor of one that is; an old version's descriptor; this process, which
+//!                         has kept it back (relocate.rs)
 //!
-//! 1 say that somebody looks: from now on it is counted, group by group, what is taken      3 find what is in use and not named: suspects
-//! 2 wait until each hand that is full now (participants/hand.rs) has been empty once                    4 wait for hands once more
-//!                                                         5 suspects that are in use still, of groups from which nothing was taken, are lost
+//! 1 say that somebody looks: from now on it is counted, group by group, what is taken
+//! 2 wait until each hand that is full now (participants/hand.rs) has been empty once
+//! 3 find what is in use and not named: suspects
+//! 4 wait for hands once more
+//! 5 suspects that are in use still, of groups from which nothing was taken, are lost
 //! ```
 //!
 //! *Why nothing in use is given back.* Take a number that is in use in 5, and when it was taken last. By a

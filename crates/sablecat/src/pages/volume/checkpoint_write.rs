@@ -1,7 +1,8 @@
 //! The disk half of a checkpoint.
 //!
 //! ```text
-//! pages to free blocks ─▶ map blocks to free blocks ─▶ flush, every volume that has pages named anew ─▶ superblock g + 1 to its berth ─▶ flush ─▶ generation g's own blocks are free
+//! pages to free blocks ─▶ map blocks to free blocks ─▶ flush, every volume that has pages named anew
+//!   ─▶ superblock g + 1 to its berth ─▶ flush ─▶ generation g's own blocks are free
 //! ```
 //!
 //! The pages come first, by [`Volume::write_blocks`], in as many batches as the caller likes; this module
@@ -182,6 +183,7 @@ impl Volume {
 
 fn in_doubt(error: Error) -> Error {
     Error::volume_in_doubt(format!(
-        "{error}; it is not known whether the checkpoint is on the disk: close the environment and open it again to recover"
+        "{error}; it is not known whether the checkpoint is on the disk: close the environment and open it \
+         again to recover"
     ))
 }

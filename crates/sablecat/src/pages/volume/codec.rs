@@ -57,7 +57,8 @@ impl Codec {
         }
         if trailer_bytes > TRAILER_BYTES_MAX || !trailer_bytes.is_multiple_of(TRAILER_STEP) {
             return Err(format!(
-                "{trailer_bytes} bytes behind a page are not a multiple of {TRAILER_STEP} up to {TRAILER_BYTES_MAX}"
+                "{trailer_bytes} bytes behind a page are not a multiple of {TRAILER_STEP} up to \
+                 {TRAILER_BYTES_MAX}"
             ));
         }
         Ok(Codec { block_size, trailer_bytes, cipher: None })
@@ -237,7 +238,8 @@ pub(crate) fn compare(named: SealedBlock, bytes: &[u8]) -> std::result::Result<(
         return Ok(());
     }
     Err(format!(
-        "it is whole, but not what was written there last: that has the seal {:05x}, this {:05x}; the disk has lost a write, or what is here is an older copy of the file",
+        "it is whole, but not what was written there last: that has the seal {:05x}, this {:05x}; the disk \
+         has lost a write, or what is here is an older copy of the file",
         named.seal(),
         found.seal()
     ))

@@ -176,7 +176,8 @@ pub(super) fn create(
     }
     if disk.exists(path).map_err(io)? && !is_left_over(disk, path, header, known)? {
         let message = format!(
-            "{} exists already, and is not a volume that this environment left unused; choose another name, or move it away",
+            "{} exists already, and is not a volume that this environment left unused; choose another name, \
+             or move it away",
             path.display()
         );
         return Err(Error::new(ErrorKind::Exists, message));

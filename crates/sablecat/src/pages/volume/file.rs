@@ -577,7 +577,8 @@ impl Volume {
 
 fn replaced(path: &Path, why: &str) -> Error {
     let message = format!(
-        "{}: the file was replaced while the environment was open ({why}); close it everywhere, put the right files there, and open it again",
+        "{}: the file was replaced while the environment was open ({why}); close it everywhere, put the \
+         right files there, and open it again",
         path.display()
     );
     Error::volume_in_doubt(message)

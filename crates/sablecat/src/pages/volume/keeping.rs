@@ -9,7 +9,8 @@
 //! 512 * (1 + n / 8) + 56 * (n mod 8): epoch n
 //!    0  generation u64   8 checkpoint LSN u64    16 log position u64   24 time u64, ms since 1970
 //!    32 map root u64     40 page ids below u32   44 next tree u32      48 map height u8, zero 7
-//! 512 * n + 504: seal of sector n, the generation of the superblock u64; also where there are other volumes (placement.rs)
+//! 512 * n + 504: seal of sector n, the generation of the superblock u64; also where there are other volumes
+//!                (placement.rs)
 //! ```
 //!
 //! All zero without a journal and other volumes, and then what counts lies in one sector, which disks write
@@ -49,7 +50,10 @@ const EPOCHS_DEFAULT: u32 = 8;
 /// ```
 /// use std::time::Duration;
 ///
-/// let journal = sablecat::Journal::new().keep_for(Duration::from_secs(7 * 24 * 3600)).epochs(24).epoch_spacing(Duration::from_secs(3600));
+/// let journal = sablecat::Journal::new()
+///     .keep_for(Duration::from_secs(7 * 24 * 3600))
+///     .epochs(24)
+///     .epoch_spacing(Duration::from_secs(3600));
 /// # let _ = journal;
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -189,7 +189,9 @@ impl Volume {
             && let Some(how) = placement.compressions().find(|&how| how != Compression::None)
         {
             return Err(Error::invalid(format!(
-                "{}: compression {how} of pages of {} bytes, which would save nothing: file systems allocate space in units of {GRANULE} bytes; it is for pages of {BLOCK_SIZE_MIN} bytes and more, best of 16384 to 65536, and an environment keeps the page size it was created with",
+                "{}: compression {how} of pages of {} bytes, which would save nothing: file systems \
+                 allocate space in units of {GRANULE} bytes; it is for pages of {BLOCK_SIZE_MIN} bytes and \
+                 more, best of 16384 to 65536, and an environment keeps the page size it was created with",
                 self.path().display(),
                 self.block_size()
             )));
@@ -300,7 +302,8 @@ impl Volume {
         let name = &extra.name;
         let wrong = |kind, why: String| {
             let message = format!(
-                "{}: {why}; needed is the volume {name:?} of the environment in {}: put its file there, or give its path when you open the environment",
+                "{}: {why}; needed is the volume {name:?} of the environment in {}: put its file there, or \
+                 give its path when you open the environment",
                 path.display(),
                 self.directory().display()
             );
@@ -331,7 +334,8 @@ impl Volume {
         if header.generation < extra.generation {
             let (found, needed) = (header.generation, extra.generation);
             return refuse(format!(
-                "this is an older state of the volume: it was last written by checkpoint {found}, and {needed} wrote to it"
+                "this is an older state of the volume: it was last written by checkpoint {found}, and \
+                 {needed} wrote to it"
             ));
         }
         // While others have it open they may have written checkpoints since the superblock was read.
@@ -369,7 +373,8 @@ impl Volume {
         }
         if self.in_doubt {
             return Err(Error::corruption(format!(
-                "{}: {}; open the environment once without new volumes and rules, which finds out whether a checkpoint was lost",
+                "{}: {}; open the environment once without new volumes and rules, which finds out whether a \
+                 checkpoint was lost",
                 self.path().display(),
                 self.complaints.join("; ")
             )));
@@ -397,7 +402,8 @@ impl Volume {
         for (file, (now, then)) in self.files.iter().zip(chosen) {
             if now != then && now != Compression::None && !file.try_hole()? {
                 return Err(Error::invalid(format!(
-                    "{}: its file system does not support holes in files, so compression {now} would save nothing; choose none, or another file system",
+                    "{}: its file system does not support holes in files, so compression {now} would save \
+                     nothing; choose none, or another file system",
                     file.path().display()
                 )));
             }
@@ -430,7 +436,8 @@ fn unlock(
         (None, Some(_)) => Err(Error::new(
             ErrorKind::EncryptionKey,
             format!(
-                "{}: a key was given, and the environment is not encrypted; open it without a key; to encrypt it, copy it into a new environment that is created with a key",
+                "{}: a key was given, and the environment is not encrypted; open it without a key; to \
+                 encrypt it, copy it into a new environment that is created with a key",
                 path.display()
             ),
         )),

@@ -1,9 +1,16 @@
 //! Pages made smaller: what is in a block of which only the beginning counts.
 //!
 //! ```text
-//! 0        4         8            12              16              20              24        n      length - trailer   length
-//! | crc32c | 0 u32   | magic u32  | length u32    | compressor u8, | n: bytes that | text     | 0    | trailer         | anything, to the block's end
-//! |        |         | `spak`     | that counts   | 0 in 3 bytes   | follow u32    |          |      |                 |
+//!  0  crc32c u32
+//!  4  0 u32
+//!  8  magic u32, `spak`
+//! 12  length u32, that counts
+//! 16  compressor u8, 0 in 3 bytes
+//! 20  n u32, bytes that follow
+//! 24  text, n bytes
+//!     0, to the trailer
+//!     trailer, to the length that counts
+//!     anything, to the block's end
 //! ```
 //!
 //! The text is the page, without its first four bytes. No page has the id 0, and no block of the map begins

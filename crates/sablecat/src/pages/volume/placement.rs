@@ -3,8 +3,10 @@
 //! ```text
 //! 2560, 3072, 3584: the pieces, 504 bytes each, of
 //!   number of volumes u8, number of rules u8
-//!   each volume, from number 1 on: uuid 16 | generation u64 | blocks below this may be in use u64 | name | path
-//!   each rule: kind u8 (1 database, 2 databases beginning with, 3 keys) | volume u8 | name or beginning | key prefix
+//!   each volume, from number 1 on:
+//!     uuid 16 | generation u64 | blocks below this may be in use u64 | name | path
+//!   each rule:
+//!     kind u8 (1 database, 2 databases beginning with, 3 keys) | volume u8 | name or beginning | key prefix
 //!   names, paths, prefixes: length u16, bytes
 //!   where blocks may be compressed (superblock.rs), each volume: compressor u8, level u8
 //! 512 * n + 504: seal of sector n, as with a journal (keeping.rs)
@@ -224,7 +226,8 @@ impl Placement {
             let ExtraVolume { name, path, .. } = volume;
             if name.is_empty() || name.len() > NAME_BYTES_MAX || name == MAIN_NAME {
                 return Err(format!(
-                    "{name:?} as the name of a volume; names have 1 to {NAME_BYTES_MAX} bytes, and {MAIN_NAME:?} is taken"
+                    "{name:?} as the name of a volume; names have 1 to {NAME_BYTES_MAX} bytes, and \
+                     {MAIN_NAME:?} is taken"
                 ));
             }
             if path.is_empty() || path.len() > PATH_BYTES_MAX {
@@ -263,7 +266,8 @@ impl Placement {
         let taken = self.bytes().len();
         if taken > ROOM || self.rules.len() > usize::from(u8::MAX) {
             return Err(format!(
-                "volumes and rules that take {taken} bytes; there is room for {ROOM}: choose shorter paths and names, or fewer rules"
+                "volumes and rules that take {taken} bytes; there is room for {ROOM}: choose shorter paths \
+                 and names, or fewer rules"
             ));
         }
         Ok(())

@@ -6,8 +6,10 @@
 //! 24  block size u32            28  flags u32 (bit 0: closed cleanly)
 //! 32  uuid 16
 //! 48  generation u64            56  checkpoint LSN u64         64  log position u64
-//! 72  map root block u64        80  map height u8   81  codec u8, trailer bytes u16 (codec.rs)   84  page ids below this may be in use u32
-//! 88  blocks high water u64     96  next tree u32  100  compressor u8, level u8, zero u16   104 page count u64
+//! 72  map root block u64        80  map height u8              81  codec u8, trailer bytes u16 (codec.rs)
+//! 84  page ids below this may be in use u32
+//! 88  blocks high water u64     96  next tree u32
+//! 100 compressor u8, level u8, zero u16                        104 page count u64
 //! 112 time of the checkpoint u64, ms since 1970           120 log floor u64
 //! 128 what is kept to go back: journal, epochs (keeping.rs), to 2560; zero otherwise
 //! 2560 other volumes, and what is placed in them (placement.rs), to 4096; zero otherwise
@@ -315,7 +317,8 @@ impl Superblock {
             return Ok(());
         }
         Err(Error::exhausted(format!(
-            "the volume has too few generations left after {}; copy the environment into a new one (`sablecat restore`)",
+            "the volume has too few generations left after {}; copy the environment into a new one \
+             (`sablecat restore`)",
             self.generation
         )))
     }
@@ -429,7 +432,8 @@ fn decode(bytes: &[u8]) -> Copy {
     let version = u32_at(bytes, 16);
     if !(FORMAT_VERSION_MIN..=FORMAT_VERSION).contains(&version) {
         return Copy::Unknown(format!(
-            "the volume has format version {version}; this build reads versions {FORMAT_VERSION_MIN} to {FORMAT_VERSION}"
+            "the volume has format version {version}; this build reads versions {FORMAT_VERSION_MIN} to \
+             {FORMAT_VERSION}"
         ));
     }
     let unknown = || {
@@ -465,7 +469,8 @@ fn decode(bytes: &[u8]) -> Copy {
     }
     if let Some(name) = compression::missing(marks) {
         return Copy::Unknown(format!(
-            "blocks of the volume may be compressed by {name}, which this build does not have; use a build with the feature `{name}`"
+            "blocks of the volume may be compressed by {name}, which this build does not have; use a build \
+             with the feature `{name}`"
         ));
     }
     // Checked before the sizes: a codec may have others.
@@ -474,12 +479,14 @@ fn decode(bytes: &[u8]) -> Copy {
         number => match Cipher::of_number(number) {
             None => {
                 return Copy::Unknown(format!(
-                    "the volume's blocks are made by codec {number}, which this build does not know; use a newer build"
+                    "the volume's blocks are made by codec {number}, which this build does not know; use a \
+                     newer build"
                 ));
             }
             Some(cipher) if !crypt::IS_BUILT_IN => {
                 return Copy::Unknown(format!(
-                    "the volume is encrypted ({}), and this build has no encryption; use a build with the feature `encryption`",
+                    "the volume is encrypted ({}), and this build has no encryption; use a build with the \
+                     feature `encryption`",
                     cipher.name()
                 ));
             }
@@ -577,7 +584,8 @@ pub(crate) fn read_newest(file: &dyn File, path: &Path) -> Result<Newest> {
                     && (other.uuid != found.uuid || other.codec != found.codec)
                 {
                     return Err(Error::corruption(format!(
-                        "{}: its superblocks are of two different volumes; parts of two files were put together",
+                        "{}: its superblocks are of two different volumes; parts of two files were put \
+                         together",
                         path.display()
                     )));
                 }
@@ -647,7 +655,8 @@ pub(crate) fn write(file: &dyn File, path: &Path, superblock: &Superblock, berth
     let encoded = superblock.encode();
     if !matches!(decode(&encoded), Copy::Valid(..)) {
         return Err(Error::corruption(format!(
-            "{}: what follows from its superblock could not be read back, so it is not written; restore the environment from a backup",
+            "{}: what follows from its superblock could not be read back, so it is not written; restore the \
+             environment from a backup",
             path.display()
         )));
     }

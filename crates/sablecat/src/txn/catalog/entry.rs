@@ -1,7 +1,8 @@
 //! What the catalog says of a tree: the value of a name, or of a note.
 //!
 //! ```text
-//! value   version u8 = 6 | flags u8 | tree u32 | root page u32 | volume u8 | method u8 | if flag 8: its maker's member u16, incarnation u32 | options
+//! value   version u8 = 6 | flags u8 | tree u32 | root page u32 | volume u8 | method u8
+//!         | if flag 8: its maker's member u16, incarnation u32 | options
 //! flags   in a note, 2: pages that its records name as made are to be freed with it; 4: those named as
 //!         replaced; 8: it says which process made it
 //! option  tag u8 | length u16 | so many bytes; with bit 7 of the tag nothing may be done with the tree by a

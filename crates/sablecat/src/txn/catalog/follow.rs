@@ -6,7 +6,8 @@
 //! both kinds of writers come there:
 //!
 //! ```text
-//! transactions      in Transaction::set (followed.rs). What else would change such a tree becomes a transaction: single operations, bulk loads
+//! transactions      in Transaction::set (followed.rs). What else would change such a tree becomes a
+//!                   transaction: single operations, bulk loads
 //! the Data Store    before it writes in place
 //! ```
 //!

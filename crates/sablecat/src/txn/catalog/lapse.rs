@@ -1,8 +1,10 @@
 //! Records that lapse: what a database whose records expire says of the time until which each is there.
 //!
 //! ```text
-//! value of a record           milliseconds since 1970 from which on it is gone, u64 LE; 0: never | the user's value
-//! entry in the index by time  those milliseconds, u64 BE, as the first of a pair (pairs.rs) | the record's key
+//! value of a record           milliseconds since 1970 from which on it is gone, u64 LE; 0: never
+//!                             | the user's value
+//! entry in the index by time  those milliseconds, u64 BE, as the first of a pair (pairs.rs)
+//!                             | the record's key
 //! ```
 //!
 //! The index is kept as all indices are, by an extractor of this name that every process has. It has an entry

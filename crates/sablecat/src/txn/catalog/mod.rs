@@ -1,7 +1,8 @@
 //! The catalog: which databases there are. A tree like any other, with a fixed number and a fixed root.
 //!
 //! ```text
-//! key    name of the database; or 0x00 'd' tree-number (big-endian): the note of a tree that has no name, and is to be freed
+//! key    name of the database; or 0x00 'd' tree-number (big-endian): the note of a tree that has no name,
+//!        and is to be freed
 //! value  what there is to say of the tree (entry.rs)
 //! ```
 //!
@@ -19,7 +20,8 @@
 //! the tree had until then. Nothing else heeds it.
 //!
 //! ```text
-//! key    0x00 'w' tree-number (big-endian) name; without a name: it had none, and the same transaction made it
+//! key    0x00 'w' tree-number (big-endian) name; without a name: it had none, and the same transaction made
+//!        it
 //! ```
 //!
 //! A note says which process sees to it (notes.rs).
@@ -81,7 +83,8 @@ pub(crate) fn catalog_tree() -> TreeRef {
 pub(crate) fn check_name(name: &str) -> Result<()> {
     if name.is_empty() || name.len() > NAME_BYTES_MAX || name.starts_with('\0') {
         return Err(Error::invalid(format!(
-            "{name:?} as the name of a database; names have 1 to {NAME_BYTES_MAX} bytes and do not begin with a zero byte"
+            "{name:?} as the name of a database; names have 1 to {NAME_BYTES_MAX} bytes and do not begin \
+             with a zero byte"
         )));
     }
     Ok(())

@@ -6,8 +6,11 @@
 //! ```text
 //! option 0x83  of a primary:             tree of an index u32 | its name
 //! option 0x84  of a referenced database: tree of an index whose keys are its keys u32 | its name
-//! option 0x85  of an index:              flags u8, 1: unique | bytes of the primary's name u8 | that name | the extractor's name
-//! option 0x86  of an index:              u8, on removal 0: refuse, 1: cascade, 2: nullify | bytes of the referenced database's name u8 | that name | the nullifier's name
+//! option 0x85  of an index:              flags u8, 1: unique | bytes of the primary's name u8 | that name
+//!                                        | the extractor's name
+//! option 0x86  of an index:              u8, on removal 0: refuse, 1: cascade, 2: nullify
+//!                                        | bytes of the referenced database's name u8 | that name
+//!                                        | the nullifier's name
 //! ```
 //!
 //! The first two come once for each such index. A build that does not know one of these leaves the database

@@ -28,9 +28,10 @@ impl Committer {
         Err(Error::new(
             ErrorKind::Timeout,
             format!(
-                "waited {:?} to commit: the transaction of {} has the environment to itself, after others had kept getting in its way; \
-                 see what it does (sablecat processes), and run this again. If what it runs waits for this, nothing of it will ever end: have that use \
-                 the transaction itself",
+                "waited {:?} to commit: the transaction of {} has the environment to itself, after others \
+                 had kept getting in its way; see what it does (sablecat processes), and run this again. If \
+                 what it runs waits for this, nothing of it will ever end: have that use the transaction \
+                 itself",
                 self.patience,
                 self.pages.name_of(owner)
             ),

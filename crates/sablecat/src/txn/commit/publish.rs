@@ -1,10 +1,11 @@
 //! The commit step: from prepared changes to a published commit, and how others finish it.
 //!
 //! ```text
-//! 1 acquire role commit      5 born = c in every new frame; slot.commit = c; phase = Committing
-//! 2 pin                      6 tail = c                    <- the commit point
-//! 3 validate                 7 old.superseded = c; swing each entry {old, me} -> {new, nobody}; mark the page unsaved
-//! 4 copy the record          8 visible = max(visible, c)   9 phase = Idle, release the role
+//! 1 acquire role commit    5 born = c in every new frame; slot.commit = c; phase = Committing
+//! 2 pin                    6 tail = c                    <- the commit point
+//! 3 validate               7 old.superseded = c; swing each entry {old, me} -> {new, nobody};
+//! 4 copy the record          mark the page unsaved
+//!                          8 visible = max(visible, c)   9 phase = Idle, release the role
 //! ```
 //!
 //! A death before 6 leaves nothing. After 6, a participant that wants the role finds phase Committing with

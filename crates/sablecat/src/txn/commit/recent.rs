@@ -189,7 +189,8 @@ impl<'a> Published<'a> {
 #[cfg(test)]
 thread_local! {
     /// What others do between two looks of this thread, and after it has taken what was found.
-    static OTHERS: std::cell::RefCell<Option<std::rc::Rc<dyn Fn()>>> = const { std::cell::RefCell::new(None) };
+    static OTHERS: std::cell::RefCell<Option<std::rc::Rc<dyn Fn()>>> =
+        const { std::cell::RefCell::new(None) };
 }
 
 #[cfg(test)]

@@ -71,7 +71,8 @@ impl LockTable {
         }
         if busy.is_none() {
             return Err(Error::too_many_at_once(format!(
-                "all {} record locks of the environment are taken; end some transactions, or create the environment with a larger lock table",
+                "all {} record locks of the environment are taken; end some transactions, or create the \
+                 environment with a larger lock table",
                 self.table.capacity(),
             )));
         }

@@ -83,8 +83,9 @@ impl LockTable {
         Err(Error::new(
             ErrorKind::Timeout,
             format!(
-                "participant {me} waited {timeout:?} for {} that is held by {holders}; run the transaction again, or allow more time. If this thread \
-                 has another transaction open that locked the record, end that one first",
+                "participant {me} waited {timeout:?} for {} that is held by {holders}; run the transaction \
+                 again, or allow more time. If this thread has another transaction open that locked the \
+                 record, end that one first",
                 named(want.mode),
             ),
         ))

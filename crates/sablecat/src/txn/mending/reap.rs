@@ -1,13 +1,16 @@
 //! Reaping: finishing what the participants of dead processes left undone.
 //!
 //! ```text
-//! 0 the member is another incarnation, and its slots say that it is dead: should it live after all, it finds out before it touches anything
-//! 1 the commit role: past the commit point, finish the commit, and count it; before it, nothing happened: release
+//! 0 the member is another incarnation, and its slots say that it is dead: should it live after all, it finds
+//!   out before it touches anything
+//! 1 the commit role: past the commit point, finish the commit, and count it; before it, nothing happened:
+//!   release
 //! 2 pages it had latched: the latch ended
 //! 3 pins: it reads nothing any more
 //! 4 frames it was building: free; claimed: a version again; it was writing: on no block
 //! 5 record locks, the roles, the log's turns
-//! 6 the slots say that they are mended; the name of a file for a large transaction that one of them was making (runs.rs)
+//! 6 the slots say that they are mended; the name of a file for a large transaction that one of them was
+//!   making (runs.rs)
 //! 7 when nobody else mends: the slots are free, the member is struck out
 //! ```
 //!

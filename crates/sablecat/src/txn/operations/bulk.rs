@@ -382,7 +382,8 @@ fn draw<K: AsRef<[u8]>, V: AsRef<[u8]>>(
 #[cold]
 fn filled() -> Error {
     conflict(
-        "another transaction inserted into the database while it was being loaded; clear it, or load a new one",
+        "another transaction inserted into the database while it was being loaded; clear it, or load a new \
+         one",
     )
 }
 

@@ -324,7 +324,8 @@ impl Kernel {
             let mut locks = prepared.free[..prepared.locks].iter();
             if locks.any(|&lock| self.locks.is_taken(me.number(), lock)) {
                 return Err(conflict(
-                    "another transaction has just taken the record of the queue that this one was about to change; run this one again",
+                    "another transaction has just taken the record of the queue that this one was about to \
+                     change; run this one again",
                 ));
             }
             #[cfg(test)]

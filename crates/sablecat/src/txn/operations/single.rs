@@ -256,7 +256,8 @@ impl Kernel {
     }
 
     fn needs_pages(&self, tree: &Tree<'_>, key: &[u8], change: RecordChange<'_>) -> bool {
-        matches!(change, RecordChange::Put(value) if value.len() > tree.inline_value_bytes_max(self.page_size(), key.len()))
+        let inline_max = tree.inline_value_bytes_max(self.page_size(), key.len());
+        matches!(change, RecordChange::Put(value) if value.len() > inline_max)
     }
 
     /// One try with the leaf alone.

@@ -116,7 +116,9 @@ mod tests {
     proptest! {
         /// What is no block, or one that was changed, has entries or has none.
         #[test]
-        fn odd_bytes_are_read_without_a_panic(bytes in prop::collection::vec(prop::sample::select(vec![0u8, 1, 2, 9, 255]), 0..60)) {
+        fn odd_bytes_are_read_without_a_panic(
+            bytes in prop::collection::vec(prop::sample::select(vec![0u8, 1, 2, 9, 255]), 0..60),
+        ) {
             if let Some(block) = RunBlock::new(bytes) {
                 let last = block.count().min(20);
                 (0..=last).for_each(|at| assert!(block.entry(at).is_none_or(|entry| entry.key.len() < 60)));

@@ -185,14 +185,17 @@ mod tests {
     proptest! {
         #[test]
         fn stretches_lie_apart_and_what_is_given_back_is_used_again(
-            steps in proptest::collection::vec((any::<bool>(), 0u64..50, any::<prop::sample::Index>()), 1..200),
+            steps in
+                proptest::collection::vec((any::<bool>(), 0u64..50, any::<prop::sample::Index>()), 1..200),
         ) {
             let (mut space, mut taken) = (Space::default(), Vec::<(u64, u64)>::new());
             for (takes, bytes, which) in steps {
                 if takes || taken.is_empty() {
                     let begin = space.take(bytes);
                     for &(other, len) in &taken {
-                        prop_assert!(begin + bytes <= other || other + len <= begin || bytes == 0 || len == 0);
+                        prop_assert!(
+                            begin + bytes <= other || other + len <= begin || bytes == 0 || len == 0
+                        );
                     }
                     taken.push((begin, bytes));
                 } else {
@@ -202,7 +205,8 @@ mod tests {
                     space.give_back(begin + kept, len - kept);
                     space.give_back(begin, kept);
                 }
-                let (used, free): (u64, u64) = (taken.iter().map(|(_, len)| len).sum(), space.free.values().sum());
+                let (used, free): (u64, u64) =
+                    (taken.iter().map(|(_, len)| len).sum(), space.free.values().sum());
                 prop_assert_eq!(used + free, space.end, "{:?} beside {:?}", space, taken);
             }
             taken.into_iter().for_each(|(begin, len)| space.give_back(begin, len));

@@ -274,7 +274,8 @@ impl SortedRun {
     #[cold]
     fn is_changed(&self) -> Error {
         Error::corruption(format!(
-            "reading back a part of a large transaction from {}: it is not what was written; nothing of the transaction is committed: drop it, and run it again",
+            "reading back a part of a large transaction from {}: it is not what was written; nothing of the \
+             transaction is committed: drop it, and run it again",
             self.extent.directory().display()
         ))
     }
@@ -590,7 +591,10 @@ mod tests {
         #[test]
         fn a_run_says_what_was_written(
             entries in prop::collection::btree_map(
-                prop::collection::vec(any::<u8>(), 0..4), (0usize..40_000).prop_map(|len| vec![7; len]), 1..20),
+                prop::collection::vec(any::<u8>(), 0..4),
+                (0usize..40_000).prop_map(|len| vec![7; len]),
+                1..20,
+            ),
             probes in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..4), 1..20),
         ) {
             let disk = SimDisk::new(2);

@@ -83,13 +83,14 @@ impl UndoJournal {
             position.len.checked_sub(1).map_or(Some(0), |last| self.undos.get(last).map(|undo| undo.change));
         if after != Some(position.after) {
             return Err(Error::invalid(
-                "rolling back to a savepoint that is gone, since the transaction was rolled back to an earlier one: nothing was undone",
+                "rolling back to a savepoint that is gone, since the transaction was rolled back to an \
+                 earlier one: nothing was undone",
             ));
         }
         if self.kept.is_some_and(|kept| position.len < kept) {
             return Err(Error::invalid(
-                "rolling back, in a nested transaction, to a savepoint from before it: nothing was undone; let the nested transaction fail, which \
-                 undoes what it did, then roll back",
+                "rolling back, in a nested transaction, to a savepoint from before it: nothing was undone; \
+                 let the nested transaction fail, which undoes what it did, then roll back",
             ));
         }
         Ok(())
@@ -130,7 +131,7 @@ impl UndoJournal {
 /// The error of rolling back to a position of another write set.
 pub(super) fn foreign() -> Error {
     Error::invalid(
-        "rolling back to a savepoint of another transaction, or of an earlier run of this one: nothing was undone; use the savepoints that this \
-         transaction was asked for in this run",
+        "rolling back to a savepoint of another transaction, or of an earlier run of this one: nothing was \
+         undone; use the savepoints that this transaction was asked for in this run",
     )
 }

@@ -615,7 +615,8 @@ mod tests {
                     continue;
                 }
                 let mut was = None;
-                sorted.set(key, value.as_deref(), |before| was = before.map(|value| value.map(<[u8]>::to_vec)));
+                sorted
+                    .set(key, value.as_deref(), |before| was = before.map(|value| value.map(<[u8]>::to_vec)));
                 prop_assert_eq!(was, model.insert(key.clone(), value.clone()));
             }
             let keys: Vec<Vec<u8>> = steps.into_iter().map(|(key, ..)| key).take(100).collect();

@@ -130,9 +130,11 @@ impl Committer {
             };
             if now != claim.found && !is_swept() {
                 return Err(conflict(if is_name {
-                    "another transaction created, renamed or removed a database of that name, and committed first; run this one again"
+                    "another transaction created, renamed or removed a database of that name, and committed \
+                     first; run this one again"
                 } else {
-                    "another transaction changed a record that this one changes, and committed first; run this one again"
+                    "another transaction changed a record that this one changes, and committed first; run \
+                     this one again"
                 }));
             }
             takes_names |= is_name && claim.found.is_some();
@@ -156,7 +158,8 @@ impl Committer {
                 writes.records(*id).map_or(Ok(None), |records| records.get(key)).map(|own| own.is_some())?;
             if !is_pending && self.value_at(&tree.tree(), key, newest.at, newest.me)?.is_none() {
                 return Err(conflict(
-                    "another transaction removed a record that a record of this one refers to, and committed first; run this one again",
+                    "another transaction removed a record that a record of this one refers to, and \
+                     committed first; run this one again",
                 ));
             }
         }
@@ -167,7 +170,8 @@ impl Committer {
             };
             if is_removed && !self.is_empty_but_for((tree, span), writes, newest)? {
                 return Err(conflict(
-                    "another transaction set a record that refers to one that this one removes, and committed first; run this one again",
+                    "another transaction set a record that refers to one that this one removes, and \
+                     committed first; run this one again",
                 ));
             }
         }

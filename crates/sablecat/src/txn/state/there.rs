@@ -72,7 +72,8 @@ impl States {
             return Ok(());
         }
         Err(conflict(
-            "another transaction created a database that this one did not find, and committed first; run this one again",
+            "another transaction created a database that this one did not find, and committed first; run \
+             this one again",
         ))
     }
 

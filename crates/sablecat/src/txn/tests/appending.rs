@@ -78,15 +78,19 @@ proptest! {
                     }
                     Step::Remove(numbers) => {
                         for number in numbers {
-                            let Some(key) = model.range(key(number.into(), 0)..).next().map(|(key, _)| key.clone())
-                            else { continue };
+                            let Some(key) =
+                                model.range(key(number.into(), 0)..).next().map(|(key, _)| key.clone())
+                            else {
+                                continue;
+                            };
                             txn.set(&store.tree, &key, None).unwrap();
                             model.remove(&key);
                         }
                     }
                     Step::Cut(number) => {
                         let from = key(u32::from(number) + (1 << 16), 0);
-                        txn.remove_range(&store.tree, (Bound::Included(from.clone()), Bound::Unbounded)).unwrap();
+                        txn.remove_range(&store.tree, (Bound::Included(from.clone()), Bound::Unbounded))
+                            .unwrap();
                         model.split_off(&from);
                     }
                 }

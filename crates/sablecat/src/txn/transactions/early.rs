@@ -93,7 +93,8 @@ impl Transaction<'_> {
             return match kernel.record_is_same(tree, key, (at, self.time.get()), newest.at(), me)? {
                 true => Ok(()),
                 false => Err(conflict(
-                    "another transaction changed a record after this one's snapshot, and has committed; run this one again",
+                    "another transaction changed a record after this one's snapshot, and has committed; run \
+                     this one again",
                 )),
             };
         }

@@ -40,7 +40,8 @@ impl Transaction<'_> {
         for tree in trees.iter().filter(|tree| !tree.is_new()) {
             if !self.has_name(tree)? {
                 return Err(conflict(
-                    "a database got an index after the transaction that writes to it had begun; run the transaction again",
+                    "a database got an index after the transaction that writes to it had begun; run the \
+                     transaction again",
                 ));
             }
         }
@@ -60,8 +61,8 @@ impl Transaction<'_> {
         if !self.keeps_snapshot() {
             return Err(Error::new(
                 crate::error::ErrorKind::NotAllowed,
-                "an index made in a read committed transaction, which may miss what others write meanwhile; make it in one with a snapshot, or \
-                 serializable",
+                "an index made in a read committed transaction, which may miss what others write meanwhile; \
+                 make it in one with a snapshot, or serializable",
             ));
         }
         let mut scan = Scan::new(std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);

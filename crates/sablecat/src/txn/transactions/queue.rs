@@ -136,7 +136,8 @@ pub(crate) fn number_of(key: &[u8]) -> Result<u64> {
     let number = key.try_into().map(u64::from_be_bytes).ok().filter(|&number| number > 0);
     number.ok_or_else(|| {
         Error::invalid(format!(
-            "the key {} is not that of a numbered record: something other than numbered records was written to the database",
+            "the key {} is not that of a numbered record: something other than numbered records was written \
+             to the database",
             key.escape_ascii()
         ))
     })

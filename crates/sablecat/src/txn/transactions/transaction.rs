@@ -275,7 +275,8 @@ impl<'k> Transaction<'k> {
             Ok(())
         } else {
             let lost = conflict(
-                "a record locked for update had been changed since the transaction began; run the transaction again",
+                "a record locked for update had been changed since the transaction began; run the \
+                 transaction again",
             );
             Err(count_conflict(lost, &self.seat))
         }
@@ -477,7 +478,8 @@ impl<'k> Transaction<'k> {
         } else if me.slot().is_revoked() {
             return Err(Error::new(
                 ErrorKind::SnapshotTooOld,
-                "the transaction's snapshot was given up because the cache was full; run the transaction again",
+                "the transaction's snapshot was given up because the cache was full; run the transaction \
+                 again",
             ));
         }
         let at = self.at();

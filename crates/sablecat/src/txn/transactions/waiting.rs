@@ -63,7 +63,8 @@ impl Transaction<'_> {
             watch => watch?,
         };
         if reads.is_empty() && passed.get().is_none() {
-            let message = "waiting for a change of what a transaction has read, but it has read nothing: read in it the records to wait for, at the isolation Serializable";
+            let message = "waiting for a change of what a transaction has read, but it has read nothing: \
+                           read in it the records to wait for, at the isolation Serializable";
             return Err(Error::new(ErrorKind::NotAllowed, message));
         }
         self.seat.let_go();

@@ -1,10 +1,13 @@
 //! Commits larger than the cache: what changes is built beside what there is, and switched to at the roots.
 //!
 //! ```text
-//! 1 a list for the pages, with a note that those made are to be freed     5 the commit step: log record, each root's content, the note says
-//! 2 structure latches of all trees; nobody else changes these (rebuilt.rs)     that those replaced are to be freed
-//! 3 each tree gets a root beside its own: a copy                           6 latches released
-//! 4 batch by batch: copies of what is on the way, changed; published       7 what was replaced is freed once no snapshot sees it
+//! 1 a list for the pages, with a note that those made are to be freed
+//! 2 structure latches of all trees; nobody else changes these (rebuilt.rs)
+//! 3 each tree gets a root beside its own: a copy
+//! 4 batch by batch: copies of what is on the way, changed; published
+//! 5 the commit step: log record, each root's content, the note says that those replaced are to be freed
+//! 6 latches released
+//! 7 what was replaced is freed once no snapshot sees it
 //! ```
 //!
 //! A page that is to change is copied to a page with a number of its own, and the page above it, which is
@@ -296,7 +299,8 @@ impl<'a> Build<'a> {
             return Ok(());
         }
         Err(conflict(
-            "another transaction changed a record that this one changes, and committed first; run this one again",
+            "another transaction changed a record that this one changes, and committed first; run this one \
+             again",
         ))
     }
 

@@ -1,8 +1,9 @@
 //! Cells: a key's suffix and a value that say their own lengths.
 //!
 //! ```text
-//! short  u16 = key length (7 bits) | value length << 7 (8 bits)                                            key value
-//! long   u16 = key length (15 bits) | 0x8000    u16 = value length (15 bits) | 0x8000 if the value is Long   key value
+//! short  u16 = key length (7 bits) | value length << 7 (8 bits)        key  value
+//! long   u16 = key length (15 bits) | 0x8000
+//!        u16 = value length (15 bits) | 0x8000 if the value is Long    key  value
 //! ```
 //!
 //! "Key" is what is left of it after the page's prefix. The value of a `Long` is {first page u32, length

@@ -1,7 +1,8 @@
 //! The first 128 bytes of a page: what it is, and where its parts are.
 //!
 //! ```text
-//!   0  ..   common               what all pages begin with (pages/header.rs); the kind is 1 for a leaf, 2 for an inner page
+//!   0  ..   common               what all pages begin with (pages/header.rs); the kind is 1 for a leaf,
+//!                                2 for an inner page
 //!  21  u8   level                0 for a leaf
 //!  22  u16  flags                bit 0: custom order: no prefix, no skip, heads zero; bit 1: counted
 //!  24  u16  count                of slots
@@ -16,7 +17,7 @@
 //!  48  u16  skip                 bytes after the prefix that all keys share and heads leave out
 //!  50  u48  records              counted inner pages: below the first child; else zero
 //!  56  u64  skip word            the first 8 skipped bytes, as a big-endian number, zero padded
-//!  64  u32  hints[16]            hints[j] = head of slot (j+1) * 2^k - 1, or all ones if there is no such slot
+//!  64  u32  hints[16]            hints[j] = head of slot (j+1) * 2^k - 1; all ones if there is no such slot
 //! 128       heads
 //! ```
 //!

@@ -20,7 +20,8 @@
 //! has at most (S + C)/2; it keeps one fence (say L) and gets a new one of at most K:
 //!
 //! ```text
-//! (U - L - R + C)/2 + L + K  <=  U/2 + (C + 3K)/2  <=  U          if C + 3K <= U, which follows from 2C + 2K <= U and K <= C
+//! (U - L - R + C)/2 + L + K  <=  U/2 + (C + 3K)/2  <=  U
+//!                                if C + 3K <= U, which follows from 2C + 2K <= U and K <= C
 //! ```
 //!
 //! It need not have room for the entry that the split is for: then it is split again, at most until that

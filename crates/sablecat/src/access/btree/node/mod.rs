@@ -6,8 +6,8 @@
 //! business; nor does it allocate pages or follow child numbers.
 //!
 //! ```text
-//! 0         64      128
-//! | header  | hints | heads u32[n] | children u32[n], inner only | cell offsets u16[n] |  free  | heap of cells and fences |
+//! 0        64      128
+//! | header | hints | heads u32[n] | inner: children u32[n] | offsets u16[n] | free | heap: cells, fences |
 //! ```
 //!
 //! * **Fences.** A page holds keys `lower <= key < upper`; an absent fence is infinite. What both fences

@@ -301,7 +301,12 @@ mod tests {
             for &wanted in probes.iter().chain(&heads) {
                 let expected = heads.partition_point(|&head| head < wanted);
                 for variant in Variant::available() {
-                    prop_assert_eq!(lower_bound_by(variant, &page, heads.len(), wanted), expected, "{:?}", variant);
+                    prop_assert_eq!(
+                        lower_bound_by(variant, &page, heads.len(), wanted),
+                        expected,
+                        "{:?}",
+                        variant
+                    );
                 }
                 prop_assert_eq!(lower_bound(&page, heads.len(), wanted, (0, 0)), expected);
             }
@@ -321,7 +326,12 @@ mod tests {
                 let expected = lower_bound_by(Variant::Scalar, &page, heads.len(), wanted);
                 prop_assert!(expected <= heads.len());
                 for variant in Variant::available() {
-                    prop_assert_eq!(lower_bound_by(variant, &page, heads.len(), wanted), expected, "{:?}", variant);
+                    prop_assert_eq!(
+                        lower_bound_by(variant, &page, heads.len(), wanted),
+                        expected,
+                        "{:?}",
+                        variant
+                    );
                 }
             }
         }

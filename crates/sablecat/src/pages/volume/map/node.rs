@@ -4,8 +4,9 @@
 //! 0  crc32c u32             4  magic u32 "smap"
 //! 8  first page covered u32 12 level u32 (0: leaf)
 //! 16 generation u64         24 entries that are not 0, u32     28 zero to 64
-//! 64 entries, u64 each: the block of page first + n (leaf), or of the child that begins at page first + n * coverage(level), in the low 40 bits;
-//!    its seal (block.rs) in the 20 above, 0 if it was written when there were none; four bits zero. 0: none
+//! 64 entries, u64 each: the block of page first + n (leaf), or of the child that begins at page
+//!    first + n * coverage(level), in the low 40 bits; its seal (block.rs) in the 20 above, 0 if it was
+//!    written when there were none; four bits zero. 0: none
 //! ```
 //!
 //! A block is believed when it has the seal that its parent says, says of itself what its parent says of it,

@@ -51,7 +51,11 @@ proptest! {
     /// Epochs are whole for as long as they are retained; and the blocks in use are those that a scan of all
     /// maps finds, no more, no less.
     #[test]
-    fn epochs_stay_whole_and_nothing_leaks(rounds in rounds(), block_size in prop_oneof![Just(512usize), Just(4096)], volumes in 0usize..3) {
+    fn epochs_stay_whole_and_nothing_leaks(
+        rounds in rounds(),
+        block_size in prop_oneof![Just(512usize), Just(4096)],
+        volumes in 0usize..3,
+    ) {
         let disk = disk(1);
         let store = Store::create_with(&disk, plain(block_size), volumes).expect("no faults");
         let (mut model, mut kept): (Model, Vec<Kept>) = (Model::new(), Vec::new());
@@ -62,7 +66,8 @@ proptest! {
             if let Some(dropped) = dropped.filter(|_| !kept.is_empty()) {
                 kept.remove(dropped.index(kept.len()));
             }
-            let changes: Changes = pages.into_iter().map(|(page, there)| (page, there.then_some(stamp as u64))).collect();
+            let changes: Changes =
+                pages.into_iter().map(|(page, there)| (page, there.then_some(stamp as u64))).collect();
             checkpoint(&store, &changes, &kept).expect("no faults");
             for (page, stamp) in changes {
                 match stamp {

@@ -55,14 +55,20 @@ proptest! {
             // The allocator and the map agree about every block.
             let in_use = store.volume.scan().expect("no damage");
             prop_assert_eq!(store.blocks.used_count(), in_use.blocks.count());
-            prop_assert!(store.blocks.below_marks().all(|block| store.blocks.is_used(block) == in_use.blocks.contains(block)));
+            prop_assert!(
+                store
+                    .blocks
+                    .below_marks()
+                    .all(|block| store.blocks.is_used(block) == in_use.blocks.contains(block))
+            );
             let _ = store.volume.give_back_tail(&store.blocks, FreeEnd::Steps).expect("no faults");
         }
         // Without pages there is no map.
         let all = model.keys().map(|&page| (page, None)).collect();
         store.checkpoint(&all).expect("no faults");
         store.assert_is(&Model::new());
-        let reserved: u64 = store.blocks.volumes().map(|volume| first_within(volume, codec.block_size())).sum();
+        let reserved: u64 =
+            store.blocks.volumes().map(|volume| first_within(volume, codec.block_size())).sum();
         prop_assert_eq!(store.blocks.used_count(), reserved);
     }
 }

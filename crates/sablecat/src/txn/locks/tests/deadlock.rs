@@ -84,8 +84,9 @@ fn a_deadlock_error_says_who_waited_for_whom() {
     assert_eq!(who, 2);
     assert_eq!(
         error.to_string(),
-        "deadlock: participant 2 waited for an exclusive lock on a record held by participant 1, which waited for an exclusive lock on a \
-         record held by participant 2; participant 2 gives way as the youngest of them. Run the transaction again"
+        "deadlock: participant 2 waited for an exclusive lock on a record held by participant 1, which \
+         waited for an exclusive lock on a record held by participant 2; participant 2 gives way as the \
+         youngest of them. Run the transaction again"
     );
 }
 

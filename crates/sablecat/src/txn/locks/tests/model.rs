@@ -21,7 +21,11 @@ enum Step {
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let who = || 1..=PARTICIPANTS;
     let step = prop_oneof![
-        12 => (who(), 0..RECORDS, any::<bool>()).prop_map(|(who, record, exclusive)| Step::Try { who, record, exclusive }),
+        12 => (who(), 0..RECORDS, any::<bool>()).prop_map(|(who, record, exclusive)| Step::Try {
+            who,
+            record,
+            exclusive,
+        }),
         2 => who().prop_map(|who| Step::End { who }),
         1 => who().prop_map(|who| Step::Reap { who }),
     ];
@@ -175,14 +179,20 @@ proptest! {
 
     #[test]
     fn paths_keep_each_other_off_with_room_for_all(
-        steps in proptest::collection::vec((1..=PARTICIPANTS, any::<bool>(), proptest::collection::vec(0u64..3, 1..4)), 1..120),
+        steps in proptest::collection::vec(
+            (1..=PARTICIPANTS, any::<bool>(), proptest::collection::vec(0u64..3, 1..4)),
+            1..120,
+        ),
     ) {
         run_paths(1 << 11, &steps, true);
     }
 
     #[test]
     fn paths_keep_each_other_off_where_locks_are_made_coarse(
-        steps in proptest::collection::vec((1..=PARTICIPANTS, any::<bool>(), proptest::collection::vec(0u64..3, 1..4)), 1..120),
+        steps in proptest::collection::vec(
+            (1..=PARTICIPANTS, any::<bool>(), proptest::collection::vec(0u64..3, 1..4)),
+            1..120,
+        ),
     ) {
         run_paths(16, &steps, false);
     }

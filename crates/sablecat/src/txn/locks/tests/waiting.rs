@@ -37,8 +37,9 @@ fn a_timeout_names_who_has_the_lock_and_leaves_nothing_behind() {
     assert_eq!(error.kind(), ErrorKind::Timeout);
     assert_eq!(
         error.to_string(),
-        "participant 3 waited 3ms for an exclusive lock on a record that is held by participant 1 (shared) and participant 2 (shared); run \
-         the transaction again, or allow more time. If this thread has another transaction open that locked the record, end that one first"
+        "participant 3 waited 3ms for an exclusive lock on a record that is held by participant 1 (shared) \
+         and participant 2 (shared); run the transaction again, or allow more time. If this thread has \
+         another transaction open that locked the record, end that one first"
     );
     assert!(held.is_empty());
     assert_eq!((locks.counts().waits, locks.counts().timeouts), (1, 1));

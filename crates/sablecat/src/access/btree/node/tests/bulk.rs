@@ -43,7 +43,9 @@ proptest! {
         prop_assert_eq!(row.records(), expected);
         for page in row.pages.iter().rev().skip(2) {
             let largest = 50 + 8 + value.len() + 50;
-            prop_assert!(Leaf::new(page).used_bytes() + largest + 128 * fill / 100 >= (size - 128) * fill / 100 / 2);
+            prop_assert!(
+                Leaf::new(page).used_bytes() + largest + 128 * fill / 100 >= (size - 128) * fill / 100 / 2
+            );
         }
         for (n, separator) in separators.iter().enumerate() {
             if inner.push(separator, (PageId(n as u32 + 2), n as u64 + 2)) {

@@ -12,7 +12,10 @@ proptest! {
         leaf in any::<bool>(),
         fenced in any::<bool>(),
         keys in prop::collection::btree_set(a_key(14), 0..30),
-        damage in prop::collection::vec((prop_oneof![0usize..64, 0usize..256, any::<usize>()], prop_oneof![any::<u8>(), 0u8..4]), 1..4),
+        damage in prop::collection::vec(
+            (prop_oneof![0usize..64, 0usize..256, any::<usize>()], prop_oneof![any::<u8>(), 0u8..4]),
+            1..4,
+        ),
         probe in a_key(14),
     ) {
         let mut page = vec![0; size];

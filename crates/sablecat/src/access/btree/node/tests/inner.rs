@@ -8,15 +8,22 @@ proptest! {
     /// Inner pages side by side find the child a map finds, and count what is below it.
     #[test]
     fn inner_pages_are_a_map(
-        (size, (custom, counted), keys) in (prop::sample::select(&SIZES[..3]), any::<(bool, bool)>()).prop_flat_map(|(size, custom)| {
-            let key = (a_key(key_bytes_max(size)), any::<u8>(), 0..=key_bytes_max(size)).prop_map(|(mut key, n, len)| {
-                if n % 5 == 0 {
-                    key.resize(len, b'k');
-                }
-                key
-            });
-            (Just(size), Just(custom), prop::collection::vec((key, a_split_point(), any::<bool>()), 0..200))
-        }),
+        (size, (custom, counted), keys) in (prop::sample::select(&SIZES[..3]), any::<(bool, bool)>())
+            .prop_flat_map(|(size, custom)| {
+                let key = (a_key(key_bytes_max(size)), any::<u8>(), 0..=key_bytes_max(size)).prop_map(
+                    |(mut key, n, len)| {
+                        if n % 5 == 0 {
+                            key.resize(len, b'k');
+                        }
+                        key
+                    },
+                );
+                (
+                    Just(size),
+                    Just(custom),
+                    prop::collection::vec((key, a_split_point(), any::<bool>()), 0..200),
+                )
+            }),
         probes in prop::collection::vec(a_key(40), 20),
     ) {
         let order = if custom { REVERSE } else { Order::Bytes };

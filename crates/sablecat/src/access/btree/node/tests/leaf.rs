@@ -152,12 +152,16 @@ proptest! {
 
     #[test]
     fn a_leaf_is_a_map(
-        (size, prefix, fenced, ops) in (prop::sample::select(&SIZES[..]), prop::collection::vec(0u8..3, 0..14), any::<bool>())
-            .prop_flat_map(|(size, prefix, fenced)| {
-                let prefix = if fenced { prefix } else { Vec::new() };
-                let ops = prop::collection::vec(an_op(size, prefix.len() + 1), 0..if size == 512 { 60 } else { 150 });
-                (Just(size), Just(prefix), Just(fenced), ops)
-            }),
+        (size, prefix, fenced, ops) in
+            (prop::sample::select(&SIZES[..]), prop::collection::vec(0u8..3, 0..14), any::<bool>())
+                .prop_flat_map(|(size, prefix, fenced)| {
+                    let prefix = if fenced { prefix } else { Vec::new() };
+                    let ops = prop::collection::vec(
+                        an_op(size, prefix.len() + 1),
+                        0..if size == 512 { 60 } else { 150 },
+                    );
+                    (Just(size), Just(prefix), Just(fenced), ops)
+                }),
         probes in prop::collection::vec(a_key(32), 0..40),
     ) {
         let upper = [&prefix[..], &vec![255; key_bytes_max(size) - prefix.len()]].concat();

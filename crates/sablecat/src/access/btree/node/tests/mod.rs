@@ -53,7 +53,8 @@ fn a_key(max: usize) -> impl Strategy<Value = Key> {
         3 => prop::collection::vec(byte, 0..24.min(max)),
         2 => eight,
         1 => prop::collection::vec(any::<u8>(), 0..12.min(max)),
-        1 => (prop::collection::vec(0u8..2, 0..4), 0..max).prop_map(|(tail, len)| [vec![0; len.saturating_sub(4)], tail].concat()),
+        1 => (prop::collection::vec(0u8..2, 0..4), 0..max)
+            .prop_map(|(tail, len)| [vec![0; len.saturating_sub(4)], tail].concat()),
     ]
 }
 

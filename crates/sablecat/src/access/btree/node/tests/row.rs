@@ -108,16 +108,24 @@ proptest! {
     /// splits and merges.
     #[test]
     fn splits_make_room(
-        (size, custom, inserts, removes) in (prop::sample::select(&SIZES[..3]), any::<bool>()).prop_flat_map(|(size, custom)| {
-            let max = key_bytes_max(size);
-            let insert = (a_key(max), 0..=max, 0..=100usize, a_split_point()).prop_map(move |(mut key, len, percent, at)| {
-                if percent % 3 == 0 {
-                    key.resize(len, b'k');
-                }
-                (key, percent, at)
-            });
-            (Just(size), Just(custom), prop::collection::vec(insert, 0..120), prop::collection::vec(any::<prop::sample::Index>(), 0..60))
-        }),
+        (size, custom, inserts, removes) in (prop::sample::select(&SIZES[..3]), any::<bool>())
+            .prop_flat_map(|(size, custom)| {
+                let max = key_bytes_max(size);
+                let insert = (a_key(max), 0..=max, 0..=100usize, a_split_point()).prop_map(
+                    move |(mut key, len, percent, at)| {
+                        if percent % 3 == 0 {
+                            key.resize(len, b'k');
+                        }
+                        (key, percent, at)
+                    },
+                );
+                (
+                    Just(size),
+                    Just(custom),
+                    prop::collection::vec(insert, 0..120),
+                    prop::collection::vec(any::<prop::sample::Index>(), 0..60),
+                )
+            }),
     ) {
         let order = if custom { REVERSE } else { Order::Bytes };
         let mut row = Row::new(size, order);
