@@ -1,7 +1,7 @@
-//! Lines are narrow enough to be read: 110 columns. Of code the formatter sees to it; this of what it leaves,
-//! which is comments and prose.
+//! Lines are narrow enough to be read: 110 columns, of code, examples, pictures and prose, in Rust, C and
+//! Markdown. Most of Rust's code the formatter sees to; it leaves strings, macros and comments.
 //!
-//! Examples, tables, and lines that could not be broken may be wider.
+//! Rows of tables and lines of one word, such as an address, could not be broken, and may be wider.
 
 use super::Problem;
 use crate::files::TextFile;
@@ -11,23 +11,21 @@ const WIDTH_MAX: usize = 110;
 pub(super) fn check(files: &[TextFile]) -> Vec<Problem> {
     let mut problems = Vec::new();
     for file in files {
-        let is_code = file.is("rs");
+        let is_code = ["rs", "c", "h"].iter().any(|kind| file.is(kind));
         if !is_code && !file.is("md") {
             continue;
         }
         let mut in_example = false;
         for (number, line) in file.text.lines().enumerate() {
             let prose = if is_code { comment(line) } else { Some(line.trim()) };
-            let Some(prose) = prose else {
-                in_example = false;
-                continue;
+            in_example = match prose {
+                Some(prose) => in_example != prose.starts_with("```"),
+                None => false,
             };
-            if prose.starts_with("```") {
-                in_example = !in_example;
-            }
-            let may_be_wide = in_example || prose.starts_with('|') || !prose.contains(' ');
-            if !may_be_wide && line.chars().count() > WIDTH_MAX {
-                let width = line.chars().count();
+            let is_row = !in_example && prose.is_some_and(|prose| prose.starts_with('|'));
+            let may_be_wide = is_row || !prose.unwrap_or(line.trim()).contains(' ');
+            let width = line.chars().count();
+            if !may_be_wide && width > WIDTH_MAX {
                 problems.push(Problem::new(
                     file,
                     number + 1,
@@ -39,7 +37,7 @@ pub(super) fn check(files: &[TextFile]) -> Vec<Problem> {
     problems
 }
 
-/// The text of a line that is a comment.
+/// The text of a line that is a comment of Rust's.
 fn comment(line: &str) -> Option<&str> {
     let text = line.trim_start().strip_prefix("//")?;
     Some(text.trim_start_matches(['/', '!']).trim())
@@ -54,16 +52,31 @@ mod tests {
     }
 
     #[test]
-    fn wide_prose_is_told_and_wide_examples_and_tables_are_not() {
+    fn wide_lines_are_told_and_wide_tables_are_not() {
         let words = "word ".repeat(30);
         assert_eq!(wide("a.rs", &format!("/// {words}\nfn f() {{}}\n// {words}\n")), 2);
-        assert_eq!(wide("a.rs", &format!("let text = \"{words}\";\n")), 0, "the formatter's affair");
+        assert_eq!(wide("a.rs", &format!("let text = \"{words}\";\n")), 1);
+        assert_eq!(wide("a.c", &format!("/* {words}\n * {words} */\n")), 2);
+        assert_eq!(wide("a.h", &format!("int a; /* {words} */\n")), 1);
         assert_eq!(wide("a.md", &format!("{words}\n- {words}\n")), 2);
-        assert_eq!(
-            wide("a.md", &format!("```text\n{words}\n```\n| {words} |\nhttps://{}\n", "w".repeat(120))),
-            0
-        );
-        assert_eq!(wide("a.md", &format!("```\n```\n{words}\n")), 1, "behind an example");
+        assert_eq!(wide("a.md", &format!("| {words} |\n")), 0);
+        assert_eq!(wide("a.rs", &format!("/// | {words} |\n")), 0);
         assert_eq!(wide("a.toml", &words), 0);
+    }
+
+    #[test]
+    fn wide_examples_are_told_whatever_they_begin_with() {
+        let words = "word ".repeat(30);
+        assert_eq!(wide("a.md", &format!("```text\n{words}\n| {words}\n```\n| {words} |\n")), 2);
+        assert_eq!(wide("a.rs", &format!("//! ```\n//! | {words}\n//! ```\n//! | {words} |\n")), 1);
+        assert_eq!(wide("a.rs", &format!("//! ```\nfn f() {{}}\n//! | {words} |\n")), 0, "code ends it");
+    }
+
+    #[test]
+    fn a_line_of_one_word_may_be_wide() {
+        let word = "w".repeat(120);
+        assert_eq!(wide("a.md", &format!("https://{word}\n```\n{word}\n```\n")), 0);
+        assert_eq!(wide("a.rs", &format!("// {word}\nconst A: &str =\n    \"{word}\";\n")), 0);
+        assert_eq!(wide("a.md", &format!("see https://{word}\n")), 1);
     }
 }
