@@ -20,10 +20,11 @@
 
 use crate::beside::{Line, Said, Table};
 use crate::contestant::{HASH, OURS};
+use crate::field::Field;
 use crate::grid::thousands;
 use crate::mix::Mix;
 use crate::protocol::{Kind, Mode};
-use crate::session::{Field, Session, Step};
+use crate::session::{Session, Step};
 use crate::shape::Shape;
 use crate::workload::Keys;
 use crate::{Options, Report, Suite};

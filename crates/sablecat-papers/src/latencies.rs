@@ -10,11 +10,12 @@
 use std::ops::RangeInclusive;
 
 use crate::contestant::{DEVICE, is_ours, keeps_promise};
+use crate::field::Field;
 use crate::grid::{Grid, ratio_to_best, thousands};
 use crate::latency::Latency;
 use crate::mix::Mix;
 use crate::protocol::{Kind, Mode};
-use crate::session::{Field, Session, Step};
+use crate::session::{Session, Step};
 use crate::shape::Shape;
 use crate::workload::Keys;
 use crate::{Machine, OURS, Options, Report, Row, Suite};

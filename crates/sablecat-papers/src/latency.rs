@@ -1,4 +1,4 @@
-//! How long single operations took, as it goes over the protocol and as it stands in a report.
+//! How long single operations took, as it stands in a report.
 //!
 //! A thread that works as fast as it can begins nothing while one operation takes long, so that a stall of a
 //! second would be one sample among millions (*coordinated omission*, Gil Tene, "How NOT to Measure Latency",
@@ -9,36 +9,11 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use crate::protocol::Figures;
-use crate::row::median;
+use crate::statistics::{median, tenths};
+use crate::times::Times;
 
 /// Digits that a time is kept with.
 const DIGITS: u8 = 3;
-
-/// Times of the operations of a run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Times {
-    /// Of lookups: nanoseconds, and how many took as long.
-    pub reads: Vec<(u64, u64)>,
-    /// Of what changes something.
-    pub writes: Vec<(u64, u64)>,
-    /// The longest of all.
-    pub longest: Longest,
-    /// How many checkpoints were made meanwhile.
-    pub checkpoints: u64,
-}
-
-/// The longest operation of a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Longest {
-    /// How long it took.
-    pub ns: u64,
-    /// When it began, from the start of the run on.
-    pub at_ns: u64,
-    /// Whether it was to change something.
-    pub is_write: bool,
-    /// Whether a checkpoint was being made during any of it.
-    pub in_checkpoint: bool,
-}
 
 /// How long one kind of operation takes: in microseconds, medians over the rounds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -103,22 +78,10 @@ impl Latency {
     }
 }
 
-impl Longest {
-    fn told(self) -> String {
-        let what = if self.is_write { "write" } else { "read" };
-        let met = if self.in_checkpoint { "beside a checkpoint" } else { "beside no checkpoint" };
-        let (ms, at) = (self.ns as f64 / 1e6, self.at_ns as f64 / 1e9);
-        format!("{what} of {ms:.1} ms, {at:.2} s after the start, {met}")
-    }
-}
-
-fn tenths(value: f64) -> f64 {
-    (value * 10.0).round() / 10.0
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::times::Longest;
 
     fn figures(reads: &[(u64, u64)], seconds: f64) -> Figures {
         let longest = Longest { ns: 5_000_000, at_ns: 1_500_000_000, is_write: true, in_checkpoint: true };

@@ -19,10 +19,10 @@
 //!
 //! Those of SQL have processes of their own kind, which work through SQLite's C interface ([`mod@sql`]).
 //! Each of the others but the last is a list of sessions (`session.rs`), each run by every contestant
-//! (`contestant.rs`) in turn, in processes that speak a line protocol ([`protocol`]); [`serve()`] is our end
-//! of it. The records and their order are [`workload`]'s, and every value that is read is checked against
-//! it. What comes out is a [`Report`], and of several of them a file of [`Results`], from which
-//! [`mod@report`] makes pages to look at.
+//! (`contestant.rs`) in turn (`field.rs`), in processes that speak a line protocol ([`protocol`]);
+//! [`serve()`] is our end of it. The records and their order are [`workload`]'s, and every value that is read
+//! is checked against it. What comes out is a [`Report`], and of several of them a file of [`Results`], from
+//! which [`mod@report`] makes pages to look at.
 //!
 //! Nothing here prints, and nothing decides what is fast enough.
 
@@ -30,6 +30,7 @@ mod bangdb;
 mod beside;
 mod contestant;
 mod engine;
+mod field;
 mod grid;
 mod latencies;
 pub mod latency;
@@ -46,7 +47,9 @@ pub mod shape;
 pub mod size;
 mod soliddata;
 pub mod sql;
+mod statistics;
 pub mod threen1;
+pub mod times;
 pub mod workload;
 mod wp11g;
 mod wp43;
@@ -68,8 +71,8 @@ pub use row::{Attached, Row};
 pub use serve::{SYSTEMS, serve};
 
 use contestant::{ALL_OURS, Contestant, DEVICE, HASH, Keeps, Peers, Program, keeps};
+use field::{Field, Outcome};
 use place::Place;
-use session::{Field, Outcome};
 
 /// Rounds of each session, unless the suite has another number.
 const ROUNDS: u32 = 3;

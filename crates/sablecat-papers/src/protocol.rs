@@ -21,9 +21,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::latency::Times;
 use crate::mix::Mix;
 use crate::shape::Shape;
+use crate::times::Times;
 use crate::workload::Keys;
 
 /// What of a store's promises is bought, from none to durable commits. The reports use the same words.

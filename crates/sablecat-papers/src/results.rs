@@ -133,9 +133,9 @@ fn date(days: u64) -> (u64, u64, u64) {
 mod tests {
     use super::*;
     use crate::beside::tests::row;
+    use crate::field::Outcome;
     use crate::place::Place;
     use crate::protocol::Mode;
-    use crate::session::Outcome;
     use crate::{Suite, Table};
 
     #[test]

@@ -1,26 +1,14 @@
-//! What is measured, in which order: sessions of one store, run by every system in turn, again and again.
+//! What is measured: sessions of one store.
 //!
-//! A session opens a store, does a few runs on it and closes it, in a new process each time. Round by round,
-//! every contestant runs the session once, so that a slow minute of the machine slows all of them; a figure
-//! is the median over the rounds. A session either loads its store once and reopens it in each round, or
-//! starts each round from an empty directory; sessions of the same records after each other share one
-//! loading.
+//! A session opens a store, does a few runs on it and closes it, in a new process each time (field.rs). It
+//! either loads its store once and reopens it in each round, or starts each round from an empty directory;
+//! sessions of the same records after each other share one loading.
 
-use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::Duration;
 
-use sablecat_os::interrupt;
-
-use crate::Progress;
-use crate::contestant::{Contestant, DEVICE, Refusal, Served, is_ours};
-use crate::latency::{Latency, Of};
-use crate::machine;
+use crate::contestant::{Contestant, is_ours};
 use crate::mix::Mix;
-use crate::protocol::{Figures, Kind, Mode, Open, Request, Run};
-use crate::row::Row;
+use crate::protocol::{Kind, Mode, Open, Request, Run};
 use crate::shape::Shape;
 use crate::workload::Keys;
 
@@ -97,146 +85,8 @@ impl Step {
     }
 }
 
-/// What came of the sessions.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Outcome {
-    pub(crate) rows: Vec<Row>,
-    /// Which systems could not take part where, and why; without our own failures.
-    pub(crate) notes: Vec<String>,
-    /// What makes the run a failure: wrong or failed operations of anybody, failures of ours.
-    pub(crate) problems: Vec<String>,
-}
-
-/// Where and how often.
-pub(crate) struct Field<'a> {
-    pub(crate) contestants: Vec<&'a dyn Contestant>,
-    pub(crate) dir: &'a Path,
-    pub(crate) rounds: u32,
-    pub(crate) progress: &'a mut dyn Progress,
-}
-
-/// Loading is not measured, so it need not suffer from the small caches that reading is measured with.
-const LOADING_CACHE_BYTES_MIN: u64 = 256 << 20;
-
 /// The log buffer that the first paper sets.
 pub(crate) const LOG_BUFFER_BYTES: u64 = 8 << 20;
-
-impl Field<'_> {
-    /// Runs each session in rounds.
-    pub(crate) fn run(&mut self, sessions: &[Session]) -> Outcome {
-        let mut outcome = Outcome::default();
-        let entrants: Vec<Vec<usize>> = sessions.iter().map(|session| self.entrants(session)).collect();
-        let runs = entrants.iter().map(|entrants| entrants.len() as u64 * u64::from(self.rounds)).sum();
-        self.progress.start(runs);
-        let mut loaded = vec![false; self.contestants.len()];
-        for (i, (session, entrants)) in sessions.iter().zip(entrants).enumerate() {
-            if interrupt::is_asked() {
-                break;
-            }
-            self.run_session(session, entrants, &mut loaded, &mut outcome);
-            if !sessions.get(i + 1).is_some_and(|next| next.goes_on_with(session)) {
-                loaded.fill(false);
-                for contestant in &self.contestants {
-                    // What could not be cleared away is in a directory that will be removed as a whole.
-                    let _ = fs::remove_dir_all(self.dir.join(contestant.name()));
-                }
-            }
-        }
-        outcome
-    }
-
-    fn entrants(&self, session: &Session) -> Vec<usize> {
-        let takes_part = |contestant: &dyn Contestant| {
-            let only_bounds = contestant.name() == DEVICE && session.threads > 1;
-            contestant.takes_part(session.mode) && !only_bounds
-        };
-        (0..self.contestants.len()).filter(|&i| takes_part(self.contestants[i])).collect()
-    }
-
-    fn run_session(
-        &mut self,
-        session: &Session,
-        mut entrants: Vec<usize>,
-        loaded: &mut [bool],
-        outcome: &mut Outcome,
-    ) {
-        // Per contestant: per round: per step.
-        let mut rounds = vec![Vec::new(); self.contestants.len()];
-        for _ in 0..self.rounds {
-            entrants.retain(|&entrant| {
-                if interrupt::is_asked() {
-                    return false;
-                }
-                let contestant = self.contestants[entrant];
-                let label = session.label(contestant.name());
-                self.progress.step(&label);
-                match run_once(contestant, session, &self.dir.join(contestant.name()), &mut loaded[entrant]) {
-                    Ok(figures) => {
-                        rounds[entrant].push(figures);
-                        return true;
-                    }
-                    // Its process was asked to end too.
-                    Err(_) if interrupt::is_asked() => {}
-                    Err(Refusal::Skipped(why)) => outcome.note(format!("skipped: {why}")),
-                    Err(Refusal::Failed(why)) if is_ours(contestant.name()) => {
-                        outcome.problems.push(format!("{label}: {why}"))
-                    }
-                    Err(Refusal::Failed(why)) => outcome.note(format!("{label} could not run: {why}")),
-                }
-                false
-            });
-        }
-        for (contestant, rounds) in self.contestants.iter().zip(rounds) {
-            for (i, step) in session.steps.iter().enumerate() {
-                let samples: Vec<&Figures> = rounds.iter().map(|figures| &figures[i]).collect();
-                outcome.add(contestant.name(), session, step, &samples);
-            }
-        }
-    }
-}
-
-impl Outcome {
-    /// Adds a note, once.
-    fn note(&mut self, note: String) {
-        if !self.notes.contains(&note) {
-            self.notes.push(note);
-        }
-    }
-
-    /// Adds the row of a step, and a problem if there were errors.
-    pub(crate) fn add(&mut self, system: &str, session: &Session, step: &Step, samples: &[&Figures]) {
-        let Some(row) = Row::of(system, session, step, samples) else { return };
-        if let Some(sample) = samples.iter().find(|sample| sample.errors > 0) {
-            self.problems.push(format!(
-                "{}: {} errors, first: {}",
-                row.label(),
-                row.errors,
-                sample.first_error
-            ));
-        }
-        if step.is_aside {
-            return;
-        }
-        if !step.timed {
-            self.rows.push(row);
-            return;
-        }
-        // A row for each kind of operation, both with the rate of all.
-        for (of, word) in [(Of::Reads, "read"), (Of::Writes, "write")] {
-            if let Some(latency) = Latency::of(samples, session.threads, of) {
-                let op = format!("{word} {}", step.op);
-                self.rows.push(Row { op, latency: Some(latency), ..row.clone() });
-            }
-        }
-    }
-
-    /// Adds what came of others.
-    pub(crate) fn append(&mut self, mut other: Outcome) {
-        self.rows.append(&mut other.rows);
-        other.notes.into_iter().for_each(|note| self.note(note));
-        self.problems.append(&mut other.problems);
-    }
-}
 
 impl Session {
     /// One of a single thread on the first paper's records, as yet without steps.
@@ -268,7 +118,7 @@ impl Session {
     }
 
     /// Whether it can use what the session before it has loaded.
-    fn goes_on_with(&self, before: &Session) -> bool {
+    pub(crate) fn goes_on_with(&self, before: &Session) -> bool {
         self.loaded
             && before.loaded
             && (self.mode, self.keys, self.records) == (before.mode, before.keys, before.records)
@@ -276,12 +126,12 @@ impl Session {
     }
 
     /// For a sentence about a system in this session.
-    fn label(&self, system: &str) -> String {
+    pub(crate) fn label(&self, system: &str) -> String {
         let threads = if self.threads == 1 { String::new() } else { format!(", {} threads", self.threads) };
         format!("{} {} {system}{threads}", self.mode.name(), self.keys_name())
     }
 
-    fn open(&self, contestant: &dyn Contestant, dir: &Path, threads: u32) -> Request {
+    pub(crate) fn open(&self, contestant: &dyn Contestant, dir: &Path, threads: u32) -> Request {
         Request::Open(Open {
             dir: dir.to_string_lossy().into_owned(),
             mode: self.mode,
@@ -307,11 +157,11 @@ impl Session {
     }
 
     /// Where the image is of a system's store, if that is held in memory and has one.
-    fn image_of(&self, system: &str) -> Option<PathBuf> {
+    pub(crate) fn image_of(&self, system: &str) -> Option<PathBuf> {
         self.images.as_ref().filter(|_| is_ours(system)).map(|images| images.join(system))
     }
 
-    fn run(&self, kind: Kind, step: Option<&Step>, by_cursor: bool) -> Request {
+    pub(crate) fn run(&self, kind: Kind, step: Option<&Step>, by_cursor: bool) -> Request {
         Request::Run(Run {
             kind,
             keys: self.keys,
@@ -333,235 +183,5 @@ impl Session {
             timed: step.is_some_and(|step| step.timed),
             checkpoint_ms: step.map_or(0, |step| step.checkpoint_ms),
         })
-    }
-}
-
-/// One round of one contestant: the figures of each step, with the disk use after closing. Loads first what
-/// is not `loaded`.
-fn run_once(
-    contestant: &dyn Contestant,
-    session: &Session,
-    dir: &Path,
-    loaded: &mut bool,
-) -> Result<Vec<Figures>, Refusal> {
-    let image = session.image_of(contestant.name());
-    for dir in [Some(dir), image.as_deref()].into_iter().flatten().filter(|dir| !*loaded && dir.exists()) {
-        fs::remove_dir_all(dir)
-            .map_err(|error| Refusal::Failed(format!("cannot clear {}: {error}", dir.display())))?;
-    }
-    if session.loaded && !*loaded {
-        let mut served = contestant.start()?;
-        let loading =
-            Session { cache_bytes: session.cache_bytes.max(LOADING_CACHE_BYTES_MIN), ..session.clone() };
-        // What keeps house beside it is a thread too.
-        let threads = if session.mode == Mode::Background { session.threads } else { 1 };
-        served.ask(&loading.open(contestant, dir, threads))?;
-        served.ask(&session.run(Kind::Load, None, false))?;
-        served.ask(&Request::Close)?;
-        *loaded = true;
-    }
-    let measure = || {
-        let mut served = contestant.start()?;
-        served.ask(&session.open(contestant, dir, session.threads))?;
-        let steps = session.steps.iter();
-        let mut figures = steps
-            .map(|step| served.ask(&session.run(step.kind, Some(step), contestant.by_cursor())))
-            .collect::<Result<Vec<_>, _>>()?;
-        let disk_mb = close(&mut *served)?;
-        figures.iter_mut().for_each(|figures| figures.disk_mb = disk_mb);
-        Ok(figures)
-    };
-    if session.uncached { without_system_cache(dir, measure) } else { measure() }
-}
-
-fn close(served: &mut dyn Served) -> Result<f64, Refusal> {
-    served.ask(&Request::Close).map(|figures| figures.disk_mb)
-}
-
-/// Does the work while a second thread has the system drop what it caches of the files, many times a second.
-///
-/// No limit on memory is needed for that, and no privilege. It does not reach what a process has mapped, so a
-/// system whose cache is the file mapping still keeps all of it.
-fn without_system_cache<T>(dir: &Path, work: impl FnOnce() -> T) -> T {
-    let done = AtomicBool::new(false);
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            // Relaxed: the flag carries no data, and seeing it late costs one more round.
-            while !done.load(Ordering::Relaxed) {
-                machine::drop_cached(dir);
-                thread::sleep(Duration::from_millis(50));
-            }
-        });
-        let result = work();
-        done.store(true, Ordering::Relaxed);
-        result
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::contestant::OURS;
-    use crate::place::Place;
-    use std::cell::RefCell;
-    use std::rc::Rc;
-
-    /// Answers every request with the next of its figures' rates, and notes what was asked.
-    struct Fake {
-        name: &'static str,
-        refusal: Option<Refusal>,
-        asked: Rc<RefCell<Vec<String>>>,
-        errors: u64,
-    }
-
-    struct Answering {
-        name: &'static str,
-        refusal: Option<Refusal>,
-        asked: Rc<RefCell<Vec<String>>>,
-        errors: u64,
-    }
-
-    impl Contestant for Fake {
-        fn name(&self) -> &str {
-            self.name
-        }
-        fn takes_part(&self, mode: Mode) -> bool {
-            self.name != DEVICE || mode == Mode::Sync
-        }
-        fn by_cursor(&self) -> bool {
-            false
-        }
-        fn cache_scale(&self) -> u64 {
-            1
-        }
-        fn page_size_out_of_cache(&self) -> u32 {
-            0
-        }
-        fn has_pages(&self) -> bool {
-            true
-        }
-        fn has_direct_io(&self) -> bool {
-            false
-        }
-        fn start(&self) -> Result<Box<dyn Served>, Refusal> {
-            let Fake { name, refusal, asked, errors } = self;
-            Ok(Box::new(Answering { name, refusal: refusal.clone(), asked: asked.clone(), errors: *errors }))
-        }
-    }
-
-    impl Served for Answering {
-        fn id(&self) -> u32 {
-            std::process::id()
-        }
-        fn ask(&mut self, request: &Request) -> Result<Figures, Refusal> {
-            let word = match request {
-                Request::Run(run) => run.kind.name(),
-                Request::Open(_) => "open",
-                _ => "close",
-            };
-            self.asked.borrow_mut().push(format!("{} {word}", self.name));
-            match &self.refusal {
-                Some(refusal) if word != "open" => Err(refusal.clone()),
-                _ => Ok(Figures {
-                    ops: 10,
-                    seconds: 0.5,
-                    errors: self.errors,
-                    disk_mb: 3.0,
-                    ..Figures::default()
-                }),
-            }
-        }
-    }
-
-    fn session(mode: Mode, loaded: bool, threads: u32, kinds: &[Kind]) -> Session {
-        Session {
-            threads,
-            in_cache: true,
-            loaded,
-            steps: kinds.iter().map(|&kind| Step::new(kind, 1, 0.0)).collect(),
-            ..Session::new(mode, Keys::Random, 10, 1 << 20)
-        }
-    }
-
-    fn run(fakes: &[Fake], sessions: &[Session]) -> Outcome {
-        let place = Place::below(&std::env::temp_dir()).unwrap();
-        let contestants = fakes.iter().map(|fake| fake as &dyn Contestant).collect();
-        Field { contestants, dir: place.path(), rounds: 3, progress: &mut () }.run(sessions)
-    }
-
-    fn fakes(asked: &Rc<RefCell<Vec<String>>>, names: &[&'static str]) -> Vec<Fake> {
-        names.iter().map(|name| Fake { name, refusal: None, asked: asked.clone(), errors: 0 }).collect()
-    }
-
-    #[test]
-    fn systems_take_turns_and_a_row_is_a_median() {
-        let asked = Rc::new(RefCell::new(Vec::new()));
-        let outcome =
-            run(&fakes(&asked, &[OURS, "p"]), &[session(Mode::Ds, false, 1, &[Kind::Write, Kind::Read])]);
-        let round = [OURS, "p"]
-            .iter()
-            .flat_map(|name| ["open", "write", "read", "close"].map(|word| format!("{name} {word}")));
-        let rounds: Vec<String> = round.clone().chain(round.clone()).chain(round).collect();
-        assert_eq!(*asked.borrow(), rounds);
-        assert_eq!(outcome.rows.len(), 4);
-        let row = &outcome.rows[0];
-        assert_eq!(
-            (row.system.as_str(), row.op.as_str(), row.ops_per_s, row.median_of, row.disk_mb),
-            (OURS, "write", 20.0, 3, 3.0)
-        );
-        assert!(outcome.problems.is_empty() && outcome.notes.is_empty());
-    }
-
-    #[test]
-    fn sessions_of_the_same_records_are_loaded_once() {
-        let asked = Rc::new(RefCell::new(Vec::new()));
-        let reading = session(Mode::Tds, true, 1, &[Kind::Read]);
-        run(&fakes(&asked, &[OURS]), &[reading.clone(), reading, session(Mode::Ds, true, 1, &[Kind::Read])]);
-        assert_eq!(
-            asked.borrow().iter().filter(|line| line.ends_with("load")).count(),
-            2,
-            "the second session uses the first one's"
-        );
-        assert_eq!(asked.borrow().iter().filter(|line| line.ends_with("read")).count(), 9);
-    }
-
-    #[test]
-    fn the_device_bounds_single_threads_only() {
-        let asked = Rc::new(RefCell::new(Vec::new()));
-        let kinds = [Kind::Write];
-        let sessions = [
-            session(Mode::Sync, false, 1, &kinds),
-            session(Mode::Sync, false, 4, &kinds),
-            session(Mode::Ds, false, 1, &kinds),
-        ];
-        let outcome = run(&fakes(&asked, &[DEVICE]), &sessions);
-        assert_eq!(outcome.rows.len(), 1);
-    }
-
-    #[test]
-    fn errors_of_anybody_are_problems_and_so_are_failures_of_ours() {
-        let asked = Rc::new(RefCell::new(Vec::new()));
-        let failed = Some(Refusal::Failed("broken".to_owned()));
-        let skipped = Some(Refusal::Skipped("no such mode".to_owned()));
-        let fakes = [
-            Fake { name: OURS, refusal: failed.clone(), asked: asked.clone(), errors: 0 },
-            Fake { name: "p", refusal: failed, asked: asked.clone(), errors: 0 },
-            Fake { name: "q", refusal: skipped, asked: asked.clone(), errors: 0 },
-            Fake { name: "r", refusal: None, asked: asked.clone(), errors: 2 },
-        ];
-        let outcome = run(&fakes, &[session(Mode::Ds, false, 1, &[Kind::Write])]);
-        assert_eq!(outcome.problems, ["DS random sablecat: broken", "r DS write, random: 6 errors, first: "]);
-        assert_eq!(outcome.notes, ["DS random p could not run: broken", "skipped: no such mode"]);
-        assert_eq!(
-            asked.borrow().iter().filter(|line| line.starts_with("p ")).count(),
-            2,
-            "who fails is not asked again"
-        );
-    }
-
-    #[test]
-    fn work_goes_on_while_the_cache_is_dropped() {
-        let place = Place::below(&std::env::temp_dir()).unwrap();
-        assert_eq!(without_system_cache(place.path(), || 7), 7);
     }
 }

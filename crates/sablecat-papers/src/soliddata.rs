@@ -20,11 +20,12 @@ use sablecat_os::interrupt;
 
 use crate::beside::{Line, Said, Table};
 use crate::contestant::{DEVICE, has_transactions};
+use crate::field::{Field, Outcome};
 use crate::grid::thousands;
 use crate::mix::{Mix, Pick};
 use crate::place;
 use crate::protocol::{Kind, Mode};
-use crate::session::{Field, Outcome, Session, Step};
+use crate::session::{Session, Step};
 use crate::shape::{KEY_BYTES_MAX, Shape, VALUE_BYTES_MAX};
 use crate::workload::Keys;
 use crate::{Options, Report, Suite};

@@ -23,10 +23,11 @@ use std::path::Path;
 
 use crate::beside::{Figure, Line, Said, Table};
 use crate::contestant::DEVICE;
+use crate::field::{Field, Outcome};
 use crate::grid::thousands;
 use crate::place;
 use crate::protocol::{Kind, Mode};
-use crate::session::{Field, Outcome, Session, Step};
+use crate::session::{Session, Step};
 use crate::shape::Shape;
 use crate::workload::Keys;
 use crate::{Options, Report, Suite};

@@ -12,10 +12,11 @@
 
 use crate::beside::{Figure, Line, NONE, Said, Table, systems};
 use crate::contestant::{DEVICE, OURS};
+use crate::field::Field;
 use crate::grid::{Grid, thousands};
 use crate::protocol::{Kind, Mode};
 use crate::row::Row;
-use crate::session::{Field, Session, Step};
+use crate::session::{Session, Step};
 use crate::workload::Keys;
 use crate::{Options, Report, Suite};
 

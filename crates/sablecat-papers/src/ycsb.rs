@@ -22,10 +22,11 @@
 
 use crate::beside::{Line, Table};
 use crate::contestant::DEVICE;
+use crate::field::Field;
 use crate::grid::thousands;
 use crate::mix::{Mix, Pick};
 use crate::protocol::{Kind, Mode};
-use crate::session::{Field, Session, Step};
+use crate::session::{Session, Step};
 use crate::shape::Shape;
 use crate::workload::Keys;
 use crate::{Options, Report, Suite};

@@ -17,12 +17,13 @@ use std::path::{Path, PathBuf};
 use super::{own_open, own_rounds, own_session};
 use crate::Options;
 use crate::contestant::{Contestant, Refusal, Served};
+use crate::field::{Field, Outcome};
 use crate::grid::Grid;
 use crate::machine::{self, Footprint};
 use crate::protocol::{Figures, Mode, Request};
-use crate::row::{Attached, median};
+use crate::row::Attached;
 use crate::serve::records_of_fill;
-use crate::session::{Field, Outcome};
+use crate::statistics::median;
 
 /// How many processes attach.
 const PROCESSES: u32 = 500;

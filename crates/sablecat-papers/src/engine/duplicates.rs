@@ -4,13 +4,13 @@
 use super::{beside_peers, own_session};
 use crate::Options;
 use crate::contestant::DUPS;
+use crate::field::{Field, Outcome};
 use crate::grid::{Grid, thousands};
 use crate::protocol::{Kind, Mode};
-use crate::session::{Field, Outcome, Session, Step};
+use crate::serve::VALUES_A_KEY;
+use crate::session::{Session, Step};
 use crate::wp43::cache_for;
 
-/// Values of a key.
-pub(crate) const VALUES: u64 = 100;
 /// How often all are scanned.
 const PASSES: u32 = 10;
 
@@ -27,8 +27,8 @@ pub(super) fn duplicates(options: &Options, field: &mut Field<'_>) -> (Grid, Out
     };
     let outcome = field.run(&[session]);
     let title = format!(
-        "duplicates: {} values, {VALUES} a key, sorted; inserted in random order in transactions of one, \
-         and scanned; values a second",
+        "duplicates: {} values, {VALUES_A_KEY} a key, sorted; inserted in random order in transactions of \
+         one, and scanned; values a second",
         thousands(records as f64)
     );
     (beside_peers(title, &outcome.rows, DUPS, |_| true), outcome)

@@ -4,9 +4,10 @@
 use super::{beside_peers, own_session};
 use crate::Options;
 use crate::contestant::HASH;
+use crate::field::{Field, Outcome};
 use crate::grid::{Grid, thousands};
 use crate::protocol::{Kind, Mode};
-use crate::session::{Field, Outcome, Session, Step};
+use crate::session::{Session, Step};
 use crate::wp43::cache_for;
 
 /// How often all records are read.

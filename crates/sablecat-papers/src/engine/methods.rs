@@ -9,10 +9,11 @@ use sablecat::{Database, Env, Method};
 
 use crate::Options;
 use crate::contestant::{OURS, Refusal};
+use crate::field::{Field, Outcome};
 use crate::grid::{Grid, ratio, thousands};
 use crate::machine;
 use crate::protocol::{Figures, Kind, Mode};
-use crate::session::{Field, Outcome, Session, Step};
+use crate::session::{Session, Step};
 use crate::wp43::cache_for;
 
 const VALUE_BYTES: usize = 100;

@@ -27,20 +27,19 @@ mod methods;
 mod queue;
 mod secondary;
 
-pub(crate) use duplicates::VALUES as VALUES_A_KEY;
-
 use std::fs;
 use std::path::Path;
 
 use sablecat_os::interrupt;
 
 use crate::contestant::{Contestant, Keeps, OURS, Refusal, SHARED, is_ours, keeps};
+use crate::field::{Field, Outcome};
 use crate::grid::{Grid, ratio_to_best, thousands};
 use crate::machine;
 use crate::protocol::{Figures, Kind, Mode, Open, Request, Run};
 use crate::row::Row;
 use crate::serve::records_of_fill;
-use crate::session::{Field, Outcome, Session, Step};
+use crate::session::{Session, Step};
 use crate::workload::{KEY_BYTES, Keys, VALUE_BYTES};
 use crate::wp43::cache_for;
 use crate::{Case, Options, Report, Suite};

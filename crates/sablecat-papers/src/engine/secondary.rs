@@ -10,10 +10,11 @@ use sablecat::{Durability, Env, IndexOptions};
 use super::own_session;
 use crate::Options;
 use crate::contestant::{OURS, Refusal};
+use crate::field::{Field, Outcome};
 use crate::grid::{Grid, ratio, thousands};
 use crate::machine;
 use crate::protocol::{Figures, Kind, Mode};
-use crate::session::{Field, Outcome, Session, Step};
+use crate::session::{Session, Step};
 use crate::workload::{self, Keys, Order, Stage};
 use crate::wp43::cache_for;
 

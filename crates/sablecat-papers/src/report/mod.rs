@@ -47,8 +47,8 @@ fn facts(results: &Results) -> Vec<(&'static str, String)> {
 mod tests {
     use super::*;
     use crate::beside::tests::row;
+    use crate::field::Outcome;
     use crate::protocol::Mode;
-    use crate::session::Outcome;
     use crate::{Grid, Line, OURS, Report, Said, Suite, Table};
 
     /// Two tables: one of a paper with a line that is lost, one of curves.

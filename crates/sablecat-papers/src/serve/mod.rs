@@ -35,6 +35,7 @@ use crate::protocol::{Answer, Figures, Kind, Open, Request, Run};
 use crate::shape::ANY_VERSION;
 use crate::workload;
 pub(crate) use fill::records as records_of_fill;
+pub(crate) use pairs::VALUES_A_KEY;
 
 use device::Device;
 use engine::Engine;

@@ -9,9 +9,11 @@ use sablecat::{Duplicates, Env, MultiMap};
 use super::batch::Batch;
 use super::engine::{configure, say};
 use super::loops::{self, Job, Table, Tally};
-use crate::engine::VALUES_A_KEY;
 use crate::protocol::{Kind, Mode, Open};
 use crate::workload::{self, KEY_BYTES, VALUE_BYTES};
+
+/// Values of a key.
+pub(crate) const VALUES_A_KEY: u64 = 100;
 
 /// An open database of keys with several values, in an environment of its own.
 pub(super) struct Pairs {

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use hdrhistogram::Histogram;
 
-use crate::latency::{Longest, Times};
+use crate::times::{Longest, Times};
 
 /// Digits that a time is kept with: enough for a hundredth.
 const DIGITS: u8 = 2;

@@ -12,45 +12,20 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use sablecat_os::interrupt;
-use serde::{Deserialize, Serialize};
 
 use super::library::{Connection, Fault, Statement};
 use super::protocol::{Done, Transfers};
+use super::scale::{ACCOUNTS, Scale, TELLERS};
 use super::systems::System;
 use crate::machine;
 use crate::workload::mix;
 
-/// Tellers of a branch.
-const TELLERS: u64 = 10;
-/// Accounts of a branch, a hundredth of TPC-B's: so the paper has it.
-const ACCOUNTS: u64 = 100;
 /// Of so many transfers in a hundred the account is of the teller's branch.
 const AT_HOME_PERCENT: u64 = 85;
 /// No transfer is larger.
 const AMOUNT_MAX: i64 = 999_999;
 /// How long a transaction may be run again and again after the time is over before something must be wrong.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// How large a bank is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Scale {
-    pub(super) branches: u64,
-}
-
-impl Scale {
-    /// With so many accounts, or some more.
-    pub(super) fn of_accounts(accounts: u64) -> Scale {
-        Scale { branches: accounts.div_ceil(ACCOUNTS).max(1) }
-    }
-
-    pub(super) fn tellers(self) -> u64 {
-        self.branches * TELLERS
-    }
-
-    pub(super) fn accounts(self) -> u64 {
-        self.branches * ACCOUNTS
-    }
-}
 
 /// Makes the tables. Rows have a hundred bytes or so, those of the history fifty.
 pub(super) fn make(connection: &Connection, scale: Scale) -> Result<(), Fault> {

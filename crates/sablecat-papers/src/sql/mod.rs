@@ -4,10 +4,12 @@
 //! library.rs      SQLite's C interface, of whichever library
 //! systems.rs      which systems take part, and how each is set up
 //! worker.rs       a process that works on a database
-//!   bank.rs         TPC-B's tables and transfers
+//!   scale.rs        how large TPC-B's bank is
+//!   bank.rs         its tables and transfers
 //!   relations.rs    the standard relations
 //!   fill.rs         rows inserted into a table with two indices
 //! protocol.rs     what it is asked for
+//! spent.rs        what its work cost, as it stands in a report
 //! crew.rs         the driving end: processes with a database
 //! tpcb.rs         the suite of transfers
 //! wisconsin.rs    the suite of queries
@@ -30,6 +32,8 @@ mod library;
 mod protocol;
 mod queries;
 mod relations;
+mod scale;
+mod spent;
 mod systems;
 pub(crate) mod tpcb;
 pub(crate) mod wisconsin;
@@ -38,15 +42,15 @@ mod worker;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
-use serde::{Deserialize, Serialize};
-
+pub use spent::Spent;
 pub use worker::work;
 
 use crate::Took;
 use crate::contestant::{Process, Refusal};
 use crate::protocol::{Figures, Kind, Mode};
-use crate::row::{Row, median, tenths};
+use crate::row::Row;
 use crate::session::{Session, Step};
+use crate::statistics::{median, tenths};
 use crate::workload::Keys;
 use protocol::{Done, Request};
 use systems::System;
@@ -71,17 +75,6 @@ pub struct Options {
     pub fill: Option<u64>,
     /// A command line that calls [`work()`] with the system's name, which is appended to it.
     pub worker: Vec<OsString>,
-}
-
-/// What transactions or queries cost beside time.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Spent {
-    /// Microseconds of time; for one operation, of all threads and processes together.
-    pub us: f64,
-    /// Microseconds of processors, in user mode and in the system, of all processes; for one operation.
-    pub cpu_us: f64,
-    /// How often a transaction was begun anew since others were in the way, for a thousand that were done.
-    pub again_of_1000: f64,
 }
 
 /// What takes part.

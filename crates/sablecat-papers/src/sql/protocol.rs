@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::bank::Scale;
+use super::scale::Scale;
 use super::systems::UseBy;
 use crate::protocol::Mode;
 

@@ -13,16 +13,17 @@ use std::path::Path;
 
 use sablecat_os::interrupt;
 
-use super::bank::{self, Scale};
+use super::bank;
 use super::crew::{Crew, Opening};
 use super::protocol::{Done, Request, Transfers};
+use super::scale::Scale;
 use super::systems::{OURS, System, UseBy};
 use super::{Found, cache_bytes, row};
 use crate::beside::{Line, NONE, Said, Table};
+use crate::field::Outcome;
 use crate::grid::{Grid, ratio, thousands};
 use crate::protocol::Mode;
 use crate::row::Row;
-use crate::session::Outcome;
 use crate::{Options, Progress, Report, Suite};
 
 const ACCOUNTS: u64 = 100_000;

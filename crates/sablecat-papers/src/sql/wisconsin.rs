@@ -17,10 +17,10 @@ use super::queries::{self, Case};
 use super::systems::{OURS, System, UseBy};
 use super::{Found, cache_bytes, row};
 use crate::beside::NONE;
+use crate::field::Outcome;
 use crate::grid::{Grid, ratio, ratio_to_best, thousands};
 use crate::protocol::Mode;
 use crate::row::Row;
-use crate::session::Outcome;
 use crate::{Options, Progress, Report, Suite};
 
 /// Rows of the large relations.

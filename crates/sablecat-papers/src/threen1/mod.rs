@@ -49,8 +49,8 @@ pub use input::{Line, WORKERS_MAX};
 pub use report::Row;
 pub use work::work;
 
+use crate::field::Outcome;
 use crate::grid::thousands;
-use crate::session::Outcome;
 use crate::{Progress, Report, Rows, Suite};
 use check::Table;
 use filesystem::Mounted;

@@ -10,7 +10,7 @@ use super::system::System;
 use super::variant::VARIANTS;
 use crate::contestant::OURS;
 use crate::grid::{Grid, ratio, thousands};
-use crate::row::{median, tenths};
+use crate::statistics::{median, tenths};
 
 /// A system at a line of the input; figures are medians of several rounds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
