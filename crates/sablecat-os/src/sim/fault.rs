@@ -129,3 +129,8 @@ impl std::fmt::Display for PowerLost {
 }
 
 impl std::error::Error for PowerLost {}
+
+/// What the system says when a device did not take what it was given.
+pub(super) fn sync_failed() -> io::Error {
+    io::Error::from_raw_os_error(libc::EIO)
+}

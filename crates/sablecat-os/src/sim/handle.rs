@@ -3,15 +3,15 @@
 use std::fmt;
 use std::io;
 
-use super::fault::{Call, Fault};
+use super::fault::{Call, Fault, sync_failed};
 use super::names::NodeId;
+use super::shared::SharedState;
 use super::state::State;
-use super::{SimDisk, sync_failed};
 use crate::disk::{File, How, Window, cut_off, debug_assert_aligned, range_end, window_refused};
 
 /// One opening of a file.
 pub(super) struct SimFile {
-    disk: SimDisk,
+    disk: SharedState,
     node: NodeId,
     /// Tells this opening from others.
     opening: u64,
@@ -19,7 +19,7 @@ pub(super) struct SimFile {
 }
 
 impl SimFile {
-    pub(super) fn open(disk: &SimDisk, state: &mut State, node: NodeId, how: How) -> SimFile {
+    pub(super) fn open(disk: &SharedState, state: &mut State, node: NodeId, how: How) -> SimFile {
         let opening = state.tick();
         state.file(node).users += 1;
         SimFile { disk: disk.clone(), node, opening, how }
@@ -196,7 +196,7 @@ impl File for SimFile {
 
 impl Drop for SimFile {
     fn drop(&mut self) {
-        let mut state = self.disk.state();
+        let mut state = self.disk.lock();
         let file = state.file(self.node);
         file.users -= 1;
         if file.lock == Some(self.opening) {

@@ -58,7 +58,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use crate::disk::{Disk, File, How};
 
@@ -69,22 +69,24 @@ mod fault;
 mod file;
 mod handle;
 mod names;
+mod shared;
 mod state;
 
 pub use crash::Survival;
 pub use fault::{Fault, PowerLost};
 
 use dice::Dice;
-use fault::Call;
+use fault::{Call, sync_failed};
 use file::FileState;
 use handle::SimFile;
 use names::Names;
+use shared::SharedState;
 use state::State;
 
 /// A disk in memory. A clone is the same disk.
 #[derive(Clone)]
 pub struct SimDisk {
-    state: Arc<Mutex<State>>,
+    state: SharedState,
 }
 
 impl SimDisk {
@@ -94,7 +96,7 @@ impl SimDisk {
     }
 
     fn with(state: State) -> SimDisk {
-        SimDisk { state: Arc::new(Mutex::new(state)) }
+        SimDisk { state: SharedState::new(state) }
     }
 
     /// A disk as a power failure at this moment may leave it: which one, the seed decides. It has no faults
@@ -107,34 +109,34 @@ impl SimDisk {
 
     /// As [`SimDisk::crash`], with changes surviving in a given way.
     pub fn crash_as(&self, survival: Survival, seed: u64) -> SimDisk {
-        SimDisk::with(self.state().after_crash(survival, Dice::new(seed)))
+        SimDisk::with(self.state.lock().after_crash(survival, Dice::new(seed)))
     }
 
     /// Makes something go wrong in the `call`-th call, or the first after it that the fault suits. Calls are
     /// counted from 1.
     pub fn fail_at(&self, call: u64, fault: Fault) {
-        self.state().plan.fail_at(call, fault);
+        self.state.lock().plan.fail_at(call, fault);
     }
 
     /// Turns the power off after the `call`-th call: later ones answer with [`PowerLost`] and do nothing, and
     /// writes through windows do nothing.
     pub fn crash_at(&self, call: u64) {
-        self.state().plan.crash_at(call);
+        self.state.lock().plan.crash_at(call);
     }
 
     /// Forgets what was planned and has not happened yet, and turns the power on again.
     pub fn clear_faults(&self) {
-        self.state().plan.clear();
+        self.state.lock().plan.clear();
     }
 
     /// How many calls there were: those of [`Disk`] and [`File`], and writes through windows.
     pub fn calls(&self) -> u64 {
-        self.state().plan.calls()
+        self.state.lock().plan.calls()
     }
 
     /// Whether a call has met the power off.
     pub fn has_crashed(&self) -> bool {
-        self.state().plan.crashed()
+        self.state.lock().plan.crashed()
     }
 
     /// Whether a write to a file was lost although nobody was told.
@@ -142,49 +144,37 @@ impl SimDisk {
     /// # Errors
     /// If there is no such file.
     pub fn has_lied_about(&self, path: &Path) -> io::Result<bool> {
-        let state = self.state();
+        let state = self.state.lock();
         let node = state.names.find(path)?.ok_or(io::ErrorKind::NotFound)?;
         Ok(state.files.get(&node).is_some_and(|file| file.lied))
     }
 
     /// How many changes a power failure now could undo, in files and in directories.
     pub fn unsynced(&self) -> usize {
-        self.state().moments().len()
+        self.state.lock().moments().len()
     }
 
     /// Limits the space that files may take, counted in chunks of 4096 bytes. Beyond it calls answer
     /// `StorageFull`.
     pub fn set_capacity(&self, bytes: u64) {
-        self.state().capacity = bytes;
+        self.state.lock().capacity = bytes;
     }
 
     /// Limits the space that files may take to what they take now.
     pub fn fill_up(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.capacity = state.taken();
     }
 
     /// From now on files cannot have holes made in them, as on some file systems.
     pub fn make_no_holes(&self) {
-        self.state().has_holes = false;
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        // A thread that panicked did so in a test that is failing already.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The state, to do a call on it, and what is to go wrong in the call.
-    fn call(&self, call: Call) -> io::Result<(MutexGuard<'_, State>, Option<Fault>)> {
-        let mut state = self.state();
-        let fault = state.plan.count(call)?;
-        Ok((state, fault))
+        self.state.lock().has_holes = false;
     }
 }
 
 impl fmt::Debug for SimDisk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = self.state();
+        let state = self.state.lock();
         f.debug_struct("SimDisk")
             .field("calls", &state.plan.calls())
             .field("files", &state.files.len())
@@ -199,7 +189,7 @@ impl Disk for SimDisk {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let (mut state, fault) =
-            self.call(if how.create || how.create_new { Call::Make } else { Call::Open })?;
+            self.state.call(if how.create || how.create_new { Call::Make } else { Call::Open })?;
         let node = match state.names.find(path)? {
             Some(_) if how.create_new => return Err(io::ErrorKind::AlreadyExists.into()),
             Some(node) if state.names.is_dir(node) => {
@@ -216,11 +206,11 @@ impl Disk for SimDisk {
                 node
             }
         };
-        Ok(Arc::new(SimFile::open(self, &mut state, node, how)))
+        Ok(Arc::new(SimFile::open(&self.state, &mut state, node, how)))
     }
 
     fn create_dir_all(&self, path: &Path) -> io::Result<()> {
-        let (mut state, fault) = self.call(Call::Grow)?;
+        let (mut state, fault) = self.state.call(Call::Grow)?;
         let mut ancestors: Vec<&Path> = path.ancestors().collect();
         ancestors.reverse();
         for path in ancestors {
@@ -241,13 +231,13 @@ impl Disk for SimDisk {
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        let (state, _) = self.call(Call::Read)?;
+        let (state, _) = self.state.call(Call::Read)?;
         let dir = state.names.dir(dir)?;
         Ok(state.names.list(dir))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        let (mut state, _) = self.call(Call::Rename)?;
+        let (mut state, _) = self.state.call(Call::Rename)?;
         let (from, to) = (state.names.slot(from)?, state.names.slot(to)?);
         let node = state.names.get(&from).ok_or(io::ErrorKind::NotFound)?;
         match state.names.get(&to) {
@@ -264,7 +254,7 @@ impl Disk for SimDisk {
     }
 
     fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
-        let (mut state, _) = self.call(Call::Rename)?;
+        let (mut state, _) = self.state.call(Call::Rename)?;
         let (from, to) = (state.names.slot(from)?, state.names.slot(to)?);
         let node = state.names.get(&from).ok_or(io::ErrorKind::NotFound)?;
         if state.names.get(&to).is_some() {
@@ -276,7 +266,7 @@ impl Disk for SimDisk {
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        let (mut state, _) = self.call(Call::Rename)?;
+        let (mut state, _) = self.state.call(Call::Rename)?;
         let slot = state.names.slot(path)?;
         let node = state.names.get(&slot).ok_or(io::ErrorKind::NotFound)?;
         if state.names.is_dir(node) {
@@ -288,12 +278,12 @@ impl Disk for SimDisk {
     }
 
     fn exists(&self, path: &Path) -> io::Result<bool> {
-        let (state, _) = self.call(Call::Read)?;
+        let (state, _) = self.state.call(Call::Read)?;
         Ok(state.names.find(path)?.is_some())
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        let (mut state, fault) = self.call(Call::SyncDir)?;
+        let (mut state, fault) = self.state.call(Call::SyncDir)?;
         let dir = state.names.dir(dir)?;
         if fault == Some(Fault::SyncFails) {
             let mut fates = state.fates();
@@ -306,13 +296,8 @@ impl Disk for SimDisk {
     }
 
     fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
-        let (state, _) = self.call(Call::Read)?;
+        let (state, _) = self.state.call(Call::Read)?;
         state.names.dir(dir)?;
         Ok(state.room())
     }
-}
-
-/// What the system says when a device did not take what it was given.
-fn sync_failed() -> io::Error {
-    io::Error::from_raw_os_error(libc::EIO)
 }
