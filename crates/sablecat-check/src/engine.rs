@@ -4,8 +4,10 @@ use std::ops::{Bound, ControlFlow};
 
 use sablecat::{Database, Env, ErrorKind, Method, Prefix, Range, Result, Txn, TxnOptions};
 
-use crate::model::{Answer, Model, keeps};
-use crate::step::{Part, Read, Step, Transaction, has_prefixes, reversed};
+use crate::answer::Answer;
+use crate::model::{Model, keeps};
+use crate::records::{has_prefixes, reversed};
+use crate::step::{Part, Read, Step, Transaction};
 use crate::walk;
 
 /// The comparator of databases whose name begins with `r`.

@@ -2,8 +2,10 @@
 //!
 //! ```text
 //! dice.rs       chance from a seed
+//! records.rs    records of one database, and their order
+//! answer.rs     what steps answer
+//! walk.rs       cursors: modelled, moved
 //! step.rs       everything a program may ask, as data, made from a seed
-//! walk.rs       cursors: made, modelled, moved
 //! model.rs      what must be answered
 //! engine.rs     what is answered
 //! alike.rs      both side by side
@@ -32,6 +34,7 @@
 //! `--method hash` over hash tables, or `--method flat` over an access method that is there for nothing else.
 
 pub mod alike;
+pub mod answer;
 pub mod backward;
 pub mod course;
 pub mod crash;
@@ -47,6 +50,7 @@ pub mod method;
 pub mod model;
 pub mod operator;
 pub mod order;
+pub mod records;
 pub mod seeds;
 pub mod setting;
 pub mod shared;

@@ -1,16 +1,14 @@
 //! The model: what the engine is to answer, by the shortest code that can say it. A map of maps; a
 //! transaction is a copy.
 
-use std::cmp::Ordering;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Bound;
 
-use crate::step::{Bounds, Bytes, Part, Read, Step, has_prefixes, reversed};
-use crate::{method, walk};
-
-/// Records of one database, in the order of bytes, however it is ordered.
-pub type Records = BTreeMap<Bytes, Bytes>;
+use crate::answer::Answer;
+use crate::records::{Bytes, Records, between, has_prefixes};
+use crate::step::{Part, Read, Step};
+use crate::walk;
 
 /// An environment.
 #[derive(Clone, PartialEq, Eq, Default)]
@@ -23,57 +21,6 @@ impl fmt::Debug for Model {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map().entries(self.tables.iter().map(|(name, records)| (name, records.len()))).finish()
     }
-}
-
-/// What a step answers.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Answer {
-    /// It is done.
-    Done,
-    /// There is no such database, or the question does not suit it.
-    Missing,
-    /// There is a database of that name already.
-    Exists,
-    /// Yes or no.
-    Flag(bool),
-    /// A value.
-    Value(Option<Bytes>),
-    /// Records.
-    Records(Vec<(Bytes, Bytes)>),
-    /// A number.
-    Count(u64),
-    /// Names.
-    Names(Vec<String>),
-    /// The answers of a transaction's parts.
-    Parts(Vec<Answer>),
-}
-
-/// How two keys of a database are ordered.
-pub fn order(name: &str, one: &[u8], other: &[u8]) -> Ordering {
-    if reversed(name) { other.cmp(one) } else { method::order(one, other) }
-}
-
-/// The records between two bounds, in the database's order.
-pub fn between(name: &str, records: &Records, (lower, upper): &Bounds) -> VecDeque<(Bytes, Bytes)> {
-    let order = |a: &Bytes, b: &Bytes| order(name, a, b);
-    let inside = |key: &Bytes| {
-        let low = match lower {
-            Bound::Unbounded => true,
-            Bound::Included(bound) => order(key, bound).is_ge(),
-            Bound::Excluded(bound) => order(key, bound).is_gt(),
-        };
-        let high = match upper {
-            Bound::Unbounded => true,
-            Bound::Included(bound) => order(key, bound).is_le(),
-            Bound::Excluded(bound) => order(key, bound).is_lt(),
-        };
-        low && high
-    };
-    let found =
-        records.iter().filter(|(key, _)| inside(key)).map(|(key, value)| (key.clone(), value.clone()));
-    let mut found: Vec<_> = found.collect();
-    found.sort_by(|(one, _), (other, _)| order(one, other));
-    found.into()
 }
 
 /// Answers a question about a database.

@@ -1,8 +1,7 @@
 //! Steps: everything a program may ask of the engine, as data; and their generation from a seed.
 //!
 //! A step changes the state at one moment or not at all, whatever it is made of: that is what the crash
-//! explorer holds the engine to. Names of databases say how they are ordered: those that begin with `r` by
-//! the comparator `reversed`.
+//! explorer holds the engine to.
 
 use std::ops::Bound;
 
@@ -10,12 +9,8 @@ use sablecat::{Durability, Isolation};
 
 use crate::dice::Dice;
 use crate::method;
-use crate::walk::{self, Walk};
-
-/// A key or a value.
-pub type Bytes = Vec<u8>;
-/// From where to where.
-pub type Bounds = (Bound<Bytes>, Bound<Bytes>);
+use crate::records::{Bounds, Bytes, reversed};
+use crate::walk::{CURSORS, Move, Walk};
 
 /// A question about one database.
 #[derive(Clone, Debug)]
@@ -160,16 +155,6 @@ pub struct Shape {
 /// All rungs.
 pub const RUNGS: [Durability; 4] =
     [Durability::Memory, Durability::NoSync, Durability::WriteNoSync, Durability::Sync];
-
-/// Whether a database of this name is ordered backwards.
-pub fn reversed(name: &str) -> bool {
-    name.starts_with('r')
-}
-
-/// Whether keys that begin alike stand together in a database of this name.
-pub fn has_prefixes(name: &str) -> bool {
-    !reversed(name) && method::has_neighbours()
-}
 
 impl Shape {
     /// Few small records: many steps a second.
@@ -329,12 +314,36 @@ impl Shape {
                             self.other_name(&name, dice).map_or(Part::Databases, |to| Part::Rename(name, to))
                         }
                     },
-                    22 | 23 => Part::Walk(name, walk::any(self, table, dice)),
+                    22 | 23 => Part::Walk(name, self.walk(table, dice)),
                     24 => Part::RemoveRange(name, self.removed(table, dice)),
                     _ => Part::Insert(name, self.key(table, dice), self.value(dice)),
                 }
             })
             .collect()
+    }
+
+    /// A walk in a database.
+    pub fn walk(&self, name: &str, dice: &mut Dice) -> Walk {
+        let count = 1 + dice.index(30);
+        let one = |dice: &mut Dice| match dice.below(34) {
+            0 => Move::First,
+            1 => Move::Last,
+            2..8 => Move::Next,
+            8..14 => Move::Prev,
+            14 | 15 => Move::Seek(self.key(name, dice)),
+            16 => Move::AtOrAfter(self.key(name, dice)),
+            17 => Move::AtOrBefore(self.key(name, dice)),
+            18..21 => Move::Look,
+            21 => Move::Put(self.value(dice)),
+            22 => Move::Insert(self.key(name, dice), self.value(dice)),
+            23..26 => Move::Remove,
+            26 => Move::Clone,
+            27 | 28 => Move::InsertBeside(self.key(name, dice), self.value(dice)),
+            29 => Move::InsertNew(self.key(name, dice), self.value(dice)),
+            30..33 => Move::Compare,
+            _ => Move::RemoveBeside(self.key(name, dice)),
+        };
+        (0..count).map(|_| (dice.index(CURSORS), one(dice))).collect()
     }
 
     /// A transaction.

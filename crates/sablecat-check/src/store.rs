@@ -7,10 +7,11 @@ use sablecat::{DataStore, Result};
 use sablecat_os::sim::SimDisk;
 
 use crate::alike::Wrong;
+use crate::answer::Answer;
 use crate::crash::Promise;
 use crate::dice::Dice;
 use crate::engine::{length, part};
-use crate::model::{Answer, Model};
+use crate::model::Model;
 use crate::setting::{DIRECTORY, Setting};
 use crate::step::{Read, Shape, Step};
 

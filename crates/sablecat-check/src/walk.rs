@@ -6,12 +6,11 @@ use std::ops::Bound;
 
 use sablecat::{Cursor, Database, Env, Result, Write};
 
-use crate::dice::Dice;
-use crate::model::{Answer, Records, between, order};
-use crate::step::{Bytes, Shape};
+use crate::answer::Answer;
+use crate::records::{Bytes, Records, between, order};
 
 /// How many cursors there are.
-const CURSORS: usize = 3;
+pub(crate) const CURSORS: usize = 3;
 
 /// What is done with one of them, or beside them.
 #[derive(Clone, Debug)]
@@ -52,30 +51,6 @@ pub enum Move {
 
 /// Moves of cursors, by number.
 pub type Walk = Vec<(usize, Move)>;
-
-/// A walk in a database.
-pub fn any(shape: &Shape, name: &str, dice: &mut Dice) -> Walk {
-    let count = 1 + dice.index(30);
-    let one = |dice: &mut Dice| match dice.below(34) {
-        0 => Move::First,
-        1 => Move::Last,
-        2..8 => Move::Next,
-        8..14 => Move::Prev,
-        14 | 15 => Move::Seek(shape.key(name, dice)),
-        16 => Move::AtOrAfter(shape.key(name, dice)),
-        17 => Move::AtOrBefore(shape.key(name, dice)),
-        18..21 => Move::Look,
-        21 => Move::Put(shape.value(dice)),
-        22 => Move::Insert(shape.key(name, dice), shape.value(dice)),
-        23..26 => Move::Remove,
-        26 => Move::Clone,
-        27 | 28 => Move::InsertBeside(shape.key(name, dice), shape.value(dice)),
-        29 => Move::InsertNew(shape.key(name, dice), shape.value(dice)),
-        30..33 => Move::Compare,
-        _ => Move::RemoveBeside(shape.key(name, dice)),
-    };
-    (0..count).map(|_| (dice.index(CURSORS), one(dice))).collect()
-}
 
 fn compared(order: Option<Ordering>) -> Answer {
     order.map_or(Answer::Missing, |order| Answer::Count((order as i8 + 1) as u64))

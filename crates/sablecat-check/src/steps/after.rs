@@ -2,9 +2,13 @@
 
 use std::sync::Arc;
 
+use super::report::{Report, Why};
 use super::state::{Place, State};
 use super::survivor::{Left, Possible, come_after, patiently};
-use super::{RECOVER_EVERY, Report, Why};
+
+/// In one of so many states there is a survivor that finds that nobody lives. What it makes of a state hangs
+/// on the log alone.
+const RECOVER_EVERY: u64 = 3;
 
 /// What survivors have found so far.
 pub(super) struct After {

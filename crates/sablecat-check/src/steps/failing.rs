@@ -20,9 +20,12 @@ use sablecat::{Env, Error, ErrorKind};
 use sablecat_os::check::calls::SystemCall;
 use sablecat_os::check::stepped::{self, Did, Stepped, is_possible};
 
+use super::opening::{open, open_with};
 use super::operation::{Act, MORE_OPERATIONS, OPERATIONS, Operation, contents};
+use super::report::Why;
+use super::state::Place;
 use super::survivor::{Left, PATIENCE, Possible, come_after, go_on, go_on_but, patiently};
-use super::{Begun, Company, Place, Start, Steps, Why, open, open_with};
+use super::{Begun, Company, Start, Steps};
 use crate::course::Course;
 use crate::{method, stored};
 

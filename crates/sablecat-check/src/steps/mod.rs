@@ -4,10 +4,12 @@
 //! at.rs         moments of an operation
 //! after.rs      what survivors find at each
 //! failing.rs    one of its system calls fails instead
+//! opening.rs    how an environment is opened
 //! operation.rs  what is done, and what there is before
 //! state.rs      the shared bytes of an environment: comparing and copying them
 //! worker.rs     the process that is stepped
 //! survivor.rs   the process that comes after it
+//! report.rs     what it came to
 //! ```
 //!
 //! A process does one operation, one instruction at a time. Whenever an instruction has changed anything that
@@ -26,18 +28,19 @@
 mod after;
 mod at;
 pub mod failing;
+mod opening;
 mod operation;
+mod report;
 pub(crate) mod state;
 mod survivor;
 mod worker;
 
-use std::fmt;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use sablecat::{Builder, Durability, Env, Journal, Place as Where};
+use sablecat::{Env, Journal};
 use sablecat_os::check::stepped::{Did, Stepped, is_possible};
 use sablecat_os::liveness::LockFile;
 
@@ -46,21 +49,14 @@ use crate::dice::Dice;
 use crate::{method, stored};
 use after::{After, lost};
 use at::At;
+use opening::{EPOCHS, builder, open};
 use operation::Act;
 pub use operation::{OPERATIONS, Operation, named};
+pub use report::{Report, Why};
 use state::{Place, State, Watch};
 use survivor::{Left, Possible, attend, come_after, go_on, patiently};
 pub use worker::work;
 
-/// The smallest segments of the log that are used, likewise.
-const SEGMENT_BYTES: u64 = 1 << 16;
-/// The smallest pages: the less there is to copy.
-const PAGE_BYTES: usize = 512;
-/// In one of so many states there is a survivor that finds that nobody lives. What it makes of a state hangs
-/// on the log alone.
-const RECOVER_EVERY: u64 = 3;
-/// Epochs that a journal has.
-const EPOCHS: u32 = 2;
 /// A process that is to be succeeded is stopped at most so many instructions behind a call.
 const HOLDER_STEPS: u64 = 1500;
 /// So many moments are looked at for one at which it holds nothing.
@@ -94,93 +90,6 @@ pub struct Steps {
     pub stop: bool,
     /// The environment keeps a journal, with epochs.
     pub journal: bool,
-}
-
-/// What it came to.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct Report {
-    /// Instructions of the operation, or moments before and after its system calls.
-    pub steps: u64,
-    /// Different states in which the process died.
-    pub states: u64,
-    /// Of these, states in which the operation was found done.
-    pub done: u64,
-    /// Survivors that had the files alone.
-    pub files_alone: u64,
-    /// Deaths in earnest.
-    pub kills: u64,
-    /// Times the process was stopped while it held nothing, and others went on.
-    pub stops: u64,
-    /// Of these, times at which it had a role that others took over.
-    pub passed_on: u64,
-    /// The last step that was looked at, if the run ended before the operation did.
-    pub cut_after: Option<u64>,
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Report { steps, states, done, files_alone, kills, stops, passed_on, cut_after } = self;
-        write!(
-            f,
-            "{steps} steps, {states} states, done in {done} of them; {files_alone} times the files alone; \
-             {kills} killed, {stops} stopped, {passed_on} of them in a role"
-        )?;
-        cut_after.map_or(Ok(()), |after| write!(f, "; cut short: the rest is --after {after}"))
-    }
-}
-
-/// Why an operation was not stepped through to a good end.
-#[derive(Debug)]
-pub enum Why {
-    /// It cannot be done on this machine.
-    NotPermitted,
-    /// Something is wrong.
-    Wrong(String),
-}
-
-impl From<String> for Why {
-    fn from(wrong: String) -> Why {
-        Why::Wrong(wrong)
-    }
-}
-
-impl From<std::io::Error> for Why {
-    fn from(error: std::io::Error) -> Why {
-        if error.kind() == std::io::ErrorKind::PermissionDenied {
-            Why::NotPermitted
-        } else {
-            Why::Wrong(error.to_string())
-        }
-    }
-}
-
-impl From<sablecat::Error> for Why {
-    fn from(error: sablecat::Error) -> Why {
-        Why::Wrong(error.to_string())
-    }
-}
-
-fn open(place: &Place) -> sablecat::Result<Env> {
-    open_with(place, 0)
-}
-
-/// Opens the environment of a place; with so much cache, if others do not have it open.
-fn open_with(place: &Place, cache_bytes: u64) -> sablecat::Result<Env> {
-    builder(place, cache_bytes).open(place.environment())
-}
-
-fn builder(place: &Place, cache_bytes: u64) -> Builder {
-    stored::compressed(stored::keyed(method::builder()), PAGE_BYTES, &["one"])
-        .shared(true)
-        .background(false)
-        .cache_size(cache_bytes)
-        .log_buffer_size(1 << 16)
-        .log_segment_size(SEGMENT_BYTES)
-        .durability(Durability::Sync)
-        .region_directory(place.regions())
-        // Half of what is done is done in another file.
-        .volume("one", "one.db")
-        .place(Where::database("d"), "one")
 }
 
 impl Steps {

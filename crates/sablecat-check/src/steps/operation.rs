@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use sablecat::{ChangesOptions, Durability, Env, ErrorKind, Method, Result, TxnOptions};
 
+use super::opening::{PAGE_BYTES, SEGMENT_BYTES};
 use crate::method;
 
 /// All records of all databases.
@@ -216,7 +217,7 @@ impl Operation {
     /// Bytes of a segment of the log: so few that each is made whole, or so many that one in use is filled
     /// bit by bit.
     pub(super) fn segment_bytes(&self) -> u64 {
-        if self.name == "fill" { 3 << 20 } else { super::SEGMENT_BYTES }
+        if self.name == "fill" { 3 << 20 } else { SEGMENT_BYTES }
     }
 
     /// How much of the log the process uses before it makes more of it ready, and how much others use then,
@@ -305,7 +306,7 @@ impl Operation {
 
     /// The records before and after, as an environment in memory has them that nobody disturbs.
     pub(super) fn before_and_after(&self) -> Result<[Contents; 2]> {
-        let twin = method::builder().page_size(super::PAGE_BYTES).in_memory()?;
+        let twin = method::builder().page_size(PAGE_BYTES).in_memory()?;
         self.fill(&twin)?;
         if !matches!(self.act, Act::Create | Act::Attach | Act::Recover | Act::SetAside) {
             self.prepare(&twin)?;

@@ -6,8 +6,9 @@ use std::time::Duration;
 use sablecat::{Env, ErrorKind};
 use sablecat_os::liveness::LockFile;
 
+use super::opening::{EPOCHS, open};
 use super::operation::{Contents, contents, key, use_log};
-use super::{EPOCHS, Place, State, open};
+use super::state::{Place, State};
 use crate::{method, stored};
 
 /// Whatever is longer than this stands still.

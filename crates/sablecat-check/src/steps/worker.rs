@@ -4,8 +4,9 @@ use std::path::Path;
 
 use sablecat_os::check::stepped;
 
+use super::opening::open_with;
 use super::operation::{Act, Operation};
-use super::{Place, open_with};
+use super::state::Place;
 
 /// Does an operation between two marks, in an environment that its parent has made.
 ///

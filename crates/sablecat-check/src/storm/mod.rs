@@ -264,10 +264,6 @@ fn fill(env: &Env) -> sablecat::Result<()> {
     })
 }
 
-fn number(bytes: &[u8]) -> u64 {
-    bytes.try_into().map_or(0, u64::from_le_bytes)
-}
-
 /// Judges the calls of registers, and what they have left. How many there were.
 fn check_registers(env: &Env, said: &[Said], is_lost: bool) -> Result<u64, String> {
     let found = registers::look(env).map_err(text)?;
@@ -411,7 +407,7 @@ impl Raging<'_> {
                 // So that there is much to reap, for the workers that come in their place.
                 let dead = 0..self.workers.len().div_ceil(2);
                 dead.clone().try_for_each(|dead| self.kill(dead))?;
-                dead.into_iter().try_for_each(|dead| self.workers[dead].start(self.storm))?;
+                dead.into_iter().try_for_each(|dead| self.start(dead))?;
             }
             let victim = self.victim(env)?;
             if self.dice.percent(20) {
@@ -445,13 +441,18 @@ impl Raging<'_> {
         self.workers[victim].kill()
     }
 
+    fn start(&mut self, worker: usize) -> Result<(), String> {
+        let words = self.storm.words_for_worker(self.workers[worker].number);
+        self.workers[worker].start(&words)
+    }
+
     fn replace(&mut self, victim: usize) -> Result<(), String> {
         self.kill(victim)?;
-        self.workers[victim].start(self.storm)
+        self.start(victim)
     }
 
     fn start_all(&mut self) -> Result<(), String> {
-        self.workers.iter_mut().try_for_each(|worker| worker.start(self.storm))
+        (0..self.workers.len()).try_for_each(|worker| self.start(worker))
     }
 
     fn kill_all(&mut self) -> Result<(), String> {

@@ -88,3 +88,8 @@ impl Expected {
         &self.records
     }
 }
+
+/// The number that a value is.
+pub(super) fn number(bytes: &[u8]) -> u64 {
+    bytes.try_into().map_or(0, u64::from_le_bytes)
+}

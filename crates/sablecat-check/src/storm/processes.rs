@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use sablecat_os::check::signal;
 
-use super::Storm;
 use super::said::{Memory, Said};
 use crate::{method, stored};
 
@@ -33,13 +32,13 @@ impl Worker {
         Worker { number, said: Arc::default(), life: None }
     }
 
-    /// Starts a process: this program again.
-    pub(super) fn start(&mut self, storm: &Storm) -> Result<(), String> {
+    /// Starts a process: this program again, with these words.
+    pub(super) fn start(&mut self, words: &[String]) -> Result<(), String> {
         let program = std::env::current_exe().map_err(|e| format!("this program: {e}"))?;
         let mut child = Command::new(program)
             .args(method::words())
             .args(stored::words())
-            .args(storm.words_for_worker(self.number))
+            .args(words)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

@@ -2,7 +2,7 @@
 
 use sablecat::Env;
 
-use super::{number, plan};
+use super::plan::{self, number};
 
 /// Keys and values, in the order of bytes.
 pub(super) type Records = Vec<(Vec<u8>, Vec<u8>)>;

@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use sablecat::{Durability, Env, Error, ErrorKind, TxnOptions};
 use sablecat_os::clock;
 
+use super::plan::{self, number};
 use super::registers::{self, Registers};
 use super::said::{Commit, Line, Memory};
-use super::{Storm, failing, number, plan};
+use super::{Storm, failing};
 use crate::dice::Dice;
 use crate::faults::is_clear_about;
 use crate::order::Call;
