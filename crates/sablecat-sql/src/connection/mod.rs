@@ -26,7 +26,6 @@ use crate::key_value::KeyValues;
 use crate::place::Place;
 use crate::row_ids::RowIds;
 use crate::sequences::{self, Sequences};
-use numbers::{LAST_ROOT, NUMBERS};
 use statements::{Level, Statements};
 
 mod numbers;
@@ -36,6 +35,10 @@ pub(crate) mod statements;
 const PREFIX: &str = "\u{1}sql";
 /// The root of the schema's own table, which is always there.
 const SCHEMA_ROOT: u32 = 1;
+/// Under which the highest root is kept, beside SQLite's numbers, which have one byte.
+const LAST_ROOT: &[u8] = b"root";
+/// How many numbers SQLite keeps.
+const NUMBERS: usize = 16;
 /// What writers lock.
 const WRITERS: &[u8] = b"sablecat-sql";
 /// How many trees are known at most.
@@ -208,6 +211,28 @@ impl Connection {
     /// In which state the transaction is as a whole.
     pub(crate) fn whole_state(&self) -> u64 {
         self.state
+    }
+
+    /// Whether the transaction depends on what is read now.
+    #[inline]
+    pub(crate) fn depends(&self) -> bool {
+        self.notes() && (self.level == Level::Serializable || !self.statements.only_read())
+    }
+
+    /// Whether it depends on anything that is read.
+    pub(crate) fn notes(&self) -> bool {
+        !self.is_snapshot
+    }
+
+    /// Reads in the transaction in progress, and says whether that depends on it.
+    #[inline]
+    pub(crate) fn look<T>(
+        &mut self,
+        depends: bool,
+        look: impl FnOnce(&Txn<'static>) -> Result<T>,
+    ) -> Result<T> {
+        let txn = self.txn()?;
+        if depends { look(txn) } else { txn.unvalidated(look) }
     }
 
     /// A database by its name, as the transaction in progress sees it; as it was committed last, if there is

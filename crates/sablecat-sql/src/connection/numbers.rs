@@ -7,16 +7,11 @@ use std::ffi::c_int;
 
 use sablecat::Content;
 
-use super::{Connection, Result, SCHEMA_ROOT};
+use super::{Connection, LAST_ROOT, NUMBERS, Result, SCHEMA_ROOT};
 use crate::failure::Failure;
 
-/// Under which the highest root is kept, beside SQLite's numbers, which have one byte.
-pub(super) const LAST_ROOT: &[u8] = b"root";
 /// The number by which a program sees whether others have changed something.
 const DATA_VERSION: c_int = 15;
-/// How many numbers SQLite keeps.
-pub(super) const NUMBERS: usize = 16;
-
 /// Under which one of SQLite's numbers is kept.
 fn number_key(index: c_int) -> Result<u8> {
     let key = u8::try_from(index).ok().filter(|key| usize::from(*key) < NUMBERS);

@@ -10,9 +10,6 @@
 use std::ffi::{CStr, c_int};
 use std::ptr::NonNull;
 
-use sablecat::Txn;
-
-use super::{Connection, Result};
 use crate::failure::Failure;
 
 /// How isolated the transactions of a connection are.
@@ -34,7 +31,7 @@ impl Level {
         }
     }
 
-    pub(crate) fn of_name(name: &CStr) -> Result<Level> {
+    pub(crate) fn of_name(name: &CStr) -> Result<Level, Failure> {
         let is_it = |level: &Level| level.name().to_bytes().eq_ignore_ascii_case(name.to_bytes());
         Self::ALL.into_iter().find(is_it).ok_or_else(|| {
             let names = Self::ALL.map(|level| level.name().to_string_lossy()).join(", ");
@@ -61,32 +58,8 @@ impl Statements {
 
     /// Whether what is read now is a `SELECT`'s alone. Those within others are part of what these do: of FTS5
     /// and R*Tree, which look so for where to write.
-    fn only_read(&self) -> bool {
+    pub(super) fn only_read(&self) -> bool {
         // SAFETY: by the word of the caller of `new`.
         unsafe { *self.writing.as_ptr() == 0 && *self.running.as_ptr() <= 1 }
-    }
-}
-
-impl Connection {
-    /// Whether the transaction depends on what is read now.
-    #[inline]
-    pub(crate) fn depends(&self) -> bool {
-        self.notes() && (self.level == Level::Serializable || !self.statements.only_read())
-    }
-
-    /// Whether it depends on anything that is read.
-    pub(crate) fn notes(&self) -> bool {
-        !self.is_snapshot
-    }
-
-    /// Reads in the transaction in progress, and says whether that depends on it.
-    #[inline]
-    pub(crate) fn look<T>(
-        &mut self,
-        depends: bool,
-        look: impl FnOnce(&Txn<'static>) -> Result<T>,
-    ) -> Result<T> {
-        let txn = self.txn()?;
-        if depends { look(txn) } else { txn.unvalidated(look) }
     }
 }

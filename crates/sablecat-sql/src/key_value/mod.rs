@@ -1,6 +1,7 @@
 //! Databases of keys and values beside those of SQL, as tables of SQL's.
 //!
 //! ```text
+//! known.rs    what a connection knows of them
 //! table.rs    which columns a table has, and which keys a statement wants
 //! column.rs   what the columns of a key are made of, and what a condition on one leaves
 //! content.rs  what values are made of
@@ -16,56 +17,22 @@ pub(crate) mod change;
 mod column;
 mod content;
 pub(crate) mod entries;
+mod known;
 pub(crate) mod table;
 
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use sablecat::{Database, Error, ErrorKind};
+use sablecat::{Error, ErrorKind};
 
+pub(crate) use self::known::{KeyValue, KeyValues};
 use self::table::Table;
 use crate::connection::{Connection, is_of_sql};
 use crate::failure::Failure;
 
 type Result<T> = std::result::Result<T, Failure>;
 
-/// The numbers of trees are below this.
-const NUMBERS_FROM: u32 = 1 << 31;
 /// For how long it is not looked again how many records there are.
 const ESTIMATE_FOR: Duration = Duration::from_secs(1);
-
-/// A database, as the transaction in progress sees it.
-#[derive(Clone, Debug)]
-pub(crate) struct KeyValue {
-    pub(crate) database: Database,
-    /// By which its connection tells its states.
-    pub(crate) number: u32,
-}
-
-/// What a connection knows of such databases, by their names.
-#[derive(Debug, Default)]
-pub(crate) struct KeyValues(BTreeMap<Box<str>, Known>);
-
-#[derive(Debug)]
-struct Known {
-    number: u32,
-    /// What was found, and in which state of the transaction.
-    found: Option<(u64, KeyValue)>,
-    /// How many records there were, and when.
-    estimate: Option<(Instant, u64)>,
-}
-
-impl KeyValues {
-    fn known(&mut self, name: &str) -> &mut Known {
-        let number = NUMBERS_FROM + self.0.len() as u32;
-        let new = || Known { number, found: None, estimate: None };
-        self.0.entry(name.into()).or_insert_with(new)
-    }
-
-    pub(crate) fn clear(&mut self) {
-        self.0.clear();
-    }
-}
 
 /// What an operation's error means to SQL. A database that is gone is no damage.
 pub(crate) fn failure(error: Error) -> Failure {
