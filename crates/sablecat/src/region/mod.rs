@@ -35,6 +35,7 @@ mod geometry;
 mod guard;
 mod header;
 mod label;
+mod layout;
 mod member;
 mod membership;
 mod role;
@@ -74,6 +75,7 @@ use sablecat_os::machine;
 use sablecat_os::mapping::{LARGE_PAGE, Mapping};
 
 use self::fence::Fence;
+use self::geometry::Offsets;
 use crate::error::{Error, Result};
 use crate::types::{FrameId, Lsn, PageId, VolumeId};
 
@@ -102,7 +104,7 @@ pub(crate) struct Region {
     mapping: Mapping,
     base: NonNull<u8>,
     geometry: Geometry,
-    offsets: geometry::Offsets,
+    offsets: Offsets,
     /// Which of the processes that share the region this is; none when it is private.
     membership: Option<Membership>,
     /// What says whether this process was taken for dead, or is a child of the one that mapped this. At hand,
@@ -399,7 +401,7 @@ impl Region {
 
     /// All bytes that are looked at because of page ids from `from` to `to`.
     fn places_of_pages(&self, from: u64, to: u64) -> Vec<Range<usize>> {
-        let geometry::Offsets { table, page_bits, unsaved, capturing, .. } = self.offsets;
+        let Offsets { table, page_bits, unsaved, capturing, .. } = self.offsets;
         let rows = [(table, 8 * size_of::<PageEntry>()), (unsaved, 2), (capturing, 2)].into_iter().map(
             |(offset, bits)| {
                 let byte = |place: u64| offset + place as usize * bits / 8;
