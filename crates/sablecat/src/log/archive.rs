@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use sablecat_os::calendar::Moment;
 use sablecat_os::disk::{Disk, File, How};
 
-use super::segment::segment_in_name;
+use super::name::segment_in_name;
 use crate::error::{Error, Result};
 
 /// Where archived segments are.

@@ -5,24 +5,21 @@
 //! committers while one flush runs share the next; nobody waits on purpose for company, since the flush in
 //! progress is that wait.
 
-use std::sync::TryLockError;
-
 use sablecat_os::atomic::{Ordering, spin_hint};
 use sablecat_os::disk::{File, cut_off};
 
+use super::Log;
+use super::files::Files;
 use super::lane::{Lane, OPEN_MAX, WritePath};
-use super::segment::{Name, Segments};
+use super::name::Name;
+use super::segment::Segments;
 use super::succession::ReplacedSegments;
-use super::turn::{Caller, HeldTurn, TurnWatch, Until};
-use super::{Files, Log};
+use super::turn::{Caller, HeldTurn, SPINS_DURABLE, TurnWatch, Until};
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::Lsn;
 
 /// How often a waiter looks before it sleeps when the holder writes to memory only.
 const SPINS_HAND_OVER: u32 = 200;
-/// And when the holder flushes a device: hardly, for that takes as long as many sleeps.
-pub(super) const SPINS_DURABLE: u32 = 4;
-
 impl Log {
     /// Returns once everything below `lsn` is durable.
     ///
@@ -251,7 +248,7 @@ impl Log {
         // Once poisoned, the files say nothing any more; the participant that takes the turn after a failed
         // holder must not go on.
         self.words().check()?;
-        with_lane(files, |lane| self.write_with(files, lane, holder, to, way, sync))
+        files.with_lane(|lane| self.write_with(files, lane, holder, to, way, sync))
     }
 
     /// What becomes of the error of an opening or a write. It is of no consequence if the call was refused,
@@ -343,7 +340,7 @@ impl Log {
     pub(super) fn write_rest(&self, files: &Files) -> Result<()> {
         let words = self.words();
         let (durable, written, tail) = (self.durable(), self.written(), self.tail());
-        with_lane(files, |lane| {
+        files.with_lane(|lane| {
             // SAFETY: nobody else uses the log; the ring has everything from the block of `written` to the
             // tail.
             unsafe {
@@ -359,21 +356,6 @@ impl Log {
             lane.open_all(&files.segments, (durable, tail))?;
             lane.sync(&files.segments, &words.counters.0, (durable, tail), durable != written)
         })
-    }
-}
-
-/// Does the work of the holder of the turn with this process's lane; or with one for this time only, while a
-/// thread of this process that was succeeded, or taken for dead, still has that.
-pub(super) fn with_lane<T>(files: &Files, work: impl FnOnce(&mut Lane) -> T) -> T {
-    match files.lane.try_lock() {
-        Ok(mut lane) => work(&mut lane),
-        Err(TryLockError::Poisoned(poisoned)) => {
-            files.lane.clear_poison();
-            let mut lane = poisoned.into_inner();
-            lane.reset();
-            work(&mut lane)
-        }
-        Err(TryLockError::WouldBlock) => work(&mut Lane::new(files.sync_io)),
     }
 }
 

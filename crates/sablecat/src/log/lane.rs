@@ -11,9 +11,10 @@ use std::sync::Arc;
 
 use sablecat_os::disk::{AlignedBuf, File, Window, cut_off};
 
-use super::BLOCK;
+use super::limits::BLOCK;
+use super::name::Name;
 use super::ring::Ring;
-use super::segment::{HEADER_BYTES, Name, Segments};
+use super::segment::{HEADER_BYTES, Segments};
 use super::words::{LogCounters, count};
 use crate::error::{Error, Result};
 use crate::types::Lsn;

@@ -92,8 +92,11 @@
 mod archive;
 mod chunk;
 mod commits;
+mod files;
 mod flush;
 mod lane;
+mod limits;
+mod name;
 mod operation;
 mod reader;
 mod record;
@@ -115,6 +118,7 @@ mod measure;
 mod tests;
 
 pub(crate) use commits::{CommitOperations, Commits, LoggedCommit};
+pub(crate) use limits::{BLOCK, SEGMENT_BYTES_MIN};
 pub(crate) use operation::{LogOperation, operation_bytes_max, range_bytes_max};
 #[cfg(feature = "fuzzing")]
 pub(crate) use record::seal_record;
@@ -123,7 +127,7 @@ pub(crate) use ring::Ring;
 pub(crate) use scan::EndReason;
 #[cfg(test)]
 pub(crate) use scan::LogEnd;
-pub(crate) use segment::{SEGMENT_BYTES_MIN, Segments};
+pub(crate) use segment::Segments;
 pub(crate) use supply::Retention;
 pub(crate) use tail::{LogTail, Reach};
 pub(crate) use turn::Caller;
@@ -143,10 +147,8 @@ use sablecat_os::prefetch;
 use crate::crypt::Keyring;
 use crate::error::{Error, Result};
 use crate::types::Lsn;
+use files::Files;
 use lane::Lane;
-
-/// The unit in which the log is written: blocks of the ring and of the files.
-pub(crate) const BLOCK: u64 = 4096;
 
 /// How a log is kept.
 #[derive(Clone, Debug)]
@@ -242,17 +244,6 @@ pub(crate) struct Log {
     files: Option<Files>,
     /// Whether segments no longer needed are archived, and so the log says when commits were made.
     is_archived: bool,
-}
-
-/// What a log with files needs of the disk.
-struct Files {
-    segments: Segments,
-    spares_max: usize,
-    direct: bool,
-    sync_io: bool,
-    patience: Duration,
-    /// The holder of the flush turn's own things. Never waited for: the turn already excludes everybody.
-    lane: Mutex<Lane>,
 }
 
 impl fmt::Debug for Log {

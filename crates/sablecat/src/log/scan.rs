@@ -30,9 +30,10 @@ use sablecat_os::disk::File;
 
 use super::Log;
 use super::chunk::{ChunkSource, parts_gone};
+use super::name::Name;
 use super::reader::{LogReader, damaged};
 use super::record::{self, LogRecord, RecordKind};
-use super::segment::{HEADER_BYTES, Name, Segments};
+use super::segment::{HEADER_BYTES, Segments};
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::Lsn;
 

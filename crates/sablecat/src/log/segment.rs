@@ -26,8 +26,9 @@ use std::sync::Arc;
 use sablecat_os::calendar::Moment;
 use sablecat_os::disk::{AlignedBuf, Disk, File, How};
 
-use super::BLOCK;
 use super::archive::Archive;
+use super::limits::{BLOCK, SEGMENT_BYTES_MIN};
+use super::name::Name;
 use crate::crypt::Keyring;
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::Lsn;
@@ -38,64 +39,6 @@ const VERSION: u32 = 1;
 const USED_BYTES: usize = 64;
 /// Bytes of a file before the log bytes.
 pub(super) const HEADER_BYTES: u64 = BLOCK;
-
-/// A life of the log begins below this: the rest is more than it can use up.
-pub(super) const LIFE_END: u64 = Lsn::END.0 / 2;
-/// The shortest segments that there can be. The log's own tests have shorter ones.
-pub(crate) const SEGMENT_BYTES_MIN: u64 = if cfg!(test) { BLOCK } else { 1 << 16 };
-/// Segments have lower numbers than this: of the shortest there are, those that LSNs lie in. A file with
-/// another number in its name is not the log's.
-const NUMBERS: u64 = Lsn::END.0 / SEGMENT_BYTES_MIN;
-
-/// The segment that a part of a file name says.
-pub(super) fn segment_in_name(digits: &str) -> Option<u64> {
-    number_in_name(digits).filter(|&number| number < NUMBERS)
-}
-
-/// The number that a part of a file name says.
-fn number_in_name(digits: &str) -> Option<u64> {
-    let are_digits = digits.len() == 16 && digits.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
-    u64::from_str_radix(digits, 16).ok().filter(|_| are_digits)
-}
-
-/// What a file name says.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Name {
-    Log(u64),
-    Spare(u64),
-    New(u64),
-    Copy(u64),
-}
-
-impl Name {
-    pub(super) fn parse(name: &str) -> Option<Name> {
-        let (digits, kind) = name.split_once('.')?;
-        match kind {
-            "log" => segment_in_name(digits).map(Name::Log),
-            "spare" => segment_in_name(digits).map(Name::Spare),
-            "new" => number_in_name(digits).map(Name::New),
-            "copy" => number_in_name(digits).map(Name::Copy),
-            _ => None,
-        }
-    }
-
-    /// The number, unless the file was never in use.
-    pub(super) fn number_used(self) -> Option<u64> {
-        match self {
-            Name::Log(number) | Name::Spare(number) => Some(number),
-            Name::New(_) | Name::Copy(_) => None,
-        }
-    }
-
-    fn file_name(self) -> String {
-        match self {
-            Name::Log(number) => format!("{number:016x}.log"),
-            Name::Spare(number) => format!("{number:016x}.spare"),
-            Name::New(number) => format!("{number:016x}.new"),
-            Name::Copy(number) => format!("{number:016x}.copy"),
-        }
-    }
-}
 
 /// A segment's header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

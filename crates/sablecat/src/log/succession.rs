@@ -70,12 +70,13 @@ use std::time::Duration;
 use sablecat_os::atomic::{Ordering, fence};
 use sablecat_os::disk::{AlignedBuf, File, How};
 
-use super::flush::{SPINS_DURABLE, with_lane};
+use super::files::Files;
 use super::lane::{block_of, numbers};
-use super::segment::{HEADER_BYTES, Name};
+use super::name::Name;
+use super::segment::HEADER_BYTES;
 use super::supply::{FILL_BYTES, fill};
-use super::turn::{Caller, HeldTurn, TurnHolding, TurnWatch};
-use super::{BLOCK, Files, Log};
+use super::turn::{Caller, HeldTurn, SPINS_DURABLE, TurnHolding, TurnWatch};
+use super::{BLOCK, Log};
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::Lsn;
 
@@ -267,7 +268,7 @@ impl Log {
         let (words, segments) = (self.words(), &files.segments);
         let first = segments.first_lsn(segments.number_of(copied.from));
         let unflushed = (self.durable().max(first), copied.written);
-        with_lane(files, |lane| {
+        files.with_lane(|lane| {
             lane.adopt(words.successions.0.load(Ordering::Acquire));
             lane.open_all(segments, unflushed)?;
             let stored = true;

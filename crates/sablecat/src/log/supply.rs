@@ -38,12 +38,13 @@ use sablecat_os::clock;
 use sablecat_os::disk::{AlignedBuf, File, How};
 
 use super::archive::Archive;
-use super::flush::with_lane;
-use super::lane::Lane;
-use super::segment::{HEADER_BYTES, LIFE_END, Name, Segments};
+use super::files::Files;
+use super::limits::LIFE_END;
+use super::name::Name;
+use super::segment::{HEADER_BYTES, Segments};
 use super::turn::{Caller, HeldTurn};
 use super::words::count;
-use super::{BLOCK, Files, Log};
+use super::{BLOCK, Log};
 use crate::error::{Error, ErrorKind, Result, is_full};
 use crate::types::Lsn;
 
@@ -120,8 +121,7 @@ impl Log {
     }
 
     /// Does `work` under the turn. Errors of a holder that has been succeeded meanwhile count for nothing,
-    /// since the successor may have been at the same files. But a failed flush is a failed flush, whichever
-    /// participant asked for it.
+    /// since the successor may have been at the same files. But a failed flush is one, whoever asked for it.
     fn unless_succeeded(
         &self,
         mut held: HeldTurn<'_>,
@@ -191,8 +191,7 @@ impl Log {
             }
             let path = segments.path(Name::Log(number));
             let file = segments.open_file(Name::Log(number), files.direct, false)?;
-            // Zeros behind the end of what was cut short would make it as long again, and nobody would find
-            // it.
+            // Zeros behind the end of what was cut short would make it as long again: nobody would find it.
             self.check_length(segments, &*file, from, "filling log segment")?;
             let filled = fill_some(&*file, segments.offset_of(from), piece, held)
                 .map_err(|e| Error::io("filling log segment", &path, e))?;
@@ -450,7 +449,7 @@ impl Log {
         names.sort_unstable_by_key(|name| name.number_used());
         let removed = names.into_iter().try_for_each(|name| segments.remove(name));
         // What is open keeps its space.
-        with_lane(files, Lane::reset);
+        files.with_lane(|lane| lane.reset());
         removed
     }
 

@@ -44,6 +44,9 @@ const SEQUENCE_SHIFT: u32 = OWNER_BITS + 2;
 const SEQUENCE_MASK: u64 = !((1 << SEQUENCE_SHIFT) - 1);
 /// The longest sleep before a waiter asks whether the holder still lives.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
+/// How often a waiter looks before it sleeps when the holder flushes a device: hardly, for that takes as long
+/// as many sleeps.
+pub(super) const SPINS_DURABLE: u32 = 4;
 
 /// The caller: the participant slot that turns are held as, and how to tell whether another slot's
 /// participant lives.

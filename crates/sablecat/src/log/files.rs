@@ -1,0 +1,35 @@
+//! What a process has of the log's files.
+
+use std::sync::{Mutex, TryLockError};
+use std::time::Duration;
+
+use super::lane::Lane;
+use super::segment::Segments;
+
+/// What a log with files needs of the disk.
+pub(super) struct Files {
+    pub(super) segments: Segments,
+    pub(super) spares_max: usize,
+    pub(super) direct: bool,
+    pub(super) sync_io: bool,
+    pub(super) patience: Duration,
+    /// The holder of the flush turn's own things. Never waited for: the turn already excludes everybody.
+    pub(super) lane: Mutex<Lane>,
+}
+
+impl Files {
+    /// Does the work of the holder of the turn with this process's lane; or with one for this time only,
+    /// while a thread of this process that was succeeded, or taken for dead, still has that.
+    pub(super) fn with_lane<T>(&self, work: impl FnOnce(&mut Lane) -> T) -> T {
+        match self.lane.try_lock() {
+            Ok(mut lane) => work(&mut lane),
+            Err(TryLockError::Poisoned(poisoned)) => {
+                self.lane.clear_poison();
+                let mut lane = poisoned.into_inner();
+                lane.reset();
+                work(&mut lane)
+            }
+            Err(TryLockError::WouldBlock) => work(&mut Lane::new(self.sync_io)),
+        }
+    }
+}
