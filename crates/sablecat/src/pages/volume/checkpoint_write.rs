@@ -16,9 +16,10 @@
 
 use std::collections::BTreeSet;
 
+use super::bytes::SUPERBLOCK_BYTES;
 use super::file::Volume;
 use super::map::{MapChange, MapRoot, update};
-use super::superblock::{SUPERBLOCK_BYTES, Superblock};
+use super::superblock::Superblock;
 use crate::error::{Error, Result};
 use crate::pages::allocation::BlockSpace;
 use crate::types::{Berth, BlockId, PageId, SealedBlock, VolumeId};

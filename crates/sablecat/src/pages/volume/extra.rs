@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 
 use sablecat_os::disk::{AlignedBuf, Disk, File, How};
 
-use super::superblock::u64_at;
+use super::bytes::u64_at;
 use crate::error::{Error, ErrorKind, Result};
 use crate::pages::allocation::EXTRA_RESERVED_BYTES;
 use crate::types::{Berth, VolumeId};

@@ -12,8 +12,9 @@ use std::sync::Arc;
 
 use sablecat_os::disk::{AlignedBuf, Disk, File, How};
 
+use super::bytes::SUPERBLOCK_BYTES;
 use super::file::Volume;
-use super::superblock::{self, COPIES_AT, SUPERBLOCK_BYTES, Superblock};
+use super::superblock::{self, COPIES_AT, Superblock};
 use crate::error::{Error, Result};
 use crate::pages::allocation::{RESERVED_BYTES, first_within};
 use crate::types::{Berth, BlockId, Lsn, VolumeId};

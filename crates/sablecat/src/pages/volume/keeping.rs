@@ -25,7 +25,7 @@
 
 use std::time::Duration;
 
-use super::superblock::{SUPERBLOCK_BYTES, u64_at};
+use super::bytes::{SUPERBLOCK_BYTES, u64_at};
 use crate::types::{Lsn, SealedBlock};
 
 /// Epochs that fit.

@@ -18,8 +18,8 @@
 
 use std::path::{Path, PathBuf};
 
+use super::bytes::{SUPERBLOCK_BYTES, u64_at};
 use super::compression::Compression;
-use super::superblock::{SUPERBLOCK_BYTES, u64_at};
 use crate::error::{Error, Result};
 use crate::region::VOLUMES_MAX;
 use crate::types::VolumeId;

@@ -54,6 +54,7 @@ use std::path::Path;
 
 use sablecat_os::disk::{AlignedBuf, File};
 
+use super::bytes::{SUPERBLOCK_BYTES, u32_at, u64_at};
 use super::codec::Codec;
 use super::compression::{self, Compression};
 use super::keeping::{self, Journal, RetainedCheckpoint};
@@ -62,11 +63,9 @@ use super::placement::{ExtraVolume, Placement};
 use crate::crypt::{self, Cipher};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pages::allocation::{RESERVED_BYTES, VolumeBounds, first_within};
-use crate::region::{DRAFT_BYTES, GENERATION_MAX};
+use crate::region::GENERATION_MAX;
 use crate::types::{BERTHS, Berth, BlockId, Lsn, SealedBlock, VolumeId};
 
-/// Bytes of one encoded superblock.
-pub(crate) const SUPERBLOCK_BYTES: usize = DRAFT_BYTES;
 /// The format this build writes.
 pub(crate) const FORMAT_VERSION: u32 = 6;
 /// The oldest that it reads: older ones differ from the present one in what they cannot say.
@@ -398,15 +397,6 @@ fn checksum(bytes: &[u8]) -> u32 {
 pub(crate) fn seal(bytes: &mut [u8]) {
     let sum = checksum(bytes);
     bytes[CRC_AT..CRC_AT + 4].copy_from_slice(&sum.to_le_bytes());
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
-}
-
-/// The number at `at`.
-pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
 }
 
 /// What `bytes` are; any bytes of any length.

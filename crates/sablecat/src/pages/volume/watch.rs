@@ -15,7 +15,8 @@ use std::time::Duration;
 
 use sablecat_os::disk::File;
 
-use super::superblock::{self, COPIES_AT, Newest, SUPERBLOCK_BYTES, u64_at};
+use super::bytes::{SUPERBLOCK_BYTES, u64_at};
+use super::superblock::{self, COPIES_AT, Newest};
 use crate::error::{Error, Result};
 
 /// From the last bytes of the superblock in one berth to the head of that in the next.

@@ -9,8 +9,9 @@ use sablecat_os::sim::{Fault, Survival};
 
 use super::*;
 use crate::error::ErrorKind;
+use crate::pages::volume::bytes::SUPERBLOCK_BYTES;
 use crate::pages::volume::placement::{ExtraVolume, Place, Placement, Rule};
-use crate::pages::volume::superblock::{COPIES_AT, SUPERBLOCK_BYTES, Superblock, read_newest, seal, write};
+use crate::pages::volume::superblock::{COPIES_AT, Superblock, read_newest, seal, write};
 use crate::pages::volume::{Compression, Journal, RetainedCheckpoint};
 use crate::region::{GENERATION_MAX, VOLUMES_MAX};
 
