@@ -55,7 +55,7 @@ pub(in crate::env) fn build_kernel(
     // A part of the cache, within bounds.
     let bytes_max =
         (region.geometry().frames * region.page_size() / 4).clamp(SPILL_BYTES_MIN, SPILL_BYTES_MAX);
-    let keys = volume.as_ref().and_then(Volume::keyring).cloned();
+    let keys = volume.as_ref().and_then(|volume| volume.keyring()).cloned();
     let spill = directory.map(|directory| txn::runs::SpillSettings {
         disk: Arc::clone(&config.disk),
         directory: directory.to_owned(),
@@ -85,7 +85,7 @@ pub(in crate::env) fn geometry(config: &Config, codec: Codec, volume: Option<&Vo
     let cache_bytes = config.cache_for(block_size);
     let whole = Geometry::new(block_size, cache_bytes, config.log_buffer_bytes, volume.is_none())
         .with_pages_of(codec.page_size())
-        .with_volumes(volume.map_or(1, Volume::count));
+        .with_volumes(volume.map_or(1, |volume| volume.count()));
     let Some(superblock) = volume.map(Volume::superblock) else { return whole };
     let smaller = ROOMS.map(|Room { times, pages_min, blocks_min }| {
         let of = |used: u64, least: u64| used.saturating_mul(times).max(least);

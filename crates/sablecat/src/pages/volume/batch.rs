@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use super::file::Volume;
+use super::blocks::BlockFiles;
 use super::scratch::{SCRATCH_BYTES, Scratch};
 use crate::error::Result;
 use crate::types::{BlockId, SealedBlock};
@@ -15,7 +15,7 @@ use crate::types::{BlockId, SealedBlock};
 /// before, it may not be.
 #[derive(Debug)]
 pub(super) struct BlockBatch<'v> {
-    volume: &'v Volume,
+    files: &'v BlockFiles,
     scratch: Scratch,
     first: BlockId,
     bytes: usize,
@@ -24,15 +24,15 @@ pub(super) struct BlockBatch<'v> {
 }
 
 impl<'v> BlockBatch<'v> {
-    pub(super) fn new(volume: &'v Volume) -> BlockBatch<'v> {
-        BlockBatch { volume, scratch: Scratch::take(), first: BlockId::NONE, bytes: 0, counts: Vec::new() }
+    pub(super) fn new(files: &'v BlockFiles) -> BlockBatch<'v> {
+        BlockBatch { files, scratch: Scratch::take(), first: BlockId::NONE, bytes: 0, counts: Vec::new() }
     }
 
     /// Adds the image of a block, with zeros in its gap, and says what it is to be named as. The bytes are
     /// copied, so they may change afterwards.
     pub(super) fn push(&mut self, number: BlockId, image: &[u8], gap: Range<usize>) -> Result<SealedBlock> {
-        let block_size = self.volume.block_size();
-        assert_eq!(image.len(), self.volume.page_size(), "a block is one page");
+        let block_size = self.files.block_size();
+        assert_eq!(image.len(), self.files.page_size(), "a block is one page");
         let next = BlockId(self.first.0 + (self.bytes / block_size) as u64);
         if self.bytes > 0 && (number != next || self.bytes + block_size > SCRATCH_BYTES) {
             self.flush()?;
@@ -43,8 +43,8 @@ impl<'v> BlockBatch<'v> {
         let target = &mut self.scratch[self.bytes..self.bytes + block_size];
         target[..image.len()].copy_from_slice(image);
         target[gap].fill(0);
-        let compression = self.volume.compression_of(number);
-        let (sealed, counts) = self.volume.codec.seal(self.volume.keys(), compression, number, target);
+        let compression = self.files.compression_of(number);
+        let (sealed, counts) = self.files.codec.seal(self.files.keys(), compression, number, target);
         note(&mut self.counts, self.bytes / block_size, counts, block_size);
         self.bytes += block_size;
         Ok(sealed)
@@ -54,7 +54,7 @@ impl<'v> BlockBatch<'v> {
         let bytes = std::mem::take(&mut self.bytes);
         let written = match bytes {
             0 => Ok(()),
-            bytes => self.volume.write_sealed(self.first, &self.scratch[..bytes], &self.counts),
+            bytes => self.files.write_sealed(self.first, &self.scratch[..bytes], &self.counts),
         };
         self.counts.clear();
         written

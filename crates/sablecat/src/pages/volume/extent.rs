@@ -44,7 +44,7 @@ impl Volume {
     /// An error of `look` ends it.
     ///
     /// # Errors
-    /// As [`Volume::read_block`]; those of `look`.
+    /// As [`BlockFiles::read_block`](super::blocks::BlockFiles::read_block); those of `look`.
     pub(crate) fn read_extent(
         &self,
         first: BlockId,

@@ -1,23 +1,18 @@
-//! The volumes of an environment as one space of blocks: reading, writing and flushing them, and what the
-//! superblock says.
+//! The volumes of an environment, of whose blocks (blocks.rs) the superblock says what they are.
 //!
-//! All reads are verified, all writes sealed. Writes go to blocks beyond what the durable generation names;
-//! that they do is the caller's part, by allocating them from the [`super::BlockSpace`].
-//!
-//! Threads and processes may use the files at once: no call here depends on what another does, save that
-//! nobody may write a block while another reads or writes it.
+//! Writes go to blocks beyond what the durable generation names; that they do is the caller's part, by
+//! allocating them from the [`super::BlockSpace`].
 
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use sablecat_os::atomic::{Ordering, fence};
-use sablecat_os::disk::{Disk, File};
+use sablecat_os::disk::Disk;
 
 use super::batch::BlockBatch;
-use super::codec::Codec;
+use super::blocks::BlockFiles;
 use super::compression::Compression;
-use super::data_file::DataFile;
 use super::extra::VolumeHeader;
 use super::keeping::RetainedCheckpoint;
 use super::map::{MapReader, MapRoot, leaf_span};
@@ -26,20 +21,15 @@ use super::scan::{self, InUse, MapFinding};
 use super::superblock::{self, Superblock};
 use super::watch::GenerationWatch;
 use super::{FreeEnd, Reserve};
-use crate::crypt::Keyring;
 use crate::error::{Error, Result};
-use crate::pages::allocation::{BlockSpace, VolumeBounds};
+use crate::pages::allocation::BlockSpace;
 use crate::types::{Berth, BlockId, PageId, SealedBlock, VolumeId};
 
 /// The open volumes of an environment.
 #[derive(Debug)]
 pub(crate) struct Volume {
-    pub(super) codec: Codec,
-    /// What blocks are enciphered with, if they are.
-    pub(super) keys: Option<Arc<Keyring>>,
+    pub(super) blocks: BlockFiles,
     pub(super) read_only: bool,
-    /// The main volume first.
-    pub(super) files: Vec<DataFile>,
     /// The superblock in force, and where it stands; `map` reads what it names.
     pub(super) in_force: Mutex<(Superblock, Berth)>,
     pub(super) map: MapReader,
@@ -61,6 +51,15 @@ pub(crate) struct Holes {
     pub(crate) compression: Compression,
     /// Whether the file system makes holes, as far as is known.
     pub(crate) are_made: bool,
+}
+
+impl Deref for Volume {
+    type Target = BlockFiles;
+
+    #[inline]
+    fn deref(&self) -> &BlockFiles {
+        &self.blocks
+    }
 }
 
 impl Volume {
@@ -231,57 +230,6 @@ impl Volume {
         }
     }
 
-    /// Bytes of a block.
-    #[inline]
-    pub(crate) fn block_size(&self) -> usize {
-        self.codec.block_size()
-    }
-
-    /// Bytes of a page, and of what the map has in a block.
-    #[inline]
-    pub(crate) fn page_size(&self) -> usize {
-        self.codec.page_size()
-    }
-
-    /// What blocks are enciphered with, if they are.
-    #[inline]
-    pub(super) fn keys(&self) -> Option<&Keyring> {
-        self.keys.as_deref()
-    }
-
-    /// The keys of the environment, if it is encrypted.
-    pub(crate) fn keyring(&self) -> Option<&Arc<Keyring>> {
-        self.keys.as_ref()
-    }
-
-    /// Which key a block is enciphered with.
-    ///
-    /// # Errors
-    /// As [`Volume::read_block`].
-    pub(crate) fn key_of(&self, number: BlockId) -> Result<u32> {
-        self.of(number)?.key_of(number)
-    }
-
-    /// Where the main volume is.
-    pub(crate) fn path(&self) -> &Path {
-        self.files[0].path()
-    }
-
-    /// How many volumes there are, the main one included.
-    pub(crate) fn count(&self) -> usize {
-        self.files.len()
-    }
-
-    /// The file of the volume that a block is in.
-    pub(super) fn path_of(&self, block: BlockId) -> &Path {
-        self.files.get(block.volume().index()).map_or(self.path(), DataFile::path)
-    }
-
-    /// Each volume's file and the bytes of it, the main one first.
-    pub(crate) fn files(&self) -> Result<Vec<(&Path, u64)>> {
-        self.files.iter().map(|file| Ok((file.path(), file.bytes()?))).collect()
-    }
-
     /// What there is to say of each volume's compression, the main one first.
     pub(crate) fn holes(&self) -> Result<Vec<Holes>> {
         let placement = self.superblock().placement;
@@ -289,36 +237,6 @@ impl Volume {
             Ok(Holes { occupied: file.space()?, compression, are_made: file.makes_holes() })
         });
         holes.collect()
-    }
-
-    /// Gives the space of a block that nothing names to the file system.
-    ///
-    /// # Errors
-    /// Those of the file; the block is as good as before for a participant that writes it.
-    pub(crate) fn empty(&self, block: BlockId) -> Result<()> {
-        self.of(block)?.empty(block)
-    }
-
-    /// Whether a block that is written again may need space.
-    pub(crate) fn may_have_holes(&self) -> bool {
-        self.files.iter().any(DataFile::may_have_holes)
-    }
-
-    /// Bytes of all files.
-    pub(crate) fn file_bytes(&self) -> Result<u64> {
-        self.files.iter().try_fold(0, |sum, file| Ok(sum + file.bytes()?))
-    }
-
-    /// For each volume, the places that its file has.
-    pub(super) fn blocks_there(&self) -> Result<VolumeBounds> {
-        let lengths = self.files.iter().map(DataFile::bytes).collect::<Result<Vec<_>>>()?;
-        // Of the last block there may be no more than what counts (data_file.rs).
-        let block = self.block_size() as u64;
-        Ok(VolumeBounds::new(
-            lengths.into_iter().zip(&self.files).map(|(bytes, file)| {
-                if file.may_have_holes() { bytes.div_ceil(block) } else { bytes / block }
-            }),
-        ))
     }
 
     /// Damage found and survived while opening, a sentence each: a copy of a superblock that was not
@@ -331,46 +249,6 @@ impl Volume {
     /// been damaged.
     pub(crate) fn is_in_doubt(&self) -> bool {
         self.in_doubt
-    }
-
-    /// The file of the main volume.
-    pub(crate) fn file(&self) -> &dyn File {
-        self.files[0].file()
-    }
-
-    /// The volume that a block is in, if there is such a one.
-    fn of(&self, block: BlockId) -> Result<&DataFile> {
-        let file = if block.0 < BlockId::MAX { self.files.get(block.volume().index()) } else { None };
-        file.ok_or_else(|| {
-            Error::corruption(format!("{}: there can be no block {block}", self.path().display()))
-        })
-    }
-
-    /// Reads and verifies a block. `buffer` is one block long, and has the page at its start; after an error
-    /// its content means nothing.
-    ///
-    /// # Errors
-    /// Corruption if the block is not as it was written; those of the file.
-    pub(crate) fn read_block(&self, number: BlockId, buffer: &mut [u8]) -> Result<()> {
-        assert_eq!(buffer.len(), self.block_size(), "a block is read as a whole");
-        self.of(number)?.read_block(number, buffer)
-    }
-
-    /// Reads and verifies blocks, `first` and those after it, as many as `buffer` has room for, in one call.
-    /// `buffer` is aligned.
-    ///
-    /// # Errors
-    /// As [`Volume::read_block`].
-    pub(super) fn read_neighbours(&self, first: BlockId, buffer: &mut [u8]) -> Result<()> {
-        self.of(first)?.read_neighbours(first, buffer)
-    }
-
-    /// Reads blocks as they are in the file, verified and not deciphered: `first` and those after it.
-    ///
-    /// # Errors
-    /// As [`Volume::read_block`].
-    pub(super) fn read_as_they_are(&self, first: BlockId, buffer: &mut [u8]) -> Result<()> {
-        self.of(first)?.read_as_they_are(first, buffer)
     }
 
     /// Seals copies of pages, with zeros in their gaps, and writes them to blocks that no durable generation
@@ -395,27 +273,6 @@ impl Volume {
         }
         batch.finish()?;
         Ok(sealed)
-    }
-
-    /// Writes blocks that carry their checksums already, `first` and those after it: so many bytes of each as
-    /// `counts` says, all where that says nothing.
-    pub(super) fn write_sealed(&self, first: BlockId, bytes: &[u8], counts: &[usize]) -> Result<()> {
-        self.of(first)?.write_sealed(first, bytes, counts)
-    }
-
-    /// How the pages in the volume of a block are compressed at present.
-    #[inline]
-    pub(super) fn compression_of(&self, block: BlockId) -> Compression {
-        self.files.get(block.volume().index()).map_or(Compression::None, DataFile::compression)
-    }
-
-    /// Makes all that was written to the main volume before durable.
-    ///
-    /// # Errors
-    /// Those of the file. The environment cannot go on then: what was written before may be lost although
-    /// later flushes succeed.
-    pub(crate) fn sync(&self) -> Result<()> {
-        self.files[0].sync()
     }
 
     /// Makes all that was written to another volume before durable, and that `next` has blocks there.

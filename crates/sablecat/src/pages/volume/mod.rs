@@ -42,6 +42,7 @@
 //! decide when a block that has become free may be reused; its caller does.
 
 mod batch;
+mod blocks;
 mod bytes;
 mod checkpoint_write;
 mod codec;

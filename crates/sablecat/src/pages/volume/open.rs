@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 
 use sablecat_os::disk::{Disk, File, How};
 
+use super::blocks::BlockFiles;
 use super::codec::Codec;
 use super::compression::Compression;
 use super::data_file::{self, DIRECT_PAGE_MIN, DataFile};
@@ -258,10 +259,12 @@ impl Volume {
         let (keys, key_complaints) = unlock(&file, path, &superblock, encryption)?;
         let made = (codec, keys.clone());
         let mut volume = Volume {
-            codec,
-            keys,
+            blocks: BlockFiles {
+                codec,
+                keys,
+                files: vec![DataFile::new(path, file, VolumeId::MAIN, made, read_only)?],
+            },
             read_only,
-            files: vec![DataFile::new(path, file, VolumeId::MAIN, made, read_only)?],
             map: MapReader::new(superblock.map()),
             in_force: Mutex::new((superblock, newest.berth)),
             watch: Mutex::new(watch),
@@ -348,7 +351,7 @@ impl Volume {
         }
         self.complaints.extend(complaints);
         let made = (self.codec, self.keys.clone());
-        self.files.push(DataFile::new(path, file, number, made, self.read_only)?);
+        self.blocks.files.push(DataFile::new(path, file, number, made, self.read_only)?);
         Ok(())
     }
 

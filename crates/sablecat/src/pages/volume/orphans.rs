@@ -10,7 +10,7 @@
 
 use sablecat_os::disk::AlignedBuf;
 
-use super::file::Volume;
+use super::blocks::BlockFiles;
 use super::map::{MapNode, MapPlace, MapRoot};
 use crate::types::{BlockId, PageId, SealedBlock};
 
@@ -25,12 +25,12 @@ enum Other<'a> {
 
 /// The blocks that `dropped` names and none of `kept`: those of pages with their pages, those of the map with
 /// page 0.
-pub(super) fn orphans(volume: &Volume, dropped: &MapRoot, kept: &[MapRoot]) -> Vec<(PageId, BlockId)> {
+pub(super) fn orphans(files: &BlockFiles, dropped: &MapRoot, kept: &[MapRoot]) -> Vec<(PageId, BlockId)> {
     if dropped.height == 0 {
         return Vec::new();
     }
     let mut search =
-        Search { volume, dropped, buffer: AlignedBuf::new(volume.block_size()), found: Vec::new() };
+        Search { files, dropped, buffer: AlignedBuf::new(files.block_size()), found: Vec::new() };
     let level = dropped.height - 1;
     let others: Option<Vec<_>> = kept.iter().map(|root| search.at_top(root, level)).collect();
     if let Some(others) = others {
@@ -40,7 +40,7 @@ pub(super) fn orphans(volume: &Volume, dropped: &MapRoot, kept: &[MapRoot]) -> V
 }
 
 struct Search<'a> {
-    volume: &'a Volume,
+    files: &'a BlockFiles,
     dropped: &'a MapRoot,
     buffer: AlignedBuf,
     found: Vec<(PageId, BlockId)>,
@@ -64,7 +64,7 @@ impl Search<'_> {
     }
 
     fn read(&mut self, root: &MapRoot, place: MapPlace, block: SealedBlock) -> Option<MapNode> {
-        MapNode::read(self.volume, root, place, block, &mut self.buffer).ok()
+        MapNode::read(self.files, root, place, block, &mut self.buffer).ok()
     }
 
     fn descend(&mut self, place: MapPlace, block: SealedBlock, others: &[Other<'_>]) {
@@ -87,7 +87,7 @@ impl Search<'_> {
             beside.push((other, entries));
         }
         self.found.push((PageId::NONE, block.block()));
-        let page_size = self.volume.page_size();
+        let page_size = self.files.page_size();
         for (n, &entry) in node.entries.iter().enumerate().filter(|(_, entry)| **entry != SealedBlock::NONE) {
             if place.level > 0 {
                 let place = place.child(page_size, n);

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use sablecat_os::disk::AlignedBuf;
 
-use super::file::Volume;
+use super::blocks::BlockFiles;
 use super::map::{MapNode, MapPlace, MapRoot};
 use crate::error::{Error, Result};
 use crate::pages::allocation::Used;
@@ -37,17 +37,17 @@ pub(crate) struct InUse {
 /// Calls `visit` for everything the map names of `pages`, in ascending order. An error of `visit` ends the
 /// walk.
 pub(super) fn walk(
-    volume: &Volume,
+    files: &BlockFiles,
     root: &MapRoot,
     pages: Range<u64>,
     visit: &mut dyn FnMut(MapFinding) -> Result<()>,
 ) -> Result<()> {
-    walk_parts(volume, root, pages, &mut |found| visit(found).map(|()| true))
+    walk_parts(files, root, pages, &mut |found| visit(found).map(|()| true))
 }
 
 /// As [`walk`], but what hangs on a block of the map is left out if `visit` says so of the block.
 pub(super) fn walk_parts(
-    volume: &Volume,
+    files: &BlockFiles,
     root: &MapRoot,
     pages: Range<u64>,
     visit: &mut dyn FnMut(MapFinding) -> Result<bool>,
@@ -55,9 +55,9 @@ pub(super) fn walk_parts(
     if root.height == 0 {
         return Ok(());
     }
-    let mut buffer = AlignedBuf::new(volume.block_size());
+    let mut buffer = AlignedBuf::new(files.block_size());
     walk_from(
-        volume,
+        files,
         root,
         &pages,
         MapPlace { level: root.height - 1, first: 0 },
@@ -68,7 +68,7 @@ pub(super) fn walk_parts(
 }
 
 fn walk_from(
-    volume: &Volume,
+    files: &BlockFiles,
     root: &MapRoot,
     pages: &Range<u64>,
     place: MapPlace,
@@ -79,18 +79,18 @@ fn walk_from(
     if !visit(MapFinding::Map(block.block()))? {
         return Ok(());
     }
-    let node = match MapNode::read(volume, root, place, block, buffer) {
+    let node = match MapNode::read(files, root, place, block, buffer) {
         Ok(node) => node,
         Err(error) => return visit(MapFinding::Damaged(block.block(), error)).map(drop),
     };
-    let each = place.pages_per_entry(volume.page_size());
+    let each = place.pages_per_entry(files.page_size());
     for (n, &entry) in node.entries.iter().enumerate() {
         let first = place.first + n as u64 * each;
         if entry == SealedBlock::NONE || first >= pages.end || first + each <= pages.start {
             continue;
         }
         if place.level > 0 {
-            walk_from(volume, root, pages, place.child(volume.page_size(), n), entry, buffer, visit)?;
+            walk_from(files, root, pages, place.child(files.page_size(), n), entry, buffer, visit)?;
         } else {
             // Entries for numbers beyond the last page id were refused when the block was read.
             visit(MapFinding::Page(PageId(first as u32), entry))?;
@@ -104,8 +104,8 @@ fn walk_from(
 ///
 /// # Errors
 /// Those of the file.
-pub(super) fn add_blocks(volume: &Volume, root: &MapRoot, found: &mut UsedBlocks) -> Result<()> {
-    walk_parts(volume, root, 0..u64::MAX, &mut |named| match named {
+pub(super) fn add_blocks(files: &BlockFiles, root: &MapRoot, found: &mut UsedBlocks) -> Result<()> {
+    walk_parts(files, root, 0..u64::MAX, &mut |named| match named {
         MapFinding::Map(block) => Ok(found.insert(block)),
         MapFinding::Page(_, block) => {
             found.insert(block.block());
@@ -122,14 +122,14 @@ pub(super) fn add_blocks(volume: &Volume, root: &MapRoot, found: &mut UsedBlocks
 }
 
 /// Finds what a generation uses.
-pub(super) fn in_use(volume: &Volume, root: &MapRoot) -> Result<InUse> {
-    let there = volume.blocks_there()?;
-    let blocks = UsedBlocks::reserved(volume.count(), &root.blocks, volume.block_size());
+pub(super) fn in_use(files: &BlockFiles, root: &MapRoot) -> Result<InUse> {
+    let there = files.blocks_there()?;
+    let blocks = UsedBlocks::reserved(files.count(), &root.blocks, files.block_size());
     let mut found = InUse { pages: Used::new(u64::from(root.pages_high)), blocks };
     if root.pages_high > 0 {
         found.pages.insert(0);
     }
-    walk(volume, root, 0..u64::MAX, &mut |named| {
+    walk(files, root, 0..u64::MAX, &mut |named| {
         let block = match named {
             MapFinding::Damaged(_, error) => return Err(error),
             MapFinding::Map(block) => block,
@@ -142,13 +142,13 @@ pub(super) fn in_use(volume: &Volume, root: &MapRoot) -> Result<InUse> {
         if place >= there[block.volume()] {
             return Err(Error::corruption(format!(
                 "{}: the map names block {place}, which is beyond the end of the file",
-                volume.path_of(block).display()
+                files.path_of(block).display()
             )));
         }
         if !found.blocks.insert(block) {
             return Err(Error::corruption(format!(
                 "{}: the map names block {place} twice",
-                volume.path_of(block).display()
+                files.path_of(block).display()
             )));
         }
         Ok(())

@@ -15,8 +15,8 @@
 
 use super::{MapRoot, coverage, leaf_span};
 use crate::error::{Error, Result};
+use crate::pages::volume::blocks::BlockFiles;
 use crate::pages::volume::codec;
-use crate::pages::volume::file::Volume;
 use crate::types::{SealedBlock, VolumeId};
 
 /// Bytes before the entries.
@@ -66,20 +66,20 @@ impl MapNode {
     /// # Errors
     /// Corruption, saying what about the block cannot be; those of the file.
     pub(in crate::pages::volume) fn read(
-        volume: &Volume,
+        files: &BlockFiles,
         root: &MapRoot,
         place: MapPlace,
         named: SealedBlock,
         buffer: &mut [u8],
     ) -> Result<MapNode> {
         let block = named.block();
-        volume.read_block(block, buffer)?;
+        files.read_block(block, buffer)?;
         codec::compare(named, buffer)
-            .and_then(|()| MapNode::decode(&buffer[..volume.page_size()], volume.block_size(), root, place))
+            .and_then(|()| MapNode::decode(&buffer[..files.page_size()], files.block_size(), root, place))
             .map_err(|why| {
                 Error::corruption(format!(
                     "{}: block {block} should be the map block of level {} over page {}: {why}",
-                    volume.path().display(),
+                    files.path().display(),
                     place.level,
                     place.first
                 ))

@@ -15,7 +15,7 @@ use sablecat_os::disk::AlignedBuf;
 use super::node::{MapNode, MapPlace};
 use super::{MapRoot, coverage, leaf_span};
 use crate::error::Result;
-use crate::pages::volume::file::Volume;
+use crate::pages::volume::blocks::BlockFiles;
 use crate::types::{BlockId, PageId, SealedBlock};
 
 /// A reader of the map in force.
@@ -54,15 +54,15 @@ impl MapReader {
     /// The first page and the entries of the leaf that covers `page`.
     pub(in crate::pages::volume) fn lookup_leaf(
         &self,
-        volume: &Volume,
+        files: &BlockFiles,
         page: PageId,
     ) -> Result<(PageId, Vec<SealedBlock>)> {
-        let span = leaf_span(volume.page_size()) as u32;
+        let span = leaf_span(files.page_size()) as u32;
         let first = PageId(page.0 / span * span);
         let mut buffer = None;
         loop {
             let root = self.root();
-            let found = self.find(volume, &root, page, &mut buffer);
+            let found = self.find(files, &root, page, &mut buffer);
             if self.root() == root {
                 return Ok((first, found?));
             }
@@ -71,12 +71,12 @@ impl MapReader {
 
     fn find(
         &self,
-        volume: &Volume,
+        files: &BlockFiles,
         root: &MapRoot,
         page: PageId,
         buffer: &mut Option<AlignedBuf>,
     ) -> Result<Vec<SealedBlock>> {
-        let page_size = volume.page_size();
+        let page_size = files.page_size();
         let nothing = || Ok(MapNode::empty(page_size).entries);
         let page = u64::from(page.0);
         if page >= coverage(page_size, root.height) || root.height == 0 {
@@ -86,19 +86,19 @@ impl MapReader {
         let mut block = root.root;
         while place.level > 0 {
             let n = place.entry_of(page_size, page);
-            block = self.inner(volume, root, place, block, buffer)?.entries[n];
+            block = self.inner(files, root, place, block, buffer)?.entries[n];
             place = place.child(page_size, n);
             if block == SealedBlock::NONE {
                 return nothing();
             }
         }
-        let buffer = buffer.get_or_insert_with(|| AlignedBuf::new(volume.block_size()));
-        Ok(MapNode::read(volume, root, place, block, buffer)?.entries)
+        let buffer = buffer.get_or_insert_with(|| AlignedBuf::new(files.block_size()));
+        Ok(MapNode::read(files, root, place, block, buffer)?.entries)
     }
 
     fn inner(
         &self,
-        volume: &Volume,
+        files: &BlockFiles,
         root: &MapRoot,
         place: MapPlace,
         block: SealedBlock,
@@ -112,8 +112,8 @@ impl MapReader {
                 return Ok(Arc::clone(node));
             }
         }
-        let buffer = buffer.get_or_insert_with(|| AlignedBuf::new(volume.block_size()));
-        let node = Arc::new(MapNode::read(volume, root, place, block, buffer)?);
+        let buffer = buffer.get_or_insert_with(|| AlignedBuf::new(files.block_size()));
+        let node = Arc::new(MapNode::read(files, root, place, block, buffer)?);
         let mut state = self.state();
         if state.root == *root {
             state.inner.insert(block.block(), Arc::clone(&node));

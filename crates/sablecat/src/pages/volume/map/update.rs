@@ -10,7 +10,7 @@ use super::node::{MapNode, MapPlace};
 use super::{MapRoot, coverage};
 use crate::error::Result;
 use crate::pages::volume::batch::BlockBatch;
-use crate::pages::volume::file::Volume;
+use crate::pages::volume::blocks::BlockFiles;
 use crate::types::{BlockId, PageId, SealedBlock};
 
 /// What an update did.
@@ -30,7 +30,7 @@ pub(in crate::pages::volume) struct MapChange {
 /// Those of reading the old map, of `allocate` and of writing. The old map is as it was; blocks allocated
 /// have come to nothing.
 pub(in crate::pages::volume) fn update(
-    volume: &Volume,
+    files: &BlockFiles,
     old: &MapRoot,
     generation: u64,
     (changes, rewrite_from): (&[(PageId, SealedBlock)], BlockId),
@@ -41,7 +41,7 @@ pub(in crate::pages::volume) fn update(
         "changes are sorted and name each page once"
     );
     assert!(changes.first().is_none_or(|change| change.0 != PageId::NONE), "page 0 is no page");
-    let page_size = volume.page_size();
+    let page_size = files.page_size();
     let mut height = old.height;
     if let Some(last) = changes.iter().rev().find(|change| change.1 != SealedBlock::NONE) {
         while coverage(page_size, height) <= u64::from(last.0.0) || height == 0 {
@@ -56,13 +56,13 @@ pub(in crate::pages::volume) fn update(
         return Ok(change);
     }
     let mut update = MapUpdate {
-        volume,
+        files,
         old,
         generation,
         rewrite_from,
         allocate,
-        batch: BlockBatch::new(volume),
-        buffer: AlignedBuf::new(volume.block_size()),
+        batch: BlockBatch::new(files),
+        buffer: AlignedBuf::new(files.block_size()),
         freed: Vec::new(),
     };
     let top = MapPlace { level: height - 1, first: 0 };
@@ -77,7 +77,7 @@ pub(in crate::pages::volume) fn update(
 }
 
 struct MapUpdate<'a> {
-    volume: &'a Volume,
+    files: &'a BlockFiles,
     old: &'a MapRoot,
     generation: u64,
     rewrite_from: BlockId,
@@ -96,11 +96,11 @@ impl MapUpdate<'_> {
         block: SealedBlock,
         changes: &[(PageId, SealedBlock)],
     ) -> Result<SealedBlock> {
-        let page_size = self.volume.page_size();
+        let page_size = self.files.page_size();
         let mut node = if block == SealedBlock::NONE {
             MapNode::empty(page_size)
         } else {
-            MapNode::read(self.volume, self.old, place, block, &mut self.buffer)?
+            MapNode::read(self.files, self.old, place, block, &mut self.buffer)?
         };
         let before = node.clone();
         // A level above the old root: its first child leads to the old root, which no block has said so far.
@@ -126,7 +126,7 @@ impl MapUpdate<'_> {
 
     fn apply_to_leaf(&mut self, node: &mut MapNode, place: MapPlace, changes: &[(PageId, SealedBlock)]) {
         for &(page, new) in changes {
-            let entry = &mut node.entries[place.entry_of(self.volume.page_size(), u64::from(page.0))];
+            let entry = &mut node.entries[place.entry_of(self.files.page_size(), u64::from(page.0))];
             let old = std::mem::replace(entry, new);
             if old.block() != new.block() && old != SealedBlock::NONE {
                 self.freed.push(old.block());
@@ -140,7 +140,7 @@ impl MapUpdate<'_> {
         place: MapPlace,
         mut changes: &[(PageId, SealedBlock)],
     ) -> Result<()> {
-        let page_size = self.volume.page_size();
+        let page_size = self.files.page_size();
         // Two levels or more above the old root: the first child has to be written for the old root's sake
         // alone.
         let mut needed =
@@ -159,7 +159,7 @@ impl MapUpdate<'_> {
 
     fn write(&mut self, place: MapPlace, node: &MapNode) -> Result<SealedBlock> {
         let block = (self.allocate)()?;
-        let page = &mut self.buffer[..self.volume.page_size()];
+        let page = &mut self.buffer[..self.files.page_size()];
         node.encode(page, place, self.generation);
         self.batch.push(block, page, 0..0)
     }
