@@ -12,43 +12,16 @@
 //! isolation too. A transaction that writes without knowing of the index gets a conflict when it commits
 //! (txn/catalog/presence.rs).
 
-use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::transaction::EnvTxn;
 use super::{Asked, Databases, Named, seen_as};
 use crate::access::Method;
 use crate::error::{Error, ErrorKind, Result};
-use crate::seldom::Seldom;
 use crate::txn::catalog::{self, CatalogEntry, catalog_tree};
 use crate::txn::lapse::BY_EXPIRY;
 use crate::txn::relation::{FUNCTION_NAME_BYTES_MAX, RelatedIndex};
 use crate::txn::{Holds, IndexInfo, KnownDatabase, OnRemove, TreeRef, View};
-use crate::types::TreeId;
-
-/// What a transaction does about which databases are indices of which. Most do nothing.
-#[derive(Debug, Default)]
-pub(in crate::env) struct RelationChanges(Seldom<ChangedDatabases>);
-
-#[derive(Debug, Default)]
-struct ChangedDatabases {
-    /// The names that trees have had in it of which it has changed what a transaction that writes to them
-    /// must know. Which of them they have is for the catalog to say: what gave it may have been rolled back.
-    names: BTreeMap<TreeId, Vec<String>>,
-    /// Them, as they are in the transaction.
-    named: RefCell<HashMap<TreeId, Arc<Named>>>,
-}
-
-impl RelationChanges {
-    /// A tree has a name from here on, or had it.
-    fn note_name(&mut self, tree: TreeId, name: &str) {
-        let names = self.0.needed().names.entry(tree).or_default();
-        if !names.iter().any(|have| have == name) {
-            names.push(name.to_owned());
-        }
-    }
-}
 
 /// A tree to be written to.
 #[derive(Debug)]
@@ -113,7 +86,7 @@ impl EnvTxn<'_> {
 
     /// A database as the transaction has made it, if it is another than it was.
     fn own(&self, named: &Named) -> Result<Option<Arc<Named>>> {
-        let Some(changed) = self.related.0.get() else { return Ok(None) };
+        let Some(changed) = self.related.get() else { return Ok(None) };
         let Some(names) = changed.names.get(&named.tree.id) else { return Ok(None) };
         let mut found = None;
         for name in names {
@@ -291,7 +264,7 @@ impl EnvTxn<'_> {
     /// Has all that name a database that was renamed do so by its new name.
     pub(super) fn note_renamed(&mut self, entry: &CatalogEntry, from: &str, to: &str) -> Result<()> {
         let relations = &entry.relations;
-        if self.related.0.get().is_some_and(|changed| changed.names.contains_key(&entry.tree)) {
+        if self.related.get().is_some_and(|changed| changed.names.contains_key(&entry.tree)) {
             self.related.note_name(entry.tree, to);
         }
         for index in relations.indices.iter().chain(&relations.referred_by) {

@@ -6,6 +6,7 @@
 
 pub(in crate::env) mod indexing;
 pub(in crate::env) mod indices;
+mod relation_changes;
 mod sweeping;
 pub(in crate::env) mod transaction;
 

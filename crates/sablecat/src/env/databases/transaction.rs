@@ -28,7 +28,7 @@ use std::time::Duration;
 
 use sablecat_os::clock;
 
-use super::indexing::RelationChanges;
+use super::relation_changes::RelationChanges;
 use super::{Asked, Databases, Named, check_asked, seen_as};
 use crate::access::Scan;
 use crate::error::{Error, ErrorKind, Result};
