@@ -9,6 +9,7 @@
 //! ```text
 //! word.rs      one word of the table: record, owner, mode
 //! table.rs     buckets of such words in the region, and their latches
+//! manner.rs    how one is asked for
 //! grant.rs     one try: what stands against it, what is written when nothing does
 //! overflow.rs  full buckets: words in other buckets, coarse locks
 //! wait.rs      waiting, and which waiters a release wakes
@@ -50,6 +51,7 @@
 mod deadlock;
 mod grant;
 mod holders;
+mod manner;
 mod name;
 mod named;
 mod overflow;
@@ -63,6 +65,7 @@ pub use deadlock::DeadlockPolicy;
 pub(crate) use holders::{SeenLock, kept_of};
 pub(crate) use name::record_hash;
 pub(crate) use named::NamedLocks;
+pub(crate) use word::LockMode;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -71,18 +74,9 @@ use sablecat_os::atomic::Ordering;
 
 use crate::error::Result;
 use crate::region::Region;
-use grant::Manner;
+use manner::Manner;
 use table::BucketTable;
 use word::{LockId, Want, Word};
-
-/// How a record is locked.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum LockMode {
-    /// With others that share it.
-    Shared,
-    /// Alone.
-    Exclusive,
-}
 
 /// The locks of one transaction: where their words are. To drop it without [`LockTable::release_all`] leaves
 /// them locked.

@@ -14,7 +14,7 @@ use std::time::Duration;
 use sablecat_os::atomic::{Ordering, fence};
 use sablecat_os::clock;
 
-use super::grant::Manner;
+use super::manner::Manner;
 use super::table::Counter;
 use super::word::{Want, Word, clash};
 use super::{HeldLocks, LockMode, LockTable};

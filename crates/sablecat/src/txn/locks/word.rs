@@ -9,8 +9,6 @@
 //! layout. In the owner's place it has the low bits of the wait's number, so that two waits for one record
 //! differ. Its flag says that this wait was chosen to end in a deadlock error.
 
-use super::LockMode;
-
 const OWNER_MASK: u64 = 0xffff;
 const MODE_SHIFT: u32 = 16;
 const SHARED: u64 = 1 << MODE_SHIFT;
@@ -18,6 +16,15 @@ const EXCLUSIVE: u64 = 3 << MODE_SHIFT;
 const COARSE: u64 = 1 << 18;
 const FLAG: u64 = 1 << 19;
 const ID_SHIFT: u32 = 20;
+
+/// How a record is locked.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum LockMode {
+    /// With others that share it.
+    Shared,
+    /// Alone.
+    Exclusive,
+}
 
 /// Bits of a record's hash that the table keeps.
 pub(super) const ID_BITS: u32 = 64 - ID_SHIFT;
