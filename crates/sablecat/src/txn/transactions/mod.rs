@@ -10,7 +10,9 @@
 mod early;
 mod followed;
 mod gate;
+mod known_queues;
 mod locker;
+mod passed_over;
 pub(crate) mod queue;
 mod ranks;
 mod remove_range;

@@ -46,22 +46,19 @@
 //! down to the first leaf and a copy, 150; a lock; a comparison of two states of a leaf, nothing if it has
 //! not changed; the removal.
 
-use std::cell::RefCell;
-use std::ops::{Bound, Range};
+use std::ops::Bound;
 
 use super::Transaction;
 use crate::access::{Scan, ScannedValue, StateSource};
 use crate::error::{Error, Result};
-use crate::seldom::Seldom;
 use crate::txn::catalog::TreeRef;
 use crate::txn::commit::publish;
 use crate::txn::locks::{LockMode, record_hash};
 use crate::txn::options::Isolation;
 use crate::txn::refusals::removed;
 use crate::txn::seen::merged::Merged;
-use crate::txn::seen::reads::ReadSet;
 use crate::txn::state::CommittedState;
-use crate::types::{Lsn, TreeId};
+use crate::types::TreeId;
 
 /// Numbers that one lock is for.
 pub(in crate::txn) const BATCH: u64 = 64;
@@ -73,55 +70,6 @@ const TRIES_IN_A_ROW: u32 = 16;
 const TRIES: u32 = 48;
 /// After the number of a batch, in the name of its lock: no record has such a key.
 const TURN: u8 = b'a';
-
-/// What a transaction knows of the queues that it uses; nothing, before it uses one.
-#[derive(Debug, Default)]
-pub(in crate::txn) struct Queues(Seldom<KnownQueues>);
-
-#[derive(Debug, Default)]
-struct KnownQueues {
-    /// Numbers that it may use, by queue.
-    taken: Vec<(TreeId, Range<u64>)>,
-    /// Up to which number it has consumed everything, by queue, as of a snapshot.
-    fronts: Vec<(TreeId, Lsn, u64)>,
-    /// Where it has found nothing to consume.
-    empty: RefCell<ReadSet>,
-}
-
-impl Queues {
-    /// It begins anew.
-    #[inline]
-    pub(in crate::txn) fn clear(&mut self) {
-        self.0.clear();
-    }
-
-    /// Records that it has consumed may be there again.
-    pub(super) fn rolled_back(&mut self) {
-        if let Some(known) = self.0.get_mut() {
-            known.fronts.clear();
-        }
-    }
-
-    /// What was looked at in vain; all else is forgotten.
-    pub(super) fn take_empty(&mut self) -> Option<ReadSet> {
-        self.0.take().map(|known| known.empty.into_inner())
-    }
-
-    fn known(&mut self) -> &mut KnownQueues {
-        self.0.needed()
-    }
-}
-
-impl KnownQueues {
-    fn front_of(&self, tree: TreeId, at: Lsn) -> Option<u64> {
-        self.fronts.iter().find(|front| (front.0, front.1) == (tree, at)).map(|front| front.2)
-    }
-
-    fn set_front(&mut self, tree: TreeId, at: Lsn, front: u64) {
-        self.fronts.retain(|have| have.0 != tree);
-        self.fronts.push((tree, at, front));
-    }
-}
 
 /// The key of a number.
 pub(crate) fn key_of(number: u64) -> [u8; 8] {
@@ -352,7 +300,7 @@ impl Transaction<'_> {
         self.queues.known();
         self.look(tree, |state| {
             scan.look_in(self.state(state.at));
-            let empty = self.queues.0.get().map(|known| &known.empty);
+            let empty = self.queues.get().map(|known| &known.empty);
             let mut merged = Merged { reads: empty, ..self.merged(state, tree) };
             while scan.next(&tree.tree(), &mut merged, true)?.is_some() {}
             Ok(())

@@ -9,8 +9,8 @@ use std::cell::{Cell, RefCell};
 use std::sync::atomic::{self, AtomicU64};
 
 use super::Transactions;
-use super::queue::Queues;
-use super::waiting::PassedOver;
+use super::known_queues::Queues;
+use super::passed_over::PassedOver;
 use crate::access::{StateId, Tried};
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::RecordBuilder;
