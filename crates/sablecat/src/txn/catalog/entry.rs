@@ -18,13 +18,9 @@
 //! was that of notes of lists alone, so that a build which did not know of them freed none and kept what they
 //! name. Version 1 had no volume; everything was in the main one.
 
-use std::sync::Arc;
-
-use super::lapse::BY_EXPIRY;
 use super::relation::Relations;
-use super::{CatalogKey, Comparator, Holds, Lapse, TreeRef, note_key};
-use crate::access::{Hashing, Seed};
-use crate::access::{KeyRule, Method};
+use super::{CatalogKey, Holds};
+use crate::access::{Method, Seed};
 use crate::error::{Error, Result};
 use crate::region::MemberIncarnation;
 use crate::types::{PageId, TreeId, VolumeId};
@@ -272,73 +268,6 @@ impl CatalogEntry {
         Method::of(self.method)
             .map_or_else(|| format!("unknown method {}", self.method), |method| method.to_string())
     }
-
-    /// What its keys are ordered by, if that is not their bytes: the comparator that has been found for it,
-    /// or their hashes.
-    ///
-    /// # Errors
-    /// Corruption if it is a hash table without a seed.
-    pub(crate) fn order(
-        &self,
-        key: &[u8],
-        comparator: Option<Arc<Comparator>>,
-        page_size: usize,
-    ) -> Result<Option<Arc<Comparator>>> {
-        if !Method::of(self.method).is_some_and(Method::hashes) {
-            return Ok(comparator);
-        }
-        match self.seed {
-            Some(seed) => Ok(Some(Arc::new(Comparator::by_hash(Hashing::new(seed, page_size))))),
-            None => Err(Error::corruption(format!(
-                "the catalog's entry for {:?} is that of a hash table, and has no seed",
-                String::from_utf8_lossy(key)
-            ))),
-        }
-    }
-
-    /// The tree of a key of the catalog, once its order has been found, and which of its records go into
-    /// other volumes than it.
-    ///
-    /// # Errors
-    /// As [`CatalogEntry::method`].
-    pub(crate) fn tree(
-        &self,
-        key: &[u8],
-        comparator: Option<Arc<Comparator>>,
-        keys: Option<Arc<[KeyRule]>>,
-    ) -> Result<TreeRef> {
-        let method = self.method(key)?;
-        Ok(TreeRef {
-            id: self.tree,
-            root: self.root,
-            method,
-            comparator,
-            volume: self.volume,
-            keys,
-            presence: None,
-            follower: None,
-            lapse: self.lapse(),
-            temporary: self.temporary,
-        })
-    }
-
-    /// Whether its records lapse.
-    fn lapse(&self) -> Lapse {
-        match &self.relations.index {
-            Some(index) if index.extractor == BY_EXPIRY => Lapse::Entries,
-            None if self.holds == Holds::Expiring => Lapse::Records,
-            _ => Lapse::Never,
-        }
-    }
-
-    /// The tree of a note. What is done with it looks at pages, not keys, so neither order nor placement
-    /// matters.
-    ///
-    /// # Errors
-    /// As [`CatalogEntry::method`].
-    pub(crate) fn tree_of_note(&self) -> Result<TreeRef> {
-        self.tree(&note_key(self.tree), None, None)
-    }
 }
 
 /// Bytes of an entry that are still to be read.
@@ -371,6 +300,7 @@ impl<'b> Left<'b> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::Hashing;
 
     fn entry(volume: VolumeId) -> CatalogEntry {
         CatalogEntry {

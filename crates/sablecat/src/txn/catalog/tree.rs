@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use super::entry::CatalogEntry;
 use super::follow::Follow;
-use super::lapse::Lapse;
+use super::lapse::{BY_EXPIRY, Lapse};
 use super::presence::{Presence, PresenceState};
+use super::{Holds, note_key};
 use crate::access::{HashTable, Hashing};
 use crate::access::{Home, KeyRule, Method, Order, Tree};
 use crate::error::{Error, Result};
@@ -112,6 +114,75 @@ impl TreeRef {
     #[cold]
     pub(in crate::txn) fn is_gone(&self) -> bool {
         self.presence.as_ref().is_some_and(|presence| presence.state() == PresenceState::Gone)
+    }
+}
+
+impl CatalogEntry {
+    /// What its keys are ordered by, if that is not their bytes: the comparator that has been found for it,
+    /// or their hashes.
+    ///
+    /// # Errors
+    /// Corruption if it is a hash table without a seed.
+    pub(crate) fn order(
+        &self,
+        key: &[u8],
+        comparator: Option<Arc<Comparator>>,
+        page_size: usize,
+    ) -> Result<Option<Arc<Comparator>>> {
+        if !Method::of(self.method).is_some_and(Method::hashes) {
+            return Ok(comparator);
+        }
+        match self.seed {
+            Some(seed) => Ok(Some(Arc::new(Comparator::by_hash(Hashing::new(seed, page_size))))),
+            None => Err(Error::corruption(format!(
+                "the catalog's entry for {:?} is that of a hash table, and has no seed",
+                String::from_utf8_lossy(key)
+            ))),
+        }
+    }
+
+    /// The tree of a key of the catalog, once its order has been found, and which of its records go into
+    /// other volumes than it.
+    ///
+    /// # Errors
+    /// As [`CatalogEntry::method`].
+    pub(crate) fn tree(
+        &self,
+        key: &[u8],
+        comparator: Option<Arc<Comparator>>,
+        keys: Option<Arc<[KeyRule]>>,
+    ) -> Result<TreeRef> {
+        let method = self.method(key)?;
+        Ok(TreeRef {
+            id: self.tree,
+            root: self.root,
+            method,
+            comparator,
+            volume: self.volume,
+            keys,
+            presence: None,
+            follower: None,
+            lapse: self.lapse(),
+            temporary: self.temporary,
+        })
+    }
+
+    /// Whether its records lapse.
+    fn lapse(&self) -> Lapse {
+        match &self.relations.index {
+            Some(index) if index.extractor == BY_EXPIRY => Lapse::Entries,
+            None if self.holds == Holds::Expiring => Lapse::Records,
+            _ => Lapse::Never,
+        }
+    }
+
+    /// The tree of a note. What is done with it looks at pages, not keys, so neither order nor placement
+    /// matters.
+    ///
+    /// # Errors
+    /// As [`CatalogEntry::method`].
+    pub(crate) fn tree_of_note(&self) -> Result<TreeRef> {
+        self.tree(&note_key(self.tree), None, None)
     }
 }
 
