@@ -1,4 +1,6 @@
-//! How a record is named: by a key, by a number, or as a node of a global.
+//! How records are named: by keys, by numbers, or as nodes of a global.
+
+use std::ops::Bound;
 
 use sablecat::globals::Globals;
 use sablecat::{Database, Holds};
@@ -14,6 +16,14 @@ pub(crate) enum Name {
     Number(u64),
     /// A reference to a node of a global: `^acct(42,"name")`.
     Node(String),
+}
+
+/// Which records, as their database has them.
+#[derive(Debug)]
+pub(crate) enum Names {
+    /// From one on, up to another.
+    Between(Bound<Name>, Bound<Name>),
+    BeginningWith(Name),
 }
 
 impl Name {

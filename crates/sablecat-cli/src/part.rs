@@ -5,7 +5,7 @@ use std::ops::Bound;
 use sablecat::{Env, Read};
 
 use crate::Failure;
-use crate::naming::Name;
+use crate::naming::Names;
 use crate::shown::Shown;
 
 /// Which records; all, where nothing is said.
@@ -20,14 +20,6 @@ pub(crate) struct Part {
     /// Only keys that begin with this; of globals, this node and its descendants
     #[arg(long, conflicts_with_all = ["from", "to"])]
     prefix: Option<String>,
-}
-
-/// Which records, as their database has them.
-#[derive(Debug)]
-pub(crate) enum Names {
-    /// From one on, up to another.
-    Between(Bound<Name>, Bound<Name>),
-    BeginningWith(Name),
 }
 
 impl Part {

@@ -6,7 +6,7 @@ use sablecat::globals::Globals;
 use sablecat::{Database, Expiring, Holds, MultiMap, Numbered, Prefix, Queue, Txn};
 
 use crate::naming::Name;
-use crate::part::Names;
+use crate::naming::Names;
 use crate::shown::Shown;
 use crate::{Failure, interrupt};
 

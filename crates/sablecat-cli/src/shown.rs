@@ -7,8 +7,7 @@ use sablecat::{
     Database, Env, Expiring, Holds, Index, KeyRange, MultiMap, Numbered, Prefix, Queue, Read, ReadTxn, Result,
 };
 
-use crate::naming::Name;
-use crate::part::Names;
+use crate::naming::{Name, Names};
 use crate::{Failure, interrupt};
 
 /// Bytes of a value in memory at once.

@@ -4,7 +4,8 @@ use sablecat::Holds;
 use serde_json::json;
 
 use crate::arguments::{InDatabase, Reading};
-use crate::part::{Names, Part};
+use crate::naming::Names;
+use crate::part::Part;
 use crate::shown::Shown;
 use crate::{Failure, Outcome, output};
 

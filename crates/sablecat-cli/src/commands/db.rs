@@ -7,7 +7,7 @@ use sablecat::{DatabaseOptions, Duplicates, Env, Expiring, Holds, Method};
 use serde_json::{Value, json};
 
 use crate::arguments::{Existing, InDatabase};
-use crate::part::Names;
+use crate::naming::Names;
 use crate::{Failure, Outcome, output, removal};
 
 /// Create, rename, empty and remove databases
