@@ -132,7 +132,8 @@ fn a_transaction_that_makes_a_sequence_raises_it() {
          ALTER TABLE v RENAME TO t;",
         "ALTER TABLE t RENAME TO v; INSERT INTO v (s) VALUES ('x'); ALTER TABLE u RENAME TO t;
          INSERT INTO t (s) VALUES ('x'); ALTER TABLE v RENAME TO u;",
-        "INSERT INTO u (s) VALUES ('x'); DROP TABLE u; CREATE TABLE u (id INTEGER PRIMARY KEY AUTOINCREMENT, s);",
+        "INSERT INTO u (s) VALUES ('x'); DROP TABLE u;
+         CREATE TABLE u (id INTEGER PRIMARY KEY AUTOINCREMENT, s);",
         "UPDATE sqlite_sequence SET name = CASE name WHEN 't' THEN 'u' ELSE 't' END;",
     ];
     let inserts =
