@@ -22,7 +22,7 @@ mod sought;
 mod whole;
 mod wrong;
 
-pub(crate) use btree::{Append, RecordsOnPage, Several, UnfinishedSubtree};
+pub(crate) use btree::{Append, Appending, RecordsOnPage, Several, UnfinishedSubtree};
 pub(crate) use each::{Counting, Each};
 pub(crate) use estimate::{Estimate, RecordEstimate};
 #[cfg(feature = "seam")]

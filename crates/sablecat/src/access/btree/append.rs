@@ -34,6 +34,42 @@ pub(crate) struct Append<'t> {
     before: Vec<u8>,
 }
 
+/// Records in order, of which those that come behind all others of a tree are appended.
+#[derive(Default)]
+pub(crate) struct Appending<'t>(Option<Append<'t>>);
+
+impl<'t> Appending<'t> {
+    /// Takes the next record, or its removal, if it comes behind all others. False if not: then it is to be
+    /// changed where it belongs. `begin` looks whether appending can [begin](Append::begin) with this record;
+    /// none: that is known not to be.
+    pub(crate) fn takes<W: PageWrite>(
+        &mut self,
+        writer: &mut W,
+        tree: &Tree<'_>,
+        (key, value): (&[u8], Option<&[u8]>),
+        begin: Option<impl FnOnce(&mut W) -> Result<Option<Append<'t>>>>,
+        store: impl FnOnce(&mut W, TreeId, &[u8]) -> Result<PageId>,
+    ) -> Result<bool> {
+        if let (None, Some(begin), Some(_)) = (&self.0, begin, value) {
+            self.0 = begin(writer)?;
+        }
+        if tree.is_nested(key, writer.page_size()) {
+            self.end(writer)?;
+        }
+        match (&mut self.0, value) {
+            (Some(append), Some(value)) => append.push(writer, key, value, store).map(|()| true),
+            // There is nothing behind all that there was.
+            (Some(_), None) => Ok(true),
+            (None, _) => Ok(false),
+        }
+    }
+
+    /// Writes what is left of what is appended, if anything is. What comes next need not be behind that.
+    pub(crate) fn end<W: PageWrite>(&mut self, writer: &mut W) -> Result<()> {
+        self.0.take().map_or(Ok(()), |append| append.finish(writer))
+    }
+}
+
 impl<'t> Append<'t> {
     /// Begins to append to a tree, if `key` lies behind all that it has and its last leaf has few records.
     /// The structure latch is held.
@@ -84,7 +120,7 @@ impl<'t> Append<'t> {
     }
 
     /// Takes the next record, whose value `store` stores if it is long.
-    pub(crate) fn push<W: PageWrite>(
+    fn push<W: PageWrite>(
         &mut self,
         writer: &mut W,
         key: &[u8],
@@ -109,11 +145,7 @@ impl<'t> Append<'t> {
         Ok(())
     }
 
-    /// Writes what is left of what is appended, if anything is.
-    pub(crate) fn end<W: PageWrite>(appending: &mut Option<Append<'_>>, writer: &mut W) -> Result<()> {
-        appending.take().map_or(Ok(()), |append| append.finish(writer))
-    }
-
+    /// Writes what is left of what is appended.
     fn finish<W: PageWrite>(mut self, writer: &mut W) -> Result<()> {
         let mut image = vec![0; writer.page_size()];
         loop {

@@ -37,7 +37,7 @@ mod several;
 mod shape;
 mod verify;
 
-pub(crate) use append::Append;
+pub(crate) use append::{Append, Appending};
 pub(crate) use beside::UnfinishedSubtree;
 pub(super) use beside::{change_beside, copy_subtree, own_nested};
 pub(super) use change::{change, remove_here, try_change};

@@ -9,7 +9,7 @@
 
 use super::Trees;
 use super::large::Large;
-use crate::access::{Append, KeyPlace, PageRead, PageWrite, SetOrRemove, Sought, Tree, Tried, long};
+use crate::access::{Appending, KeyPlace, PageRead, PageWrite, SetOrRemove, Sought, Tree, Tried, long};
 use crate::error::{Error, Result};
 use crate::pages::{LocalParticipant, Near, PageRun, header};
 use crate::region::{HeldRole, STRUCTURE_LATCHES, Work};
@@ -123,34 +123,25 @@ impl Trees {
         let mut runs = large.runs();
         for (tree, records) in writes.trees() {
             let view = tree.tree();
-            let (mut last, mut appending) = (PageId::NONE, None);
+            let (mut last, mut appending) = (PageId::NONE, Appending::default());
             for step in records.steps() {
                 let (key, value) = match step {
                     WriteStep::Record(key, value) => (key, value),
                     WriteStep::Range(bounds) => {
-                        Append::end(&mut appending, changes)?;
+                        appending.end(changes)?;
                         view.remove_range(changes, bounds)?;
                         last = PageId::NONE;
                         continue;
                     }
                 };
                 let run = value.filter(|value| self.is_large(value.len())).and_then(|_| runs.next());
-                if last == PageId::NONE && appending.is_none() && value.is_some() {
-                    appending = view.append(changes, key)?;
-                }
-                if view.is_nested(key, changes.page_size()) {
-                    Append::end(&mut appending, changes)?;
-                }
-                match (&mut appending, value) {
-                    (Some(append), Some(value)) => {
-                        append.push(changes, key, value, store_with(&view, key, run))?;
-                    }
-                    // There is nothing behind all that there was.
-                    (Some(_), None) => {}
-                    (None, value) => _ = self.apply_next(changes, &view, (key, value), run, &mut last)?,
+                let begin = (last == PageId::NONE).then_some(|changes: &mut _| view.append(changes, key));
+                let store = store_with(&view, key, run);
+                if !appending.takes(changes, &view, (key, value), begin, store)? {
+                    _ = self.apply_next(changes, &view, (key, value), run, &mut last)?;
                 }
             }
-            Append::end(&mut appending, changes)?;
+            appending.end(changes)?;
         }
         Ok(())
     }

@@ -42,7 +42,7 @@ use super::apply::WriteCheck;
 use super::copy::{Copying, store_with};
 use super::large::Large;
 use crate::access::{
-    Append, CopyWrite, KeyBounds, KeyPlace, PageRead, PageWrite, Tree, Tried, UnfinishedSubtree,
+    Appending, CopyWrite, KeyBounds, KeyPlace, PageRead, PageWrite, Tree, Tried, UnfinishedSubtree,
 };
 use crate::error::{Error, Result};
 use crate::log::RecordBuilder;
@@ -241,7 +241,7 @@ impl<'a> Build<'a> {
         };
         let new = Tree { root, ..old };
         let (mut last, mut stored) = (PageId::NONE, 0);
-        let (mut passed, mut more, mut appending) = (after.map(Cow::Borrowed), true, None);
+        let (mut passed, mut more, mut appending) = (after.map(Cow::Borrowed), true, Appending::default());
         let mut left = records.after(after)?;
         while !copying.is_full() {
             let Some((key, value)) = left.next()? else {
@@ -251,28 +251,17 @@ impl<'a> Build<'a> {
             self.check_write(tree, &key, now)?;
             let value = value.as_deref();
             let run = value.filter(|value| kernel.is_large(value.len())).and_then(|_| self.runs.get(stored));
-            if last == PageId::NONE && appending.is_none() && value.is_some() {
-                appending = new.append_beside(&mut copying, &key)?;
-            }
-            if new.is_nested(&key, copying.page_size()) {
-                Append::end(&mut appending, &mut copying)?;
-            }
-            match (&mut appending, value) {
-                (Some(append), Some(value)) => {
-                    append.push(&mut copying, &key, value, store_with(&new, &key, run))?;
-                }
-                // There is nothing behind all that there was.
-                (Some(_), None) => {}
-                (None, value) => {
-                    if !kernel.change_copy(&mut copying, &new, (&key, value), run, &mut last)? {
-                        break;
-                    }
-                }
+            let begin = (last == PageId::NONE).then_some(|copying: &mut _| new.append_beside(copying, &key));
+            let store = store_with(&new, &key, run);
+            if !appending.takes(&mut copying, &new, (&key, value), begin, store)?
+                && !kernel.change_copy(&mut copying, &new, (&key, value), run, &mut last)?
+            {
+                break;
             }
             stored += usize::from(run.is_some());
             passed = Some(key);
         }
-        Append::end(&mut appending, &mut copying)?;
+        appending.end(&mut copying)?;
         let passed = passed.map(Cow::into_owned);
         let (listed, begun) = copying.finish();
         listed.write(&self.list, &mut changes)?;
