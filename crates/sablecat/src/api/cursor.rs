@@ -192,6 +192,19 @@ impl<K: Kind> Cursor<K> {
         self.walk(state, (Bound::Unbounded, Bound::Included(key.as_ref().to_vec())), false)
     }
 
+    /// Goes to the record with the greatest key below this one, and returns that key. If there is none,
+    /// returns none and stands before the first.
+    ///
+    /// # Errors
+    /// As [`Cursor::first`].
+    pub(crate) fn below(
+        &mut self,
+        state: &(impl Read<Of = K> + ?Sized),
+        key: impl AsRef<[u8]>,
+    ) -> Result<Option<&[u8]>> {
+        self.walk(state, (Bound::Unbounded, Bound::Excluded(key.as_ref().to_vec())), false)
+    }
+
     /// Goes to the record with this key; if there is none, to the next one above it; if there is none either,
     /// to the next one below. Returns how the key of the record at which it then stands compares with this
     /// one, in the database's order; none if there are no records.

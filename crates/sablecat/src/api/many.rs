@@ -93,7 +93,7 @@ impl Database {
     pub(super) fn fold_each<B>(&self, keys: impl KeyRange, initial: B, each: impl Each<B>) -> Result<B> {
         let bounds = self.bounds(&keys)?;
         let kernel = &self.of.core().kernel;
-        let seat = kernel.pages.sit()?;
+        let seat = kernel.pages.sit_to_read()?;
         let pinned = kernel.pages.pinned(&seat);
         // The snapshot first: a database that is there after it stays there in it.
         self.tree().and_then(|tree| {

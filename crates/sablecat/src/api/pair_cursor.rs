@@ -98,12 +98,7 @@ impl<K: Kind> PairCursor<K> {
         match self.parts() {
             Some((first, _)) => {
                 let begin = with_end(first, END);
-                self.go(WantedKeys::Any, |cursor| {
-                    // The least key with this first part is the first part alone: it is not below that.
-                    let found = cursor.at_or_before(state, &begin)?;
-                    let is_it = found.is_some_and(|found| *found == begin[..]);
-                    if is_it { cursor.prev(state).map(drop) } else { Ok(()) }
-                })
+                self.go(WantedKeys::Any, |cursor| cursor.below(state, begin).map(drop))
             }
             None => self.prev(state),
         }

@@ -72,7 +72,7 @@ impl<'g, K: Kind> Node<'g, K> {
     /// As [`Read::get`].
     pub fn previous(&self, from: &impl Read<Of = K>) -> Result<Option<Node<'g, K>>> {
         let mut cursor = self.globals.database.cursor();
-        Ok(below(&mut cursor, from, &self.key)?.and_then(|key| self.of_same_global(&key)))
+        Ok(cursor.below(from, &self.key)?.and_then(|key| self.of_same_global(key)))
     }
 
     /// The node itself and all its descendants that have a value, with it, in order and from either end.
@@ -93,15 +93,6 @@ impl<'g, K: Kind> Node<'g, K> {
         let global = &self.key[..name_end(&self.key)];
         key.starts_with(global).then(|| Node { globals: self.globals, key: key.to_vec() })
     }
-}
-
-/// The last key below another.
-fn below<K: Kind>(cursor: &mut Cursor<K>, from: &impl Read<Of = K>, key: &[u8]) -> Result<Option<Vec<u8>>> {
-    let found = cursor.at_or_before(from, key)?;
-    if found == Some(key) {
-        return cursor.prev(from).map(|key| key.map(<[u8]>::to_vec));
-    }
-    Ok(found.map(<[u8]>::to_vec))
 }
 
 /// Children of a node, or globals: see [`Node::children`], [`Globals::all`]. After an error it is at its end.
@@ -166,7 +157,8 @@ impl<'g, S: Read> Iterator for Children<'g, '_, S> {
 
 impl<S: Read> DoubleEndedIterator for Children<'_, '_, S> {
     fn next_back(&mut self) -> Option<Self::Item> {
-        let child = below(&mut self.cursor, self.from, &self.high).map(|key| self.child(key));
+        let found = self.cursor.below(self.from, &self.high).map(|key| key.map(<[u8]>::to_vec));
+        let child = found.map(|key| self.child(key));
         if let Ok(Some(key)) = &child {
             self.high.clone_from(key);
         }

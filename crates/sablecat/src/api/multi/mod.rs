@@ -277,14 +277,11 @@ impl<O: Kind> MultiMap<O> {
     pub fn prev_key(&self, from: &impl Read<Of = O>, key: Option<&[u8]>) -> Result<Option<Vec<u8>>> {
         let mut cursor = self.database.cursor();
         // No record ends where a key does: sorted, with an empty value, it is the key's own.
-        let found = match key.map(|key| with_end(key, END)) {
-            None => cursor.last(from)?.map(<[u8]>::to_vec),
-            Some(at) => match cursor.at_or_before(from, &at)?.map(<[u8]>::to_vec) {
-                Some(found) if found == at => cursor.prev(from)?.map(<[u8]>::to_vec),
-                found => found,
-            },
+        let found = match key {
+            None => cursor.last(from)?,
+            Some(key) => cursor.below(from, with_end(key, END))?,
         };
-        found.map(|found| parts(&found).map(|(key, _)| key)).transpose()
+        found.map(|found| parts(found).map(|(key, _)| key)).transpose()
     }
 
     /// Adds a value to a key: in its sorted place, if values are sorted, else after all others. Returns false
