@@ -295,7 +295,7 @@ impl Databases {
     /// Looks whether a database is there in the newest state, as it is known.
     fn look_for(&self, named: &Named) -> Result<Looked> {
         at_any_snapshot(|| {
-            let seat = self.kernel.pages.sit()?;
+            let seat = self.kernel.pages.sit_to_read()?;
             let pinned = self.kernel.pages.pinned(&seat);
             self.kernel.look_for(&named.tree, pinned.at(), &seat)
         })

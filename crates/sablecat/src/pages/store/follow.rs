@@ -12,10 +12,10 @@
 //! found, afterwards, to be still that of G ([`Volume::is_newest`]). If it is not, the answer is
 //! `SnapshotTooOld`; damage is reported as damage only if it was read in force.
 //!
-//! *Going on to a newer view.* A participant that begins to read looks first ([`Store::sit`]); if there is a
-//! newer superblock, the page table is emptied, then the new generation put in force. Frames are retired, so
-//! that a participant that looks at one goes on looking at it. Readers of the view before find none of their
-//! pages any more, and are told so.
+//! *Going on to a newer view.* A participant that begins to read looks first ([`Store::sit_to_read`]); if
+//! there is a newer superblock, the page table is emptied, then the new generation put in force. Frames are
+//! retired, so that a participant that looks at one goes on looking at it. Readers of the view before find
+//! none of their pages any more, and are told so.
 //!
 //! Why nothing of an old view gets into the table of a new one. A page is entered by the holder of its latch,
 //! which has found, under it, the view to be the newest; the emptier, which has found that it is not, waits
@@ -44,17 +44,17 @@ impl Store {
     /// # Errors
     /// Those of [`Participants::sit`](crate::pages::Participants::sit); of reading superblocks.
     #[inline]
-    pub(crate) fn sit(&self) -> Result<Seat<'_>> {
+    pub(crate) fn sit_to_read(&self) -> Result<Seat<'_>> {
         self.catch_up()?;
         self.participants.sit()
     }
 
-    /// As [`Store::sit`], and pins that state.
+    /// As [`Store::sit_to_read`], and pins that state.
     ///
     /// # Errors
     /// As there.
     #[inline]
-    pub(crate) fn sit_pinned(&self) -> Result<PinnedSeat<'_>> {
+    pub(crate) fn sit_pinned_to_read(&self) -> Result<PinnedSeat<'_>> {
         self.catch_up()?;
         self.participants.sit_pinned()
     }

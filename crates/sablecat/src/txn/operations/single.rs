@@ -118,7 +118,7 @@ impl Kernel {
     #[inline]
     fn read_newest<R>(&self, mut read: impl FnMut(&LocalParticipant) -> Result<R>) -> Result<R> {
         loop {
-            let seat = self.pages.sit()?;
+            let seat = self.pages.sit_to_read()?;
             let read = self.until_there_is_room(|| read(&seat));
             if !is_too_old(&read) {
                 return read;

@@ -100,7 +100,7 @@ impl<'k> Transaction<'k> {
     /// Begins: takes a seat and pins the newest published state.
     #[inline]
     pub(crate) fn begin(kernel: &'k Transactions, options: Options) -> Result<Transaction<'k>> {
-        Ok(Self::in_seat(kernel, kernel.pages.sit_pinned()?, options))
+        Ok(Self::in_seat(kernel, kernel.pages.sit_pinned_to_read()?, options))
     }
 
     /// Begins at the snapshot of another transaction, which only reads and lasts longer: see
