@@ -129,8 +129,8 @@ fn who_reclaims_needs_a_fence() {
     pins(true, false);
 }
 
-/// `Slot::enter_fenced` against an eviction and `Pages::oldest_epoch`: an operation that is not seen finds
-/// the entry empty.
+/// `Slot::enter_fenced` against an eviction and `Participants::oldest_epoch`: an operation that is not seen
+/// finds the entry empty.
 fn operations(reader_fences: bool, sweep_fences: bool) {
     run(
         move |words| {
@@ -167,8 +167,8 @@ fn a_sweep_needs_a_fence_before_it_looks_at_epochs() {
     operations(true, false);
 }
 
-/// `Pages::at_pin` against `Pages::revoke_oldest`: a reader that begins hears that its snapshot is given up,
-/// or is seen reading.
+/// `Visibility::at_pin` against `Pool::revoke_oldest`: a reader that begins hears that its snapshot is given
+/// up, or is seen reading.
 fn revocation(reader_fences: bool) {
     run(
         move |words| {
@@ -235,7 +235,7 @@ fn a_list_is_loaded_by_acquire() {
     help(Release, Relaxed);
 }
 
-/// `WaitQueue::announce` and the last look before sleeping, against the end of a role and `WaitQueue::wake`.
+/// `Sleepers::announce` and the last look before sleeping, against the end of a role and `WaitQueue::wake`.
 /// They meet in one of two places.
 fn sleep(sleeper_fences: bool) {
     loom::model(move || {

@@ -79,7 +79,6 @@ impl Queue {
     /// # Errors
     /// As [`Queue::open`].
     pub fn open_padded(env: &Env, name: &str, record_bytes: u32, pad: u8) -> Result<Queue> {
-        check_bytes(record_bytes)?;
         Queue::of(env.database_holding(name, Holds::Queue { record_bytes, pad })?)
     }
 
@@ -91,7 +90,7 @@ impl Queue {
         match database.holds() {
             Holds::Queue { record_bytes, pad } => {
                 database.require_order_of_bytes("a queue")?;
-                check_bytes(record_bytes)?;
+                database.holds().check()?;
                 Ok(Queue { database, record_bytes: record_bytes as usize, pad, last: Arc::default() })
             }
             holds => Err(Error::invalid(format!(
@@ -383,13 +382,6 @@ impl Queue {
 /// What is consumed is compared with its snapshot; nothing else is read.
 fn snapshot() -> TxnOptions {
     TxnOptions::new().isolation(Isolation::Snapshot)
-}
-
-fn check_bytes(record_bytes: u32) -> Result<()> {
-    if record_bytes > 0 {
-        return Ok(());
-    }
-    Err(Error::invalid("a queue with records of 0 bytes; they must have at least 1"))
 }
 
 /// The records of a queue: see [`Queue::range`].

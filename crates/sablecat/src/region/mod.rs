@@ -158,9 +158,8 @@ impl Region {
     /// A new region in a file that other processes will map, for which there is room for the least it needs.
     /// It is not ready yet.
     ///
-    /// # Errors
-    /// Full if the file system that holds it is too small, or this process may make no file as long; those of
-    /// the system.
+    /// # Errors `MemoryFull` if the file system that holds it is too small, or this process may make no file
+    /// as long; those of the system.
     pub(crate) fn create_shared(
         (file, path): (File, &Path),
         geometry: Geometry,
@@ -378,7 +377,7 @@ impl Region {
     /// Makes memory certain for the table's entries of page ids below `end`.
     ///
     /// # Errors
-    /// Full when there is none left.
+    /// `MemoryFull` when there is none left.
     #[inline]
     pub(crate) fn reserve_pages(&self, end: u64) -> Result<()> {
         if end > self.header().pages_ready.load(Ordering::Relaxed) {
@@ -414,7 +413,7 @@ impl Region {
     /// Makes memory certain for the bits of a volume's blocks below `end`.
     ///
     /// # Errors
-    /// Full when there is none left.
+    /// `MemoryFull` when there is none left.
     #[inline]
     pub(crate) fn reserve_blocks(&self, volume: VolumeId, end: u64) -> Result<()> {
         let ready = &self.header().blocks[volume.index()].0.ready;

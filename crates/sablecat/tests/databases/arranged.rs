@@ -31,6 +31,14 @@ fn a_database_is_not_made_in_a_way_in_which_it_cannot_hold_what_it_is_to_hold() 
     }
     refused(options(Holds::Expiring).ordered_by("reversed"));
     refused(options(Holds::Renumbered { record_bytes: None, pad: 0 }).method(Method::Btree));
+    for holds in [
+        Holds::Queue { record_bytes: 0, pad: 0 },
+        Holds::Numbers { record_bytes: Some(0), pad: 0 },
+        Holds::Renumbered { record_bytes: Some(0), pad: 0 },
+    ] {
+        let error = env.database_with("db", options(holds)).unwrap_err();
+        assert!(error.kind() == ErrorKind::Invalid && error.to_string().contains("of 0 bytes"), "{error}");
+    }
     assert!(env.databases().unwrap().is_empty());
     for (n, holds) in ordered.into_iter().enumerate() {
         let method =

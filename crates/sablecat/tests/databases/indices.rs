@@ -1,6 +1,6 @@
 //! Secondary indices as users have them: what is read through them, what is refused, and what becomes of
 //! handles and transactions from before an index. That they are kept on all ways that records change is
-//! checked in sablecat-check (`tests/index.rs`); references are in references.rs.
+//! checked in sablecat-check (`tests/checks/index.rs`); references are in references.rs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -99,9 +99,6 @@ impl Numbered {
     /// As [`Env::database`]; `Invalid` for records of no bytes, and for a database that holds something else,
     /// or other such records.
     pub fn open_fixed(env: &Env, name: &str, record_bytes: u32, pad: u8) -> Result<Numbered> {
-        if record_bytes == 0 {
-            return Err(no_bytes());
-        }
         let holds = Holds::Numbers { record_bytes: Some(record_bytes), pad };
         Numbered::of(env.database_holding(name, holds)?)
     }
@@ -119,9 +116,6 @@ impl Numbered {
     /// # Errors
     /// As [`Numbered::open_fixed`] and [`Numbered::open_renumbered`].
     pub fn open_renumbered_fixed(env: &Env, name: &str, record_bytes: u32, pad: u8) -> Result<Numbered> {
-        if record_bytes == 0 {
-            return Err(no_bytes());
-        }
         let holds = Holds::Renumbered { record_bytes: Some(record_bytes), pad };
         Numbered::of(env.database_holding(name, holds)?)
     }
@@ -134,9 +128,8 @@ impl<O: Kind> Numbered<O> {
     /// `Invalid` for a database that holds something else.
     pub fn of(database: Database<O>) -> Result<Numbered<O>> {
         let holds = database.holds();
+        holds.check()?;
         match holds {
-            Holds::Numbers { record_bytes: Some(0), .. }
-            | Holds::Renumbered { record_bytes: Some(0), .. } => Err(no_bytes()),
             Holds::Numbers { record_bytes, pad } | Holds::Renumbered { record_bytes, pad } => {
                 database.require_order_of_bytes("numbered records")?;
                 let renumbers = matches!(holds, Holds::Renumbered { .. });
@@ -399,13 +392,6 @@ impl<O: Kind> Numbered<O> {
             _ => set(record),
         }
     }
-}
-
-#[cold]
-fn no_bytes() -> Error {
-    Error::invalid(
-        "numbered records of 0 bytes; give a length of at least 1, or none for records of any length",
-    )
 }
 
 /// Appends records, one after the other: see [`Numbered::appender`].

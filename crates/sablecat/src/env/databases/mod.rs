@@ -531,6 +531,7 @@ fn at_any_snapshot<T>(mut look: impl FnMut() -> Result<T>) -> Result<T> {
 /// for what it is to hold, or the environment's.
 fn method_for(name: &str, asked: Asked<'_>, otherwise: Method) -> Result<Method> {
     let holds = asked.holds;
+    holds.check()?;
     let refused = |of: &dyn fmt::Display, why: &str| {
         Error::invalid(format!("the database {name:?} as {of}, to hold {holds}: {why}"))
     };

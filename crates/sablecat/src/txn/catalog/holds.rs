@@ -9,7 +9,7 @@
 //!         expiring  6
 //! ```
 //!
-//! Nothing is done by it: which records there are, and what they mean, the handles know (api/multi.rs,
+//! Nothing is done by it: which records there are, and what they mean, the handles know (api/multi/mod.rs,
 //! api/queue.rs and their like). It keeps a database of one kind from being opened as another, whose records
 //! would be written between its own. A database of which nothing is said holds whatever is put into it: plain
 //! records, or, from before there was this option, keys with several values or globals.
@@ -17,6 +17,7 @@
 use std::fmt;
 
 use crate::access::Method;
+use crate::error::{Error, Result};
 
 /// The kind of records that a database holds: see [`Database::holds`](crate::Database::holds).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
@@ -116,6 +117,20 @@ impl Holds {
     /// Whether what holds this may be used as what holds the other.
     pub(crate) fn serves_as(self, other: Holds) -> bool {
         self == other || self == Holds::Records && matches!(other, Holds::Values(_) | Holds::Globals)
+    }
+
+    /// An error for records that all have no bytes.
+    pub(crate) fn check(self) -> Result<()> {
+        match self {
+            Holds::Queue { record_bytes: 0, .. } => {
+                Err(Error::invalid("a queue with records of 0 bytes; they must have at least 1"))
+            }
+            Holds::Numbers { record_bytes: Some(0), .. }
+            | Holds::Renumbered { record_bytes: Some(0), .. } => Err(Error::invalid(
+                "numbered records of 0 bytes; give a length of at least 1, or none for records of any length",
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// The method that its records are to be arranged by, if there is but one.

@@ -1,7 +1,7 @@
 //! Notes that nobody sees to any more: acting upon them while others work.
 //!
-//! Whatever has pages and no name has a note in the catalog (catalog.rs), and as a rule a process is about to
-//! see to it. A transaction has made the tree, or has removed it and frees it. A large commit has made the
+//! Whatever has pages and no name has a note in the catalog (txn/catalog/), and as a rule a process is about
+//! to see to it. A transaction has made the tree, or has removed it and frees it. A large commit has made the
 //! list, or waits for snapshots to end before what it replaced can go. The note says which process that is,
 //! as a member of the region. Once that member has left or was reaped, nothing of its making is going on, and
 //! no commit of it is to come. A note that is there in a state pinned *after* that is nobody's, and stays

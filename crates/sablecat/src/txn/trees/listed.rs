@@ -5,12 +5,13 @@
 //! value  how many pages in a row u32
 //! ```
 //!
-//! A list is a tree of its own that only a note in the catalog names (catalog.rs). The note says which of the
-//! two are to be freed with it: those made, until the commit's own step changes that to those replaced. What
-//! is added to the list is published in the same step as the pages that it tells of. So in every state, and
-//! so in every checkpoint, list and pages fit each other. A process that finds the note, however the commit
-//! was cut short, frees what nothing leads to in that state and nothing else. The log knows of neither. A
-//! replayed commit changes the trees in place, and what had been made for it by the checkpoint is freed.
+//! A list is a tree of its own that only a note in the catalog names (txn/catalog/). The note says which of
+//! the two are to be freed with it: those made, until the commit's own step changes that to those replaced.
+//! What is added to the list is published in the same step as the pages that it tells of. So in every state,
+//! and so in every checkpoint, list and pages fit each other. A process that finds the note, however the
+//! commit was cut short, frees what nothing leads to in that state and nothing else. The log knows of
+//! neither. A replayed commit changes the trees in place, and what had been made for it by the checkpoint is
+//! freed.
 //!
 //! A page is freed and taken off the list in one step, so freeing can be cut short as well. No snapshot may
 //! be left that sees what is freed: freeing gives the page a last version, and would keep the one before in
