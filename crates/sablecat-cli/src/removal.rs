@@ -5,8 +5,7 @@ use std::ops::Bound;
 use sablecat::globals::Globals;
 use sablecat::{Database, Expiring, Holds, MultiMap, Numbered, Prefix, Queue, Txn};
 
-use crate::naming::Name;
-use crate::naming::Names;
+use crate::naming::{Name, Names};
 use crate::shown::Shown;
 use crate::{Failure, interrupt};
 
