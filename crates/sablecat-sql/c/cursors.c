@@ -25,12 +25,12 @@ static int sablecatOrder(KeyInfo *pKeyInfo, SablecatOrder *aOrder){
   return SQLITE_OK;
 }
 
-/* Whether it is the table of sequences, which AUTOINCREMENT and programs change. */
-static int sablecatIsSequences(Btree *p, Pgno iTable){
+/* The root of the table of sequences, which AUTOINCREMENT and programs change; 0 if there is none. */
+static Pgno sablecatSequences(Btree *p){
   int i;
   for(i=0; i<p->db->nDb; i++){
     Db *pDb = &p->db->aDb[i];
-    if( pDb->pBt==p ) return pDb->pSchema->pSeqTab!=0 && pDb->pSchema->pSeqTab->tnum==iTable;
+    if( pDb->pBt==p ) return pDb->pSchema->pSeqTab ? pDb->pSchema->pSeqTab->tnum : 0;
   }
   return 0;
 }
@@ -55,7 +55,7 @@ SQLITE_PRIVATE int sqlite3BtreeCursor(
   if( rc==SQLITE_OK ){
     rc = sablecat_sql_cursor(sablecatDb(p), iTable, pKeyInfo ? aOrder : 0, nOrder,
                              pKeyInfo ? pKeyInfo->enc : SQLITE_UTF8,
-                             wrFlag && pKeyInfo==0 && sablecatIsSequences(p, iTable), &pCur->pSablecat);
+                             wrFlag && pKeyInfo==0 && sablecatSequences(p)==iTable, &pCur->pSablecat);
   }
   if( aOrder!=aFew ) sqlite3_free(aOrder);
   if( rc!=SQLITE_OK ) return rc;
@@ -146,16 +146,11 @@ static int sablecatBeforeNew(BtCursor *pCur, Vdbe *pVdbe, Mem *aMem, int iReg, i
   if( iReg ){
     VdbeFrame *pFrame = pVdbe->pFrame;
     Mem *pMem;
-    int i;
     while( pFrame && pFrame->pParent ) pFrame = pFrame->pParent;
     pMem = &(pFrame ? pFrame->aMem : aMem)[iReg];
     sequence.iLast = sqlite3VdbeIntValue(pMem);
     sequence.iRow = (pMem[1].flags & MEM_Int) ? pMem[1].u.i : 0;
-    sequence.iRoot = 0;
-    for(i=0; i<pVdbe->db->nDb; i++){
-      Db *pDb = &pVdbe->db->aDb[i];
-      if( pDb->pBt==pCur->pBtree && pDb->pSchema->pSeqTab ) sequence.iRoot = pDb->pSchema->pSeqTab->tnum;
-    }
+    sequence.iRoot = sablecatSequences(pCur->pBtree);
     pSequence = &sequence;
   }
   *pRes = 0;

@@ -442,23 +442,23 @@ impl Place {
 
     /// Sets the row of a sequence, for AUTOINCREMENT: whatever others set it to meanwhile.
     pub(crate) fn insert_sequence(&mut self, of: &mut Connection, rowid: i64, data: &[u8]) -> Result<()> {
-        let at = (self.root, rowid);
-        let is_free = self.row_ids.borrow().is_free(rowid);
-        if !is_free && !of.sequences.is_own(at) {
-            let found = of.txn()?.unvalidated(|txn| txn.get(&self.tree, key::of_rowid(rowid)))?;
-            if let Some(found) = found {
-                self.lead(Led::Key);
-                self.key = key::of_rowid(rowid).to_vec();
-                self.before = false;
-                of.writing_to(self.root)?.insert(&self.tree, &self.key, data)?;
-                of.sequences.raised(at, found);
-                return Ok(());
-            }
+        if self.row_ids.borrow().is_free(rowid) {
+            return self.insert(of, rowid, data, 0);
         }
-        if !is_free {
-            // It stands at the row, maybe, and has not read it so that the transaction depends on it.
-            of.txn()?.contains_key(&self.tree, key::of_rowid(rowid))?;
+        let (at, key) = ((self.root, rowid), key::of_rowid(rowid));
+        if !of.sequences.is_changed(at)
+            && let Some(from) = of.txn()?.unvalidated(|txn| txn.get(&self.tree, key))?
+        {
+            of.sequences.raised(at, from);
         }
+        if of.sequences.is_raised(at) {
+            self.lead(Led::Key);
+            self.key = key.to_vec();
+            self.before = false;
+            return Ok(of.writing_to(self.root)?.insert(&self.tree, &self.key, data)?);
+        }
+        // It stands at the row, maybe, and has not read it so that the transaction depends on it.
+        of.txn()?.contains_key(&self.tree, key)?;
         self.insert(of, rowid, data, 0)
     }
 

@@ -57,32 +57,31 @@ struct SequenceRow {
 pub(crate) struct Sequences(Vec<SequenceRow>);
 
 impl Sequences {
-    /// AUTOINCREMENT has raised a row, from what it was.
+    /// AUTOINCREMENT raises a row that was not changed before, from what it is.
     pub(crate) fn raised(&mut self, at: (u32, i64), from: Vec<u8>) {
-        if self.find(at).is_none() {
-            self.0.push(SequenceRow { at, raised_from: Some(from), is_own: false });
-        }
+        self.0.push(SequenceRow { at, raised_from: Some(from), is_own: false });
     }
 
     /// The program has set, made or removed a row itself, and depends on what it says.
     pub(crate) fn is_set(&mut self, at: (u32, i64)) {
-        match self.find(at) {
+        match self.0.iter_mut().find(|row| row.at == at) {
             Some(row) => row.is_own = true,
             None => self.0.push(SequenceRow { at, raised_from: None, is_own: true }),
         }
     }
 
-    /// Whether the program has set, made or removed a row itself.
-    pub(crate) fn is_own(&self, at: (u32, i64)) -> bool {
-        self.0.iter().any(|row| row.at == at && row.is_own)
+    /// Whether a row was changed at all.
+    pub(crate) fn is_changed(&self, at: (u32, i64)) -> bool {
+        self.0.iter().any(|row| row.at == at)
+    }
+
+    /// Whether AUTOINCREMENT alone has changed a row.
+    pub(crate) fn is_raised(&self, at: (u32, i64)) -> bool {
+        self.0.iter().any(|row| row.at == at && !row.is_own)
     }
 
     pub(crate) fn clear(&mut self) {
         self.0.clear();
-    }
-
-    fn find(&mut self, at: (u32, i64)) -> Option<&mut SequenceRow> {
-        self.0.iter_mut().find(|row| row.at == at)
     }
 }
 

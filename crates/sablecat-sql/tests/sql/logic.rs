@@ -189,7 +189,7 @@ fn scripts_below(directory: &Path, found: &mut Vec<PathBuf>) {
 
 /// SQLite's own scripts, which are not here: the directory `test` of its repository `sqllogictest`.
 #[test]
-#[ignore = "takes the scripts, a gigabyte, at SABLECAT_SQLLOGICTEST, and some twenty minutes"]
+#[ignore = "takes the scripts, a gigabyte, at SABLECAT_SQLLOGICTEST, and some four minutes"]
 fn sqlites_own_scripts_come_to_what_they_say() {
     let directory =
         std::env::var_os("SABLECAT_SQLLOGICTEST").expect("SABLECAT_SQLLOGICTEST names their directory");
