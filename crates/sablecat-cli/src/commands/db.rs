@@ -3,7 +3,7 @@
 use std::ops::Bound;
 
 use clap::{Subcommand, ValueEnum};
-use sablecat::{DatabaseOptions, Duplicates, Env, Expiring, Holds, Method};
+use sablecat::{Database, DatabaseOptions, Duplicates, Env, Expiring, Holds, Method};
 use serde_json::{Value, json};
 
 use crate::arguments::{Existing, InDatabase};
@@ -181,10 +181,15 @@ fn create(env: &Env, name: &str, options: DatabaseOptions) -> Result<(), Failure
     if env.existing_database(name)?.is_some() {
         return Err(format!("creating the database {name}: there is one of that name").into());
     }
+    made(env, name, options).map(drop)
+}
+
+/// One with these options, made if it is not there.
+pub(crate) fn made(env: &Env, name: &str, options: DatabaseOptions) -> Result<Database, Failure> {
     let database = env.database_with(name, options)?;
     if database.holds() == Holds::Expiring {
         // With its index by time.
         Expiring::open(env, name)?;
     }
-    Ok(())
+    Ok(database)
 }

@@ -7,7 +7,7 @@ use sablecat::{Database, DatabaseOptions, Expiring, Holds, Lifetime, MultiMap, N
 use serde_json::Value;
 
 use crate::arguments::InDatabase;
-use crate::commands::db::Arrangement;
+use crate::commands::db::{self, Arrangement};
 use crate::naming::Name;
 use crate::{Failure, Outcome, lifetime, output};
 
@@ -55,13 +55,10 @@ pub(crate) fn run(
         Some(database) => Name::of(database, key, place.hex)?,
         None => Name::Key(place.bytes(key)?),
     };
-    let database = match (existing, ttl) {
-        (Some(database), _) => database,
-        (None, None) => env.database_with(&place.db, options)?,
-        (None, Some(_)) => {
-            env.database_with(&place.db, options.holds(Holds::Expiring))?;
-            Expiring::open(&env, &place.db)?.database().clone()
-        }
+    let database = match existing {
+        Some(database) => database,
+        None if ttl.is_some() => db::made(&env, &place.db, options.holds(Holds::Expiring))?,
+        None => db::made(&env, &place.db, options)?,
     };
     put(&database, &name, &value, *ttl, *insert)?;
     drop(database);

@@ -17,7 +17,6 @@ pub(crate) use transaction::EnvTxn;
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
-use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -532,7 +531,7 @@ fn at_any_snapshot<T>(mut look: impl FnMut() -> Result<T>) -> Result<T> {
 fn method_for(name: &str, asked: Asked<'_>, otherwise: Method) -> Result<Method> {
     let holds = asked.holds;
     holds.check()?;
-    let refused = |of: &dyn fmt::Display, why: &str| {
+    let refused = |of: &str, why: &str| {
         Error::invalid(format!("the database {name:?} as {of}, to hold {holds}: {why}"))
     };
     if let (true, Some(comparator)) = (holds != Holds::Records, asked.comparator) {
