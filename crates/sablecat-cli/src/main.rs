@@ -41,7 +41,7 @@ mod shown;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use commands::{
     backup, checkpoint, compact, completions, count, db, del, dump, get, journal, keygen, keys, load, locks,
@@ -68,7 +68,9 @@ struct Arguments {
     command: Command,
 }
 
+// What each accepts, and what help says of it, is made when it is asked for.
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 enum Command {
     Get(get::Arguments),
     Put(put::Arguments),
@@ -118,7 +120,7 @@ enum Outcome {
 type Failure = Box<dyn std::error::Error>;
 
 fn main() -> ExitCode {
-    let command = Arguments::parse().command;
+    let command = asked_for();
     // Those that start processes of their own leave signals to these.
     let listens = !matches!(
         command,
@@ -145,6 +147,23 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+/// The command that this process was given. Where its first word says which one that is, what the others
+/// accept is not made: that of all takes longer than all else until a command begins.
+fn asked_for() -> Command {
+    let mut accepted = Arguments::command();
+    let mut words = std::env::args_os().skip(1);
+    let is_clear = words.next().is_some_and(|word| match word.to_str() {
+        Some("--version" | "-V") => true,
+        Some("help") => words.next().is_some(),
+        _ => accepted.find_subcommand(&word).is_some(),
+    });
+    if !is_clear {
+        accepted.build();
+    }
+    let given = Arguments::from_arg_matches_mut(&mut accepted.get_matches());
+    given.unwrap_or_else(|error| error.format(&mut Arguments::command()).exit()).command
 }
 
 /// What the command accepts, as data: without what is hidden, which scripts for shells would show.

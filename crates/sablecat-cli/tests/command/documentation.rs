@@ -118,3 +118,22 @@ fn the_help_shows_options_where_they_belong() {
         assert_eq!(shown(keys), ["--key-file", "--key-variable", "--cipher"], "{command}: {help}");
     }
 }
+
+/// What a command accepts is made when it is asked for, and help asks in several ways.
+#[test]
+fn the_list_says_of_each_command_what_its_own_help_begins_with() {
+    let scratch = Scratch::new("list");
+    let whole = scratch.run("--help").out;
+    assert_eq!([scratch.run("help").out, scratch.run("").err].map(|text| text.len()), [whole.len(); 2]);
+    for name in commands(&scratch) {
+        let short = scratch.run(&format!("{name} -h")).out;
+        let said = short.lines().next().expect("a sentence");
+        let line = whole.lines().find(|line| line.trim_start().starts_with(&format!("{name} ")));
+        assert_eq!(line.expect("it is in the list").trim_start()[name.len()..].trim_start(), said, "{name}");
+        let long = scratch.run(&format!("{name} --help"));
+        assert_eq!(scratch.run(&format!("help {name}")), long, "{name}");
+        assert!(long.out.starts_with(said), "{name}");
+        assert_eq!(scratch.run(&format!("{name} --no-such-option")).code, 2, "{name}");
+    }
+    assert!(scratch.run("ge").err.contains("exists: 'get'"), "{}", scratch.run("ge").err);
+}
