@@ -2,8 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::Charted;
+
 /// Rows under headed columns, with a title above and remarks below.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Grid {
     /// One line above the table.
     pub title: String,
@@ -15,13 +17,16 @@ pub struct Grid {
     pub rows: Vec<Vec<String>>,
     /// Lines below the table.
     pub remarks: Vec<String>,
+    /// What of it a chart shows, where there is something to be seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub charted: Option<Charted>,
 }
 
 impl Grid {
     /// An empty table.
     pub fn new<const N: usize>(title: impl Into<String>, heads: [&str; N], text_columns: usize) -> Grid {
         let heads = heads.map(str::to_owned).into();
-        Grid { title: title.into(), heads, text_columns, rows: Vec::new(), remarks: Vec::new() }
+        Grid { title: title.into(), heads, text_columns, ..Grid::default() }
     }
 }
 

@@ -28,6 +28,7 @@
 
 mod bangdb;
 mod beside;
+mod charted;
 mod contestant;
 mod engine;
 mod field;
@@ -63,6 +64,7 @@ use sablecat_os::interrupt;
 use serde::{Deserialize, Serialize};
 
 pub use beside::{Figure, Line, Said, Table};
+pub use charted::{Charted, Dots};
 pub use contestant::{OURS, SHARED};
 pub use grid::{BEHIND, Grid, thousands};
 pub use machine::Machine;

@@ -7,7 +7,6 @@ use std::time::Instant;
 
 use sablecat::{Database, Env, Method};
 
-use crate::Options;
 use crate::contestant::{OURS, Refusal};
 use crate::field::{Field, Outcome};
 use crate::grid::{Grid, ratio, thousands};
@@ -15,6 +14,7 @@ use crate::machine;
 use crate::protocol::{Figures, Kind, Mode};
 use crate::session::{Session, Step};
 use crate::wp43::cache_for;
+use crate::{Charted, Dots, Options};
 
 const VALUE_BYTES: usize = 100;
 /// Records and what pages leave free are several times those of the paper.
@@ -67,6 +67,7 @@ pub(super) fn methods(options: &Options, field: &mut Field<'_>) -> (Grid, Outcom
     );
     let heads = ["operation", "B+tree", "hash table", "hash table / B+tree"];
     let mut grid = Grid::new(title, heads, 1);
+    let mut charted = Charted { unit: "Operations a second".to_owned(), ..Charted::default() };
     for (at, kind) in KINDS.into_iter().enumerate() {
         let step = Step::new(kind, 1, 0.0);
         for ((name, _), samples) in METHODS.iter().zip(&samples) {
@@ -80,8 +81,14 @@ pub(super) fn methods(options: &Options, field: &mut Field<'_>) -> (Grid, Outcom
         let cell = |rate: Option<f64>| rate.map_or_else(|| "—".to_owned(), thousands);
         let share = ratio(hash.zip(tree).map(|(hash, tree)| hash / tree));
         grid.rows.push(vec![kind.name().to_owned(), cell(tree), cell(hash), share]);
+        let rates = METHODS.iter().filter_map(|(name, _)| Some(((*name).to_owned(), rate(name)?)));
+        charted.lines.push(Dots {
+            label: kind.name().to_owned(),
+            values: rates.collect(),
+            ..Dots::default()
+        });
     }
-    (grid, outcome)
+    (Grid { charted: Some(charted), ..grid }, outcome)
 }
 
 /// Each operation once for all records, in a new Data Store.

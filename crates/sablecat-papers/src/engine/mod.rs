@@ -34,7 +34,7 @@ use sablecat_os::interrupt;
 
 use crate::contestant::{Contestant, Keeps, OURS, Refusal, SHARED, is_ours, keeps};
 use crate::field::{Field, Outcome};
-use crate::grid::{Grid, ratio_to_best, thousands};
+use crate::grid::{Grid, is_behind, ratio_to_best, thousands};
 use crate::machine;
 use crate::protocol::{Figures, Kind, Mode, Open, Request, Run};
 use crate::row::Row;
@@ -42,7 +42,7 @@ use crate::serve::records_of_fill;
 use crate::session::{Session, Step};
 use crate::workload::{KEY_BYTES, Keys, VALUE_BYTES};
 use crate::wp43::cache_for;
-use crate::{Case, Options, Report, Suite};
+use crate::{Case, Charted, Dots, Options, Report, Suite};
 
 /// Times the cache that the data of the spilling cases are.
 const SPILLS: [u64; 2] = [2, 8];
@@ -293,6 +293,7 @@ fn beside_peers(title: String, rows: &[Row], ours: &str, counts: impl Fn(&str) -
     let mut grid = Grid::new(title, ["operation"], 1);
     grid.heads.extend(systems.iter().map(|&system| system.to_owned()));
     grid.heads.push("ratio to the best peer".to_owned());
+    let mut charted = Charted { unit: "Operations a second".to_owned(), ..Charted::default() };
     for (mode, op) in lines {
         let of =
             |system: &str| rows.iter().find(|row| row.system == system && row.mode == mode && row.op == op);
@@ -302,12 +303,20 @@ fn beside_peers(title: String, rows: &[Row], ours: &str, counts: impl Fn(&str) -
             .filter(|&&system| !is_ours(system) && counts(system))
             .filter_map(|system| rate(system))
             .max_by(f64::total_cmp);
-        let mut cells = vec![format!("{} {op}", mode.name())];
+        let share = rate(ours).zip(best).map(|(ours, best)| ours / best);
+        let label = format!("{} {op}", mode.name());
+        charted.lines.push(Dots {
+            label: label.clone(),
+            is_behind: share.is_some_and(is_behind),
+            paper: None,
+            values: systems.iter().filter_map(|&system| Some((system.to_owned(), rate(system)?))).collect(),
+        });
+        let mut cells = vec![label];
         cells.extend(systems.iter().map(|system| rate(system).map_or_else(|| "—".to_owned(), thousands)));
-        cells.push(ratio_to_best(rate(ours).zip(best).map(|(ours, best)| ours / best)));
+        cells.push(ratio_to_best(share));
         grid.rows.push(cells);
     }
-    grid
+    Grid { charted: Some(charted), ..grid }
 }
 
 /// What only sablecat is asked to do: the rounds of one figure.

@@ -12,7 +12,7 @@ use super::page::escape;
 use crate::beside::{NONE, Said, systems};
 use crate::contestant::{DEVICE, is_ours};
 use crate::grid::{BEHIND, is_behind, thousands};
-use crate::{Line, Row, Table};
+use crate::{Charted, Dots, Line, Row, Table};
 
 const WIDTH: f64 = 420.0;
 
@@ -118,14 +118,6 @@ fn svg(height: f64, label: &str, inside: &str) -> String {
     format!(r#"<svg viewBox="0 0 {WIDTH} {height:.0}" role="img" aria-label="{label}">{inside}</svg>"#)
 }
 
-/// A line of a chart: what it is called, what a paper says of it, and what every system has in it.
-struct Dots {
-    label: String,
-    is_behind: bool,
-    paper: Option<(String, f64)>,
-    values: Vec<(String, f64)>,
-}
-
 /// A line for each of the table's: ours, the paper's and every system's rate; none without a row.
 pub(super) fn dots(table: &Table, rows: &[Row]) -> Option<String> {
     let rows = table.rows(rows);
@@ -136,14 +128,15 @@ pub(super) fn dots(table: &Table, rows: &[Row]) -> Option<String> {
             label: format!("{}{threads}", line.label),
             is_behind: table.ratio(line, &rows).is_some_and(is_behind),
             paper: match line.paper {
-                Said::Figure(figure) => Some((table.paper.clone().unwrap_or_default(), figure)),
+                Said::Figure(figure) => Some(figure),
                 Said::Words(_) | Said::Nothing => None,
             },
             values: of_line.map(|row| (row.system.clone(), table.figure.of(row))).collect(),
         }
     };
     let lines: Vec<Dots> = table.lines.iter().map(of).collect();
-    drawn(&lines, &format!("{}, {}", table.title, table.unit))
+    let charted = Charted { unit: table.unit.clone(), paper: table.paper.clone(), lines };
+    drawn(&charted, &table.title)
 }
 
 /// What one operation in a thousand takes at least, of every kind at each durability; none if nothing was
@@ -156,20 +149,27 @@ pub(super) fn latencies(rows: &[Row]) -> Option<String> {
         let value = (row.system.clone(), latency.p999_us);
         match lines.iter_mut().find(|line| line.label == label) {
             Some(line) => line.values.push(value),
-            None => lines.push(Dots { label, is_behind: false, paper: None, values: vec![value] }),
+            None => lines.push(Dots { label, values: vec![value], ..Dots::default() }),
         }
     }
-    drawn(&lines, "one in a thousand takes longer, microseconds")
+    let unit = "microseconds".to_owned();
+    drawn(&Charted { unit, paper: None, lines }, "one in a thousand takes longer")
 }
 
-fn drawn(lines: &[Dots], title: &str) -> Option<String> {
-    let longest = lines.iter().map(|line| line.label.chars().count()).max()?;
+/// A chart of these lines; none if there is nothing to show.
+pub(super) fn drawn(charted: &Charted, title: &str) -> Option<String> {
+    let lines = &charted.lines;
+    let shown = |line: &Dots| {
+        let behind = if line.is_behind { format!("{BEHIND} ") } else { String::new() };
+        behind + &line.label
+    };
+    let longest = lines.iter().map(|line| shown(line).chars().count()).max()?;
     // About as wide as letters are. Those that leave too little room for the marks stand above them.
     let needed = (longest as f64 * 6.0 + 12.0).max(60.0);
     let is_above = needed > LABELS;
     let labels = if is_above { 0.0 } else { needed };
     let height = if is_above { 2.0 * LINE_HEIGHT - 6.0 } else { LINE_HEIGHT };
-    let of_papers = lines.iter().filter_map(|line| Some(line.paper.as_ref()?.1));
+    let of_papers = lines.iter().filter_map(|line| line.paper);
     let values = lines.iter().flat_map(|line| &line.values).map(|(_, value)| *value).chain(of_papers);
     let scale = Scale::of(values, (labels + 8.0, WIDTH - 10.0), 1.3)?;
     let bottom = height * lines.len() as f64 + 6.0;
@@ -182,15 +182,14 @@ fn drawn(lines: &[Dots], title: &str) -> Option<String> {
     }
     for (i, line) in lines.iter().enumerate() {
         let (y, label) = (height * (i as f64 + 1.0) - LINE_HEIGHT / 2.0 + 3.0, &line.label);
-        let behind = if line.is_behind { format!("{BEHIND} ") } else { String::new() };
-        let shown = escape(&format!("{behind}{label}"));
+        let shown = escape(&shown(line));
         let (from, to) = (labels + 8.0, WIDTH - 10.0);
         let (class, x, below) = if is_above { ("above", 8.0, y - 11.0) } else { ("label", labels, y + 4.0) };
         let _ = write!(inside, r#"<text class="{class}" x="{x:.0}" y="{below:.1}">{shown}</text>"#);
         let _ = write!(inside, r#"<path class="track" d="M{from:.0} {y:.1}H{to}"/>"#);
-        if let Some((paper, figure)) = &line.paper {
-            let title = format!("{label}: {paper}, {}", thousands(*figure));
-            inside += &paper_mark(scale.at(*figure), y, &title);
+        if let Some(figure) = line.paper {
+            let paper = charted.paper.as_deref().unwrap_or_default();
+            inside += &paper_mark(scale.at(figure), y, &format!("{label}: {paper}, {}", thousands(figure)));
         }
         // Ours last, so that nothing covers it.
         let mut values: Vec<&(String, f64)> = line.values.iter().collect();
@@ -200,7 +199,7 @@ fn drawn(lines: &[Dots], title: &str) -> Option<String> {
             inside += &mark(system, scale.at(*value), y, &title);
         }
     }
-    Some(svg(bottom + 20.0, title, &inside))
+    Some(svg(bottom + 20.0, &format!("{title}, {}", charted.unit), &inside))
 }
 
 /// A chart for each label of a table that has an axis: a curve for each system.

@@ -49,7 +49,7 @@ mod tests {
     use crate::beside::tests::row;
     use crate::field::Outcome;
     use crate::protocol::Mode;
-    use crate::{Grid, Line, OURS, Report, Said, Suite, Table};
+    use crate::{Charted, Dots, Grid, Line, OURS, Report, Said, Suite, Table};
 
     /// Two tables: one of a paper with a line that is lost, one of curves.
     pub(super) fn named(name: &str, rate: f64) -> Named {
@@ -74,6 +74,11 @@ mod tests {
         };
         let mut grid = Grid::new("sizes", ["system", "MB"], 1);
         grid.rows.push(vec!["a|b".to_owned(), "3".to_owned()]);
+        let values = [(OURS, 4.0), ("gtm", 3.0)].map(|(system, value)| (system.to_owned(), value));
+        let line =
+            Dots { label: "by cells".to_owned(), is_behind: true, paper: Some(2.0), values: values.into() };
+        grid.charted =
+            Some(Charted { unit: "MB".to_owned(), paper: Some("book, 1949".to_owned()), lines: vec![line] });
         let outcome = Outcome { rows, notes: vec!["lmdb: 0.9".to_owned()], ..Outcome::default() };
         let report = Report::of(Suite::Wp43, Some(1), outcome, vec![one, curves]);
         let mut results = Results::begin(["papers".to_owned()]);
@@ -92,6 +97,10 @@ mod tests {
             "w&lt;r&gt;ites",
             "▼ 0.50",
             "paper, 1999",
+            "MB, on a logarithmic scale",
+            "▼ by cells</text>",
+            "by cells: gtm, 3</title>",
+            "by cells: book, 1949, 2</title>",
             ">77<",
             "<svg",
             "sablecat papers",

@@ -57,7 +57,7 @@ fn head(results: &Results) -> String {
     let standings: Vec<(&Report, Standing)> =
         results.suites.iter().filter_map(|report| Some((report, standing(report)?))).collect();
     if standings.is_empty() {
-        return text + "<p>No peer took part.</p>\n";
+        return text + "<p>Nothing of this is measured against the best of several peers.</p>\n";
     }
     let heads = ["suite", "lines with a peer", "ahead", "behind", "geometric mean of the ratios"];
     let mut grid = Grid::new("", heads, 1);
@@ -106,11 +106,14 @@ fn section(report: &Report, whose: &str) -> String {
     if let Some(svg) = chart::latencies(rows) {
         let caption =
             "What one operation in a thousand takes at least, in microseconds, on a logarithmic scale";
-        let legend = legend(&rows.iter().collect::<Vec<_>>(), None);
+        let legend = legend(systems(&rows.iter().collect::<Vec<_>>()), None);
         let figure = figure(caption, &svg);
         let _ = writeln!(text, "{legend}<div class=\"charts one\">{figure}</div>");
     }
-    report.grids.iter().for_each(|grid| text += &table(grid));
+    for grid in &report.grids {
+        text += &table(grid);
+        text += &chart_of(grid);
+    }
     text + &whom(report) + "</section>\n"
 }
 
@@ -124,8 +127,17 @@ fn charts(shown: &Table, rows: &[Row]) -> String {
     }
     let Some(svg) = chart::dots(shown, rows) else { return String::new() };
     let caption = "Operations a second, on a logarithmic scale";
-    let legend = legend(&shown.rows(rows), shown.paper.as_deref());
+    let legend = legend(systems(&shown.rows(rows)), shown.paper.as_deref());
     format!("{legend}<div class=\"charts one\">{}</div>\n", figure(caption, &svg))
+}
+
+/// The chart of a table of cells, where it has one.
+fn chart_of(grid: &Grid) -> String {
+    let Some(charted) = &grid.charted else { return String::new() };
+    let Some(svg) = chart::drawn(charted, &grid.title) else { return String::new() };
+    let legend = legend(charted.systems(), charted.paper.as_deref());
+    let caption = format!("{}, on a logarithmic scale", charted.unit);
+    format!("{legend}<div class=\"charts one\">{}</div>\n", figure(&caption, &svg))
 }
 
 fn figure(caption: &str, svg: &str) -> String {
@@ -133,8 +145,7 @@ fn figure(caption: &str, svg: &str) -> String {
 }
 
 /// What marks stand for.
-fn legend(rows: &[&Row], paper: Option<&str>) -> String {
-    let mut all = systems(rows);
+fn legend(mut all: Vec<&str>, paper: Option<&str>) -> String {
     all.sort_by_key(|system| (!is_ours(system), *system == DEVICE));
     let item = |mark: String, name: &str| {
         let name = escape(name);

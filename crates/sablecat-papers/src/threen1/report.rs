@@ -11,6 +11,7 @@ use super::variant::VARIANTS;
 use crate::contestant::OURS;
 use crate::grid::{Grid, ratio, thousands};
 use crate::statistics::{median, tenths};
+use crate::{Charted, Dots};
 
 /// A system at a line of the input; figures are medians of several rounds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -180,6 +181,7 @@ fn grid(line: &Line, rows: &[&Row], rounds: u32) -> Grid {
         }
         grid.rows.push(cells);
     }
+    grid.charted = Some(charted(rows));
     grid.remarks = ratios(rows);
     for variant in VARIANTS
         .iter()
@@ -198,6 +200,19 @@ fn grid(line: &Line, rows: &[&Row], rounds: u32) -> Grid {
         ));
     }
     grid
+}
+
+/// The steps stored a second, a line for each row.
+fn charted(rows: &[&Row]) -> Charted {
+    let line = |row: &&Row| Dots {
+        label: format!("{}, {}", row.options, row.place()),
+        is_behind: false,
+        paper: row.paper().and_then(|paper| paper.updates_per_s).map(|figure| figure as f64),
+        values: vec![(row.system.clone(), row.updates_per_s)],
+    };
+    let lines: Vec<Dots> = rows.iter().map(line).collect();
+    let paper = lines.iter().any(|line| line.paper.is_some()).then(|| "GT.M in the paper, 2010".to_owned());
+    Charted { unit: "Updates a second".to_owned(), paper, lines }
 }
 
 /// Ours beside GT.M in the same place.
@@ -271,6 +286,10 @@ mod tests {
         assert_eq!(grids[0].remarks[..2], [expected("NoSync", "4.00"), expected("Sync", "0.50")]);
         assert!(grids[0].rows.iter().all(|cells| cells.len() == grids[0].heads.len()));
         assert_eq!(grids[0].rows[3][grids[0].heads.len() - 2..], ["14", "155,152"], "the paper's on xfs");
+        let charted = grids[0].charted.as_ref().unwrap();
+        let line = &charted.lines[3];
+        assert_eq!((line.label.as_str(), line.paper), ("NoSync, xfs, 8 workers", Some(155_152.0)));
+        assert_eq!((charted.lines.len(), &line.values), (4, &vec![(OURS.to_owned(), 900.0)]));
     }
 
     #[test]
