@@ -18,10 +18,10 @@ use super::systems::{OURS, System, UseBy};
 use super::{Found, cache_bytes, row};
 use crate::beside::NONE;
 use crate::field::Outcome;
-use crate::grid::{Grid, ratio, ratio_to_best, thousands};
+use crate::grid::{Grid, is_behind, ratio, ratio_to_best, thousands};
 use crate::protocol::Mode;
 use crate::row::Row;
-use crate::{Options, Progress, Report, Suite};
+use crate::{Charted, Dots, Options, Progress, Report, Suite};
 
 /// Rows of the large relations.
 const ROWS: u64 = 10_000;
@@ -180,6 +180,12 @@ fn label(case: &Case) -> String {
     format!("{}: {}", case.op, case.what)
 }
 
+/// What a chart shows of a query: what every system takes for it.
+fn dots(case: &Case, names: &[&str], takes: impl Fn(&str) -> Option<f64>) -> Dots {
+    let values = names.iter().filter_map(|&name| Some((name.to_owned(), takes(name)?)));
+    Dots { label: label(case), values: values.collect(), ..Dots::default() }
+}
+
 /// The paper's table: milliseconds of each query.
 fn times(relation: u64, cases: &[Case], names: &[&str], rows: &[Row], rounds: u32) -> Grid {
     let title = format!(
@@ -189,14 +195,27 @@ fn times(relation: u64, cases: &[Case], names: &[&str], rows: &[Row], rounds: u3
     let mut grid = Grid::new(title, ["query", "paper"], 1);
     grid.heads.extend(names.iter().map(|&name| name.to_owned()));
     grid.heads.push("ratio".to_owned());
+    let mut charted = Charted {
+        unit: "Milliseconds".to_owned(),
+        paper: Some("paper, 2011".to_owned()),
+        ..Charted::default()
+    };
     for case in cases {
-        let each: Vec<Option<f64>> = names.iter().map(|name| of(rows, name, case.op).and_then(ms)).collect();
+        let takes = |name: &str| of(rows, name, case.op).and_then(ms);
+        let each: Vec<Option<f64>> = names.iter().map(|name| takes(name)).collect();
         let best = each.iter().skip(1).flatten().copied().min_by(f64::total_cmp);
         let mut cells = vec![label(case), format!("{:.3}", case.paper_ms)];
         cells.extend(each.iter().map(|&ms| shown(ms)));
-        cells.push(ratio_to_best(each[0].zip(best).map(|(ours, best)| best / ours)));
+        let faster = each[0].zip(best).map(|(ours, best)| best / ours);
+        charted.lines.push(Dots {
+            paper: Some(case.paper_ms),
+            is_behind: faster.is_some_and(is_behind),
+            ..dots(case, names, takes)
+        });
+        cells.push(ratio_to_best(faster));
         grid.rows.push(cells);
     }
+    grid.charted = Some(charted);
     grid.remarks.push(format!(
         "The ratio says how many times as fast {OURS} is as the fastest peer. The paper's relations were of \
          10,000 rows."
@@ -213,12 +232,16 @@ fn processors(cases: &[Case], names: &[&str], rows: &[Row]) -> Grid {
     let share = |case: &Case, peer: &str| {
         Some(cpu_ms(of(rows, OURS, case.op)?)? / cpu_ms(of(rows, peer, case.op)?)?.max(1e-6))
     };
+    let mut charted = Charted { unit: "Milliseconds of processors".to_owned(), ..Charted::default() };
     for case in cases {
+        let takes = |name: &str| of(rows, name, case.op).and_then(cpu_ms);
+        charted.lines.push(dots(case, names, takes));
         let mut cells = vec![label(case)];
-        cells.extend(names.iter().map(|name| shown(of(rows, name, case.op).and_then(cpu_ms))));
+        cells.extend(names.iter().map(|name| shown(takes(name))));
         cells.extend(peers.iter().map(|peer| ratio(share(case, peer))));
         grid.rows.push(cells);
     }
+    grid.charted = Some(charted);
     for peer in peers {
         let all: Vec<(f64, &str)> =
             cases.iter().filter_map(|case| Some((share(case, peer)?, case.op))).collect();
@@ -282,7 +305,15 @@ mod tests {
         assert_eq!(times.rows[0], ["1: 1 % selection, no index", "8.175", "2.000", "3.000", "5.000", "1.50"]);
         assert_eq!(times.rows[1][4..], ["—", "▼ 0.50"]);
         assert_eq!(times.rows[2][2..], ["—", "—", "—", "—"]);
+        let drawn = |grid: &Grid, at: usize| {
+            let line = &grid.charted.as_ref().unwrap().lines[at];
+            let values = line.values.iter().map(|(system, value)| format!("{system} {value:.1}"));
+            (line.is_behind, line.paper, values.collect::<Vec<_>>().join(", "))
+        };
+        let first = (false, Some(8.175), "sablecat 2.0, sqlite 3.0, bdb-sql 5.0".to_owned());
+        assert_eq!((drawn(&times, 0), drawn(&times, 1).0), (first, true));
         let processors = processors(&cases, &names, &rows);
+        assert_eq!(drawn(&processors, 1), (false, None, "sablecat 3.0, sqlite 2.0".to_owned()));
         assert_eq!(processors.rows[0][1..], ["1.000", "2.000", "5.000", "0.50", "0.20"]);
         assert_eq!(
             processors.remarks[0],
