@@ -131,6 +131,16 @@ const REDIRECTED: &[Redirected] = &[
         to: "sablecatToken((u8*)zSql, &tokenType);",
     },
     Redirected {
+        file: "dbstat.c",
+        declared: "struct StatCursor;\nstatic int sablecatSizes(struct StatCursor*, Btree*, u32);\n",
+        what: [
+            "u32 iRoot = (u32)sqlite3_column_int64(pCsr->pStmt, 1);\n      ",
+            "sqlite3PagerPagecount(pPager, &nPage);",
+        ],
+        to: "if( pBt->pSablecat ) return sablecatSizes(pCsr, pBt, iRoot);\n      \
+             sqlite3PagerPagecount(pPager, &nPage);",
+    },
+    Redirected {
         file: "main.c",
         declared: "static const char *sablecatErrStr(int);\n",
         what: ["z = ", "sqlite3ErrStr(db->errCode);"],

@@ -74,6 +74,25 @@ SQLITE_PRIVATE char *sqlite3BtreeIntegrityCheck(
 }
 #endif
 
+/* dbstat comes to the next table or index. Of ours it has one row, as with aggregate=TRUE: there are no pages
+** of SQLite's to go through. */
+#if defined(SQLITE_ENABLE_DBSTAT_VTAB) || defined(SQLITE_TEST)
+static int sablecatSizes(StatCursor *pCsr, Btree *p, u32 iRoot){
+  SablecatSize size;
+  int rc = sablecat_sql_size(sablecatDb(p), iRoot, &size);
+  if( rc!=SQLITE_OK ) return rc;
+  pCsr->isAgg = 1;
+  pCsr->zName = (char*)sqlite3_column_text(pCsr->pStmt, 0);
+  pCsr->iPageno = iRoot;
+  pCsr->nPage = (int)MIN(size.nPage, 0x7fffffff);
+  pCsr->nCell = (int)MIN(size.nRecord, 0x7fffffff);
+  pCsr->nPayload = size.nByte;
+  pCsr->szPage = size.nPage*size.szPage;
+  pCsr->nUnused = MAX(pCsr->szPage - size.nByte, 0);
+  return SQLITE_OK;
+}
+#endif
+
 /* ---- What is not of the b-tree, and has to know ---- */
 
 /* Whether VACUUM INTO names an environment that is there: SQLite looks at the size of a file, which it is

@@ -94,6 +94,14 @@ typedef struct SablecatLayout {
   u8 hasPlace;               /* Rows are known by the last column, not by the first */
 } SablecatLayout;
 
+/* How large a tree is, about. */
+typedef struct SablecatSize {
+  i64 nPage;
+  i64 nRecord;
+  i64 nByte;                 /* In use in its pages */
+  i64 szPage;
+} SablecatSize;
+
 /* What a Btree of sablecat's has. */
 typedef struct SablecatBtree {
   void *pDb;                 /* Rust's */
@@ -135,6 +143,7 @@ extern int sablecat_sql_checkpoint(void*);
 extern int sablecat_sql_compact(void*);
 extern int sablecat_sql_verify(void*, char**);
 extern int sablecat_sql_check(void*, u32, i64*);
+extern int sablecat_sql_size(void*, u32, SablecatSize*);
 extern int sablecat_sql_next_alone(void*);
 extern const char *sablecat_sql_message(int);
 extern int sablecat_sql_free(char*);

@@ -16,7 +16,7 @@ use std::path::Path;
 use std::ptr::{self, NonNull};
 use std::slice;
 
-use sablecat::Durability;
+use sablecat::{DatabaseStats, Durability};
 
 use crate::ahead;
 use crate::connection::Connection;
@@ -60,6 +60,16 @@ pub(crate) struct CSequence {
     last: i64,
     row: i64,
     root: u32,
+}
+
+/// How large a tree is, as `c/ours.h` has it.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct CSize {
+    pages: i64,
+    records: i64,
+    bytes: i64,
+    page_size: i64,
 }
 
 /// Where SQLite counts the statements that a connection has in progress, as `c/ours.h` has it.
@@ -378,6 +388,16 @@ exported! {
     fn sablecat_sql_check(handle: *mut c_void, root: u32, count: *mut i64) {
         // SAFETY: as the module says; `count` can be written to.
         unsafe { count.write(connection(handle).count(root)? as i64) };
+        Ok(())
+    }
+
+    fn sablecat_sql_size(handle: *mut c_void, root: u32, size: *mut CSize) {
+        // SAFETY: as the module says.
+        let of = unsafe { connection(handle) }.size(root)?;
+        let DatabaseStats { pages, records, bytes, page_size, .. } = of;
+        let [pages, records, bytes, page_size] = [pages, records, bytes, page_size].map(|n| n as i64);
+        // SAFETY: `size` can be written to.
+        unsafe { size.write(CSize { pages, records, bytes, page_size }) };
         Ok(())
     }
 

@@ -16,7 +16,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sablecat::{
-    Content, Database, Durability, Env, ErrorKind, Isolation, Locker, Savepoint, Txn, TxnOptions,
+    Content, Database, DatabaseStats, Durability, Env, ErrorKind, Isolation, Locker, Savepoint, Txn,
+    TxnOptions,
 };
 
 use crate::ahead::StateOf;
@@ -617,6 +618,14 @@ impl Connection {
     pub(crate) fn count(&mut self, root: u32) -> Result<u64> {
         let tree = self.tree(root)?;
         self.look(self.depends(), |txn| Ok(txn.len(&tree)?))
+    }
+
+    /// How large a tree is, about, in its newest state: nothing, as long as it is this transaction's alone.
+    pub(crate) fn size(&mut self, root: u32) -> Result<DatabaseStats> {
+        match self.tree(root)?.stats() {
+            Err(error) if error.kind() == ErrorKind::NotAllowed => Ok(DatabaseStats::default()),
+            stats => Ok(stats?),
+        }
     }
 
     pub(crate) fn checkpoint(&self) -> Result<()> {

@@ -27,4 +27,5 @@ mod read_on;
 mod row_ids;
 mod sequences;
 mod side_by_side;
+mod sizes;
 mod statements;
