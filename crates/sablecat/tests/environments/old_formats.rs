@@ -1,9 +1,10 @@
 //! Files as earlier builds wrote them, and as the present one does: they are read for ever.
 //!
 //! `tests/data/format-N-*` was made by the last build that wrote version N of the main volume,
-//! `tests/data/entries-N-*` by the last that wrote version N of the catalog's entries. A fixture is a file
-//! without its empty sectors: their number (u32), then for each that is not empty its place (u32) and its 512
-//! bytes.
+//! `tests/data/entries-N-*` by the last that wrote version N of the catalog's entries; version 1 of these is
+//! in the former. Records of the log in version 1 are in the logs of the latter, in version 2 in that of
+//! `present_format`. A fixture is a file without its empty sectors: their number (u32), then for each that is
+//! not empty its place (u32) and its 512 bytes.
 
 use std::path::Path;
 
@@ -128,23 +129,45 @@ fn an_environment_of_an_old_format_is_read_without_being_written() {
     });
 }
 
-/// The main volume, the other one, the log: with entries of version 3 and notes of version 5, which did not
-/// say by what method a database's records are arranged. Killed after a checkpoint, since when databases were
-/// made, renamed and removed, and while two transactions had made one each.
-const ENTRIES_3: [&[u8]; 3] = [
+/// The main volume, the other one, the log.
+type EntriesFixture = [&'static [u8]; 3];
+
+/// With entries of version 2: databases had no notes, and were made together with their names. Killed after a
+/// checkpoint, since when databases were made, renamed and removed.
+const ENTRIES_2: EntriesFixture = [
+    include_bytes!("../data/entries-2-main"),
+    include_bytes!("../data/entries-2-beside"),
+    include_bytes!("../data/entries-2-log"),
+];
+
+/// With entries of version 3 and notes of version 5, which did not say by what method a database's records
+/// are arranged. Killed as that of version 2, and while two transactions had made a database each.
+const ENTRIES_3: EntriesFixture = [
     include_bytes!("../data/entries-3-main"),
     include_bytes!("../data/entries-3-beside"),
     include_bytes!("../data/entries-3-log"),
 ];
 
-#[test]
-fn databases_from_before_there_were_methods_are_recovered_and_written_on() {
+fn put_entries(fixture: EntriesFixture) -> SimDisk {
     let disk = SimDisk::new(1);
     disk.create_dir_all(&Path::new(DIRECTORY).join("log")).expect("made");
-    for (name, fixture) in ["sablecat.db", "beside.db", "log/0000000000000000.log"].into_iter().zip(ENTRIES_3)
-    {
-        put(&disk, name, fixture);
-    }
+    let names = ["sablecat.db", "beside.db", "log/0000000000000000.log"];
+    names.into_iter().zip(fixture).for_each(|(name, bytes)| put(&disk, name, bytes));
+    disk
+}
+
+#[test]
+fn databases_from_before_there_were_notes_are_recovered_and_written_on() {
+    databases_are_recovered_and_written_on(ENTRIES_2);
+}
+
+#[test]
+fn databases_from_before_there_were_methods_are_recovered_and_written_on() {
+    databases_are_recovered_and_written_on(ENTRIES_3);
+}
+
+fn databases_are_recovered_and_written_on(fixture: EntriesFixture) {
+    let disk = put_entries(fixture);
     let names = ["backwards", "far", "later", "later backwards", "new name", "words"];
     let opened = || {
         let env = builder(&disk).comparator("reversed", |a, b| b.cmp(a)).open(DIRECTORY).expect("known");
@@ -194,4 +217,43 @@ fn databases_from_before_there_were_methods_are_recovered_and_written_on() {
     env.database("later").expect("there").insert(b"more", b"more").expect("inserted");
     env.close().expect("closed");
     opened().close().expect("closed");
+}
+
+/// The main volume and the log, with notes of version 4, which did not say which process had made them: of a
+/// commit larger than the cache, whose list says what it has replaced, since a snapshot sees that; and of one
+/// that was killed after a checkpoint had written out a part of what it made.
+const ENTRIES_4: [&[u8]; 2] =
+    [include_bytes!("../data/entries-4-main"), include_bytes!("../data/entries-4-log")];
+
+#[test]
+fn what_lists_of_nobody_name_is_freed() {
+    let disk = SimDisk::new(1);
+    disk.create_dir_all(&Path::new(DIRECTORY).join("log")).expect("made");
+    put(&disk, "sablecat.db", ENTRIES_4[0]);
+    put(&disk, "log/0000000000000000.log", ENTRIES_4[1]);
+    let open = || builder(&disk).comparator("reversed", |a, b| b.cmp(a)).open(DIRECTORY).expect("known");
+    let check = |env: &Env| {
+        assert_eq!(env.databases().expect("read"), ["few", "words"]);
+        let get = |name: &str, key: &str| {
+            env.existing_database(name).expect("read").expect("there").get(key).expect("read")
+        };
+        for n in 0..640u32 {
+            let value =
+                if n % 4 == 0 { format!("changed {n}") } else { format!("{:40}", format!("number {n}")) };
+            assert_eq!(get("words", &format!("word {n:03}")), Some(value.into_bytes()));
+        }
+        assert_eq!(get("few", "after").as_deref(), Some(&b"the checkpoint"[..]));
+        env.checkpoint().expect("written");
+        let report = env.verify(&mut |_| {}).expect("read");
+        assert_eq!((report.problems, report.pages_unreachable), (Vec::new(), 0));
+        assert!(report.pages < 160, "{} pages: a list leads to what it names", report.pages);
+    };
+    let env = open();
+    assert!(env.recovery().recovered);
+    check(&env);
+    env.database("words").expect("there").insert("word 000", "changed 0").expect("inserted");
+    env.close().expect("closed");
+    let env = open();
+    check(&env);
+    env.close().expect("closed");
 }
