@@ -47,7 +47,7 @@ pub(crate) struct RecordEstimate {
 
 impl RecordEstimate {
     /// Adds what a page has, which stands for so many.
-    pub(super) fn add(&mut self, more: RecordEstimate, times: f64) {
+    pub(crate) fn add(&mut self, more: RecordEstimate, times: f64) {
         self.number += more.number * times;
         self.is_exact &= more.is_exact;
     }

@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use sablecat::{Database, DatabaseStats, Env, ErrorKind, Method, Prefix};
+use sablecat::{Database, DatabaseStats, Env, ErrorKind, Isolation, KeyRange, Method, Prefix, Read};
 
 fn key(n: u64) -> [u8; 8] {
     // A bijection that scatters the keys.
@@ -223,6 +223,106 @@ fn ranges_are_told_of_with_comparators_prefixes_long_keys_and_in_hash_tables_and
     let db = store.database("d").expect("created");
     (0..100u8).for_each(|n| store.insert(&db, [n], "").expect("inserted"));
     assert_eq!(store.estimate(&db, [10]..[30]).expect("looked").records, 20);
+}
+
+/// What a range is said to have, if that is exact.
+fn exactly<S: Read>(from: &S, db: &Database<S::Of>, keys: impl KeyRange) -> u64 {
+    let said = from.estimate(db, keys).expect("looked");
+    assert!(said.is_exact, "{said:?}");
+    said.records
+}
+
+#[test]
+fn a_transaction_estimates_what_it_has_pending_with_what_its_snapshot_has() {
+    for method in [Method::Btree, Method::Counted, Method::Hash] {
+        let env = Env::builder().background(false).in_memory().expect("made");
+        let db = env.database_as("d", method).expect("created");
+        db.insert_batch((0..200u64).map(|n| (key(n), "before"))).expect("inserted");
+        let before = env.snapshot().expect("a seat");
+        let mut txn = env.begin().expect("a seat");
+        for n in 0..50 {
+            txn.insert(&db, key(1000 + n), "new").expect("set");
+            txn.insert(&db, key(n), "changed").expect("set");
+            txn.remove(&db, key(100 + n)).expect("removed");
+            // Of these there are none, and there were none.
+            txn.remove(&db, key(2000 + n)).expect("nothing to remove");
+        }
+        assert_eq!(exactly(&txn, &db, ..), 200);
+        if method != Method::Hash {
+            let (low, high) = ([1 << 6; 8], [3 << 6; 8]);
+            assert_eq!(exactly(&txn, &db, low..high), txn.count(&db, low..high).expect("counted"));
+            txn.remove_range(&db, low..high).expect("removed");
+            txn.insert(&db, [1 << 7; 8], "set within it").expect("set");
+            assert_eq!(exactly(&txn, &db, low..high), 1);
+            assert_eq!(exactly(&txn, &db, high..low), 0);
+            assert_eq!(exactly(&txn, &db, ..), txn.count(&db, ..).expect("counted"));
+        }
+        txn.insert(&db, "one more", "").expect("set");
+        let all = exactly(&txn, &db, ..);
+        assert_eq!(all, txn.len(&db).expect("counted"));
+        assert_eq!((exactly(&env, &db, ..), exactly(&before, &db, ..)), (200, 200));
+        txn.commit().expect("committed");
+        assert_eq!((exactly(&env, &db, ..), exactly(&before, &db, ..)), (all, 200));
+    }
+}
+
+#[test]
+fn what_is_pending_in_a_large_range_corrects_what_is_about_right() {
+    let (env, db) = with_database();
+    (0..60_000).for_each(|n| db.insert(key(n), [7; 40]).expect("inserted"));
+    let mut txn = env.begin().expect("a seat");
+    let all = txn.estimate(&db, ..).expect("looked");
+    assert!(!all.is_exact && is_near(all.records, 60_000, 12), "{all:?}");
+    (60_000..90_000).for_each(|n| txn.insert(&db, key(n), "").expect("set"));
+    let with = txn.estimate(&db, ..).expect("looked");
+    assert_eq!((with.records, with.is_exact), (all.records + 30_000, false));
+    let gone = txn.remove_range(&db, [0x40]..[0xc0]).expect("removed");
+    let left = txn.estimate(&db, ..).expect("looked");
+    assert!(is_near(left.records, 90_000 - gone, 12), "{left:?} of {}", 90_000 - gone);
+    assert_eq!(exactly(&txn, &db, [0x50]..[0x60]), 0);
+}
+
+#[test]
+fn databases_that_a_transaction_makes_and_removes_are_estimated_as_they_are_read() {
+    let env = Env::builder().background(false).in_memory().expect("made");
+    let old = env.database("old").expect("created");
+    old.insert("key", "value").expect("inserted");
+    let mut txn = env.begin().expect("a seat");
+    let new = txn.database("new").expect("made");
+    assert_eq!(exactly(&txn, &new, ..), 0);
+    (0..30u8).for_each(|n| txn.insert(&new, [n], "").expect("set"));
+    assert_eq!((exactly(&txn, &new, ..), exactly(&txn, &new, [10]..[15])), (30, 5));
+    assert!(txn.remove_database("old").expect("there") && txn.remove_database("new").expect("there"));
+    for db in [&old, &new] {
+        let (said, got) = (txn.estimate(db, ..).expect_err("gone"), txn.get(db, "key").expect_err("gone"));
+        assert_eq!((said.kind(), said.to_string()), (ErrorKind::NotFound, got.to_string()));
+    }
+    assert_eq!(exactly(&env, &old, ..), 1);
+    drop(txn);
+    let (said, got) = (new.estimate(..).expect_err("not made"), new.get("key").expect_err("not made"));
+    assert_eq!((said.kind(), said.to_string()), (got.kind(), got.to_string()));
+    let elsewhere = Env::in_memory().expect("made").database("old").expect("created");
+    assert_eq!(env.begin().expect("a seat").estimate(&elsewhere, ..).unwrap_err().kind(), ErrorKind::Invalid);
+}
+
+#[test]
+fn an_estimate_does_not_count_as_read() {
+    let env = Env::builder().isolation(Isolation::Serializable).background(false).in_memory().expect("made");
+    let db = env.database("d").expect("created");
+    db.insert_batch((0..100u8).map(|n| ([n], ""))).expect("inserted");
+    for counts in [false, true] {
+        let mut txn = env.begin().expect("a seat");
+        txn.get(&db, [0]).expect("read: it has its snapshot");
+        // Others come first, beside what it sets, and at what it sets.
+        db.insert([101 + u8::from(counts)], "").expect("inserted");
+        db.insert([50], "theirs").expect("inserted");
+        txn.insert(&db, [50], "its own").expect("set without having been read");
+        assert_eq!(exactly(&txn, &db, ..), 100 + u64::from(counts));
+        if counts {
+            assert_eq!(txn.count(&db, ..).expect("counted"), 101);
+        }
+        assert_eq!(txn.commit().map_err(|error| error.kind()).err(), counts.then_some(ErrorKind::Conflict));
+    }
 }
 
 #[test]

@@ -4,11 +4,11 @@ use std::ops::Bound;
 
 use super::States;
 use crate::access::{
-    PageCopy, PageRead, Part, PendingRecord, ScanSource, ScannedValue, StateSource, WantedPage, long,
+    PageCopy, PageRead, Part, PendingRecord, ScanSource, ScannedValue, StateSource, Tree, WantedPage, long,
 };
 use crate::error::{Error, Result};
 use crate::pages::{LocalParticipant, Snapshot};
-use crate::types::{Lsn, PageId};
+use crate::types::{Lsn, PageId, TreeId};
 
 /// Pages of a long value that one operation reads.
 const PAGES_AN_OPERATION: usize = 64;
@@ -46,6 +46,19 @@ impl PageRead for CommittedState<'_> {
 }
 
 impl CommittedState<'_> {
+    /// What picks the pages by which a tree is estimated: the same for the same state.
+    pub(in crate::txn) fn seed(&self, tree: TreeId) -> u64 {
+        self.at.0 ^ u64::from(tree.0) << 32
+    }
+
+    /// Whether there is a record.
+    pub(in crate::txn) fn has(&self, tree: &Tree<'_>, key: &[u8]) -> Result<bool> {
+        let place = self.kernel.place(tree, key, self.at, self.me)?;
+        self.operate(|snapshot| {
+            self.kernel.look_up(snapshot, &place.tree, place.sought(), |value| value.is_some())
+        })
+    }
+
     /// Copies the wanted page, and says which that is.
     pub(in crate::txn) fn copy_page(
         &self,

@@ -1,14 +1,15 @@
 //! Transactions: private until they commit, published in one step.
 //!
-//! A `transaction` reads its snapshot with what it has pending over it (`seeing`; by number, `ranks`), sets
-//! records, with what follows them (`followed`), and removes ranges of them (`remove_range`), all `steps` of
-//! which are undone if one fails. It appends to queues and consumes from them (`queue`; what it knows of them
-//! is `known_queues`, what it passes over since others have it locked `passed_over`). It may have the
-//! environment to itself (`gate`), or sleep until something changes that it has read (`waiting`). A
-//! transaction that asks is told of a conflict before the commit (`early`). Locks by name are held beside
-//! them (`locker`).
+//! A `transaction` reads its snapshot with what it has pending over it (`seeing`; by number, `ranks`; about
+//! how many, `estimate`), sets records, with what follows them (`followed`), and removes ranges of them
+//! (`remove_range`), all `steps` of which are undone if one fails. It appends to queues and consumes from
+//! them (`queue`; what it knows of them is `known_queues`, what it passes over since others have it locked
+//! `passed_over`). It may have the environment to itself (`gate`), or sleep until something changes that it
+//! has read (`waiting`). A transaction that asks is told of a conflict before the commit (`early`). Locks by
+//! name are held beside them (`locker`).
 
 mod early;
+mod estimate;
 mod followed;
 mod gate;
 mod known_queues;

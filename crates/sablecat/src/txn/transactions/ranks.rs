@@ -41,7 +41,7 @@ impl Transaction<'_> {
         } else {
             self.count_committed(tree, span, self.tracks_reads())?
         };
-        let (set, hidden) = self.pending_in(tree, span, |_| ())?;
+        let (set, hidden) = self.pending_in(tree, span, true, |_| ())?;
         Ok(committed.saturating_add(set).saturating_sub(hidden))
     }
 
@@ -100,23 +100,28 @@ impl Transaction<'_> {
         loop {
             let from = pending.last().map_or(Bound::Unbounded, |last| Bound::Excluded(&last.key[..]));
             let Some((key, value)) = records.edge(from, Bound::Unbounded, true)? else { break };
-            let more = i64::from(value.is_some()) - i64::from(self.stands(tree, records, &key)?);
+            let more = i64::from(value.is_some()) - i64::from(self.stands(tree, records, &key, true)?);
             pending.push(Weight { key, sets: value.is_some(), before });
             before += more;
         }
         Ok((pending, before))
     }
 
-    /// Whether the snapshot has a record that no removed range takes.
-    pub(in crate::txn) fn stands(
+    /// Whether the snapshot has a record that no removed range takes; with `notes`, that is noted as read.
+    pub(super) fn stands(
         &self,
         tree: &TreeRef,
         records: &PendingRecords,
         key: &[u8],
+        notes: bool,
     ) -> Result<bool> {
-        Ok(!tree.is_new()
-            && records.removed_around(key).is_none()
-            && self.look(tree, |state| self.extent(state, tree, key, |_| ()))?.is_some())
+        if tree.is_new() || records.removed_around(key).is_some() {
+            return Ok(false);
+        }
+        self.look(tree, |state| match notes {
+            true => self.extent(state, tree, key, |_| ()).map(|extent| extent.is_some()),
+            false => state.has(&tree.tree(), key),
+        })
     }
 
     /// How many records the snapshot has in a range of a counted tree that no removed range takes.
@@ -124,10 +129,7 @@ impl Transaction<'_> {
         if tree.is_new() {
             return Ok(0);
         }
-        let left = match self.writes.records(tree.id) {
-            Some(records) => records.not_removed(span),
-            None => vec![span.clone()],
-        };
+        let left = self.not_removed(tree, span);
         self.look(tree, |state| {
             left.iter().map(|span| self.count_noting(&state, tree, ranges::bounds(span))).sum()
         })

@@ -29,7 +29,7 @@ impl Transaction<'_> {
         }
         let committed = self.count_committed(tree, &span, self.keeps_snapshot())?;
         let mut pending = Vec::new();
-        let (set, hidden) = self.pending_in(tree, &span, |key| pending.push(key.to_vec()))?;
+        let (set, hidden) = self.pending_in(tree, &span, true, |key| pending.push(key.to_vec()))?;
         self.used.set(self.used.get() + 1);
         self.sets += 1;
         if self.writes.records(tree.id).is_some_and(|records| records.is_spilled()) {
@@ -49,10 +49,7 @@ impl Transaction<'_> {
         if tree.is_new() {
             return Ok(0);
         }
-        let left = match self.writes.records(tree.id) {
-            Some(records) => records.not_removed(span),
-            None => vec![span.clone()],
-        };
+        let left = self.not_removed(tree, span);
         self.look(tree, |state| {
             let mut source = self.merged(state, tree);
             source.reads = notes.then_some(&self.reads);
@@ -60,12 +57,22 @@ impl Transaction<'_> {
         })
     }
 
+    /// What of a range no removed range takes.
+    pub(super) fn not_removed(&self, tree: &TreeRef, span: &KeySpan) -> Vec<KeySpan> {
+        match self.writes.records(tree.id) {
+            Some(records) => records.not_removed(span),
+            None => vec![span.clone()],
+        }
+    }
+
     /// What is pending in a range: how many records that the snapshot does not have, or that a range took
-    /// away, are set; and how many that it has are gone already. `each` is shown the keys of all.
+    /// away, are set; and how many that it has are gone already. `each` is shown the keys of all;
+    /// with `notes`, that they were looked for is noted as read.
     pub(super) fn pending_in(
         &self,
         tree: &TreeRef,
         span: &KeySpan,
+        notes: bool,
         mut each: impl FnMut(&[u8]),
     ) -> Result<(u64, u64)> {
         let (mut set, mut hidden, mut last) = (0, 0, None::<Vec<u8>>);
@@ -74,7 +81,7 @@ impl Transaction<'_> {
         loop {
             let from = last.as_ref().map_or(lower, |key| std::ops::Bound::Excluded(key));
             let Some((key, value)) = records.edge(from, upper, true)? else { break };
-            let is_there = self.stands(tree, records, &key)?;
+            let is_there = self.stands(tree, records, &key, notes)?;
             set += u64::from(value.is_some() && !is_there);
             hidden += u64::from(value.is_none() && is_there);
             each(&key);
