@@ -6,6 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::charted::each_once;
 use crate::contestant::{DEVICE, OURS, SHARED, is_ours, keeps_promise};
 use crate::grid::{Grid, ratio, ratio_to_best, thousands};
 use crate::protocol::Mode;
@@ -246,13 +247,7 @@ impl Table {
 
 /// The systems that have rows, in the order of their first.
 pub(crate) fn systems<'a>(rows: &[&'a Row]) -> Vec<&'a str> {
-    let mut systems: Vec<&str> = Vec::new();
-    for row in rows {
-        if !systems.contains(&row.system.as_str()) {
-            systems.push(&row.system);
-        }
-    }
-    systems
+    each_once(rows.iter().map(|row| row.system.as_str()))
 }
 
 #[cfg(test)]

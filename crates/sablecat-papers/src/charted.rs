@@ -27,14 +27,36 @@ pub struct Dots {
 }
 
 impl Charted {
+    /// A chart without lines.
+    pub(crate) fn new(unit: &str) -> Charted {
+        Charted { unit: unit.to_owned(), ..Charted::default() }
+    }
+
     /// The systems in it, each once, as they first come.
     pub(crate) fn systems(&self) -> Vec<&str> {
-        let mut systems: Vec<&str> = Vec::new();
-        for (system, _) in self.lines.iter().flat_map(|line| &line.values) {
-            if !systems.contains(&system.as_str()) {
-                systems.push(system);
-            }
-        }
-        systems
+        each_once(self.lines.iter().flat_map(|line| &line.values).map(|(system, _)| system.as_str()))
     }
+}
+
+impl Dots {
+    /// A line of those of some systems that have a value.
+    pub(crate) fn of<'s>(
+        label: impl Into<String>,
+        systems: impl IntoIterator<Item = &'s str>,
+        value: impl Fn(&str) -> Option<f64>,
+    ) -> Dots {
+        let values = systems.into_iter().filter_map(|system| Some((system.to_owned(), value(system)?)));
+        Dots { label: label.into(), values: values.collect(), ..Dots::default() }
+    }
+}
+
+/// Names, each once, as they first come.
+pub(crate) fn each_once<'n>(names: impl IntoIterator<Item = &'n str>) -> Vec<&'n str> {
+    let mut once = Vec::new();
+    for name in names {
+        if !once.contains(&name) {
+            once.push(name);
+        }
+    }
+    once
 }

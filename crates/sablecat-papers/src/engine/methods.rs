@@ -67,7 +67,7 @@ pub(super) fn methods(options: &Options, field: &mut Field<'_>) -> (Grid, Outcom
     );
     let heads = ["operation", "B+tree", "hash table", "hash table / B+tree"];
     let mut grid = Grid::new(title, heads, 1);
-    let mut charted = Charted { unit: "Operations a second".to_owned(), ..Charted::default() };
+    let mut charted = Charted::new("Operations a second");
     for (at, kind) in KINDS.into_iter().enumerate() {
         let step = Step::new(kind, 1, 0.0);
         for ((name, _), samples) in METHODS.iter().zip(&samples) {
@@ -81,12 +81,7 @@ pub(super) fn methods(options: &Options, field: &mut Field<'_>) -> (Grid, Outcom
         let cell = |rate: Option<f64>| rate.map_or_else(|| "—".to_owned(), thousands);
         let share = ratio(hash.zip(tree).map(|(hash, tree)| hash / tree));
         grid.rows.push(vec![kind.name().to_owned(), cell(tree), cell(hash), share]);
-        let rates = METHODS.iter().filter_map(|(name, _)| Some(((*name).to_owned(), rate(name)?)));
-        charted.lines.push(Dots {
-            label: kind.name().to_owned(),
-            values: rates.collect(),
-            ..Dots::default()
-        });
+        charted.lines.push(Dots::of(kind.name(), METHODS.map(|(name, _)| name), rate));
     }
     (Grid { charted: Some(charted), ..grid }, outcome)
 }

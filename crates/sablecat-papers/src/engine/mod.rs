@@ -32,6 +32,7 @@ use std::path::Path;
 
 use sablecat_os::interrupt;
 
+use crate::charted::each_once;
 use crate::contestant::{Contestant, Keeps, OURS, Refusal, SHARED, is_ours, keeps};
 use crate::field::{Field, Outcome};
 use crate::grid::{Grid, is_behind, ratio_to_best, thousands};
@@ -280,12 +281,9 @@ fn spill(options: &Options, field: &mut Field<'_>) -> (Grid, Outcome) {
 /// One line per operation: ours, every peer's, and how ours compares with the best of those that `counts`
 /// lets count.
 fn beside_peers(title: String, rows: &[Row], ours: &str, counts: impl Fn(&str) -> bool) -> Grid {
-    let mut systems: Vec<&str> = Vec::new();
+    let systems = each_once(rows.iter().map(|row| row.system.as_str()));
     let mut lines: Vec<(Mode, &str)> = Vec::new();
     for row in rows {
-        if !systems.contains(&row.system.as_str()) {
-            systems.push(&row.system);
-        }
         if !lines.contains(&(row.mode, &row.op)) {
             lines.push((row.mode, &row.op));
         }
@@ -293,7 +291,7 @@ fn beside_peers(title: String, rows: &[Row], ours: &str, counts: impl Fn(&str) -
     let mut grid = Grid::new(title, ["operation"], 1);
     grid.heads.extend(systems.iter().map(|&system| system.to_owned()));
     grid.heads.push("ratio to the best peer".to_owned());
-    let mut charted = Charted { unit: "Operations a second".to_owned(), ..Charted::default() };
+    let mut charted = Charted::new("Operations a second");
     for (mode, op) in lines {
         let of =
             |system: &str| rows.iter().find(|row| row.system == system && row.mode == mode && row.op == op);
@@ -305,12 +303,8 @@ fn beside_peers(title: String, rows: &[Row], ours: &str, counts: impl Fn(&str) -
             .max_by(f64::total_cmp);
         let share = rate(ours).zip(best).map(|(ours, best)| ours / best);
         let label = format!("{} {op}", mode.name());
-        charted.lines.push(Dots {
-            label: label.clone(),
-            is_behind: share.is_some_and(is_behind),
-            paper: None,
-            values: systems.iter().filter_map(|&system| Some((system.to_owned(), rate(system)?))).collect(),
-        });
+        let is_behind = share.is_some_and(is_behind);
+        charted.lines.push(Dots { is_behind, ..Dots::of(label.as_str(), systems.iter().copied(), rate) });
         let mut cells = vec![label];
         cells.extend(systems.iter().map(|system| rate(system).map_or_else(|| "—".to_owned(), thousands)));
         cells.push(ratio_to_best(share));

@@ -106,9 +106,7 @@ fn section(report: &Report, whose: &str) -> String {
     if let Some(svg) = chart::latencies(rows) {
         let caption =
             "What one operation in a thousand takes at least, in microseconds, on a logarithmic scale";
-        let legend = legend(systems(&rows.iter().collect::<Vec<_>>()), None);
-        let figure = figure(caption, &svg);
-        let _ = writeln!(text, "{legend}<div class=\"charts one\">{figure}</div>");
+        text += &one_chart(legend(systems(&rows.iter().collect::<Vec<_>>()), None), caption, &svg);
     }
     for grid in &report.grids {
         text += &table(grid);
@@ -128,7 +126,7 @@ fn charts(shown: &Table, rows: &[Row]) -> String {
     let Some(svg) = chart::dots(shown, rows) else { return String::new() };
     let caption = "Operations a second, on a logarithmic scale";
     let legend = legend(systems(&shown.rows(rows)), shown.paper.as_deref());
-    format!("{legend}<div class=\"charts one\">{}</div>\n", figure(caption, &svg))
+    one_chart(legend, caption, &svg)
 }
 
 /// The chart of a table of cells, where it has one.
@@ -137,7 +135,11 @@ fn chart_of(grid: &Grid) -> String {
     let Some(svg) = chart::drawn(charted, &grid.title) else { return String::new() };
     let legend = legend(charted.systems(), charted.paper.as_deref());
     let caption = format!("{}, on a logarithmic scale", charted.unit);
-    format!("{legend}<div class=\"charts one\">{}</div>\n", figure(&caption, &svg))
+    one_chart(legend, &caption, &svg)
+}
+
+fn one_chart(legend: String, caption: &str, svg: &str) -> String {
+    legend + "<div class=\"charts one\">" + &figure(caption, svg) + "</div>\n"
 }
 
 fn figure(caption: &str, svg: &str) -> String {

@@ -180,12 +180,6 @@ fn label(case: &Case) -> String {
     format!("{}: {}", case.op, case.what)
 }
 
-/// What a chart shows of a query: what every system takes for it.
-fn dots(case: &Case, names: &[&str], takes: impl Fn(&str) -> Option<f64>) -> Dots {
-    let values = names.iter().filter_map(|&name| Some((name.to_owned(), takes(name)?)));
-    Dots { label: label(case), values: values.collect(), ..Dots::default() }
-}
-
 /// The paper's table: milliseconds of each query.
 fn times(relation: u64, cases: &[Case], names: &[&str], rows: &[Row], rounds: u32) -> Grid {
     let title = format!(
@@ -195,11 +189,7 @@ fn times(relation: u64, cases: &[Case], names: &[&str], rows: &[Row], rounds: u3
     let mut grid = Grid::new(title, ["query", "paper"], 1);
     grid.heads.extend(names.iter().map(|&name| name.to_owned()));
     grid.heads.push("ratio".to_owned());
-    let mut charted = Charted {
-        unit: "Milliseconds".to_owned(),
-        paper: Some("paper, 2011".to_owned()),
-        ..Charted::default()
-    };
+    let mut charted = Charted { paper: Some("paper, 2011".to_owned()), ..Charted::new("Milliseconds") };
     for case in cases {
         let takes = |name: &str| of(rows, name, case.op).and_then(ms);
         let each: Vec<Option<f64>> = names.iter().map(|name| takes(name)).collect();
@@ -210,7 +200,7 @@ fn times(relation: u64, cases: &[Case], names: &[&str], rows: &[Row], rounds: u3
         charted.lines.push(Dots {
             paper: Some(case.paper_ms),
             is_behind: faster.is_some_and(is_behind),
-            ..dots(case, names, takes)
+            ..Dots::of(label(case), names.iter().copied(), takes)
         });
         cells.push(ratio_to_best(faster));
         grid.rows.push(cells);
@@ -232,10 +222,10 @@ fn processors(cases: &[Case], names: &[&str], rows: &[Row]) -> Grid {
     let share = |case: &Case, peer: &str| {
         Some(cpu_ms(of(rows, OURS, case.op)?)? / cpu_ms(of(rows, peer, case.op)?)?.max(1e-6))
     };
-    let mut charted = Charted { unit: "Milliseconds of processors".to_owned(), ..Charted::default() };
+    let mut charted = Charted::new("Milliseconds of processors");
     for case in cases {
         let takes = |name: &str| of(rows, name, case.op).and_then(cpu_ms);
-        charted.lines.push(dots(case, names, takes));
+        charted.lines.push(Dots::of(label(case), names.iter().copied(), takes));
         let mut cells = vec![label(case)];
         cells.extend(names.iter().map(|name| shown(takes(name))));
         cells.extend(peers.iter().map(|peer| ratio(share(case, peer))));
