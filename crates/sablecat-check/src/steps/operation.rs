@@ -1,6 +1,7 @@
 //! The operations that are stepped, and what there is before them.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use sablecat::{ChangesOptions, Durability, Env, ErrorKind, Method, Result, TxnOptions};
@@ -66,7 +67,7 @@ const fn act(name: &'static str, in_company: bool, act: Act) -> Operation {
 }
 
 /// All that can be stepped.
-pub const OPERATIONS: [Operation; 38] = [
+pub const OPERATIONS: [Operation; 39] = [
     work("get", |env| env.database("d")?.get(key(30)).map(drop)),
     work("insert", |env| env.database("d")?.insert(key(30), "another")),
     work("remove", |env| env.database("d")?.remove(key(30)).map(drop)),
@@ -162,6 +163,8 @@ pub const OPERATIONS: [Operation; 38] = [
     }),
     work("follow", follow),
     work("evict", |env| env.database("many")?.insert(key(700), "in a page that was not in memory")),
+    // It comes to pages that were not in memory, and reads those with it that come behind them.
+    work("scan", |env| env.database("many")?.visit(.., |_, _| ControlFlow::Continue(()))),
     Operation { passed_on: &["log supply", "log flush", "housekeeping"], ..work("supply", Env::keep_house) },
     Operation { passed_on: &["log supply", "log flush", "housekeeping"], ..work("fill", Env::keep_house) },
     Operation { passed_on: &["checkpoint"], ..act("checkpoint", true, Act::Checkpoint) },
@@ -195,13 +198,17 @@ pub fn named(name: &str) -> Option<&'static Operation> {
 impl Operation {
     /// Whether there is more data than cache.
     fn is_large(&self) -> bool {
-        matches!(self.name, "evict" | "commit-large" | "clear-large")
+        matches!(self.name, "evict" | "scan" | "commit-large" | "clear-large")
     }
 
-    /// Bytes of the cache: the smallest there is, as the less there is to copy the better; or what takes more
-    /// than one large page.
+    /// Bytes of the cache: the smallest there is, as the less there is to copy the better; or the smallest in
+    /// which anything is read ahead; or what takes more than one large page.
     pub(super) fn cache_bytes(&self) -> u64 {
-        if self.name == "grow" { 8 << 20 } else { 0 }
+        match self.name {
+            "scan" => 160 * PAGE_BYTES as u64,
+            "grow" => 8 << 20,
+            _ => 0,
+        }
     }
 
     /// Whether the environment is opened between the marks, and not before.

@@ -29,6 +29,7 @@ use super::{
     Append, CopyWrite, Each, Estimate, Home, PageRead, PageWrite, RecordEstimate, Sought, btree, hash,
 };
 use crate::error::Result;
+use crate::pages::Foresight;
 #[cfg(feature = "fuzzing")]
 use crate::pages::header;
 use crate::types::{PageId, TreeId, VolumeId};
@@ -249,6 +250,16 @@ impl<'a> Tree<'a> {
         }
     }
 
+    /// The page that covers a key that is not nested, by what leads there: it may not be in memory yet.
+    pub(crate) fn led_to<R: PageRead>(&self, reader: &R, sought: Sought<'_>) -> Result<PageId> {
+        match self.method {
+            Method::Btree | Method::Counted => btree::leaf_led_to(reader, self, sought.key),
+            Method::Hash => hash::find(reader, self, sought.hash),
+            #[cfg(feature = "seam")]
+            Method::Flat => flat::find(reader, self, sought.key),
+        }
+    }
+
     /// The page that covers a key that is not nested.
     #[inline(always)]
     pub(crate) fn find<R: PageRead>(&self, reader: &R, sought: Sought<'_>) -> Result<PageId> {
@@ -421,11 +432,17 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// The page that a scan wants next.
-    pub(crate) fn wanted<R: PageRead>(&self, reader: &R, wanted: WantedPage<'_>) -> Result<PageId> {
+    /// The page that a scan of a part of this tree wants next. What may come after it is asked for.
+    pub(crate) fn wanted<R: PageRead>(
+        &self,
+        reader: &R,
+        part: &Part<'_>,
+        wanted: WantedPage<'_>,
+        foresight: &mut Foresight,
+    ) -> Result<PageId> {
         match self.method {
-            Method::Btree | Method::Counted => btree::wanted(reader, self, wanted),
-            Method::Hash => hash::wanted(reader, self, wanted),
+            Method::Btree | Method::Counted => btree::wanted(reader, part, wanted, foresight),
+            Method::Hash => hash::wanted(reader, self, wanted, foresight),
             #[cfg(feature = "seam")]
             Method::Flat => flat::wanted(reader, self, wanted),
         }

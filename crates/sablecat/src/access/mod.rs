@@ -4,6 +4,7 @@
 //! implements the traits decides what a read means (a snapshot, or the newest state under latches) and what a
 //! write means (a new version, or the page itself).
 
+mod ahead;
 pub(crate) mod btree;
 mod each;
 mod estimate;
@@ -55,6 +56,22 @@ pub(crate) trait PageRead {
 
     /// Bytes of a page.
     fn page_size(&self) -> usize;
+
+    /// How often a page had to be waited for, since it was not in memory.
+    #[inline]
+    fn waits(&self) -> u32 {
+        0
+    }
+
+    /// Asks for pages that will be read soon. Says how many are on their way, which were not in memory.
+    fn ask_for(&self, _pages: &[PageId]) -> usize {
+        0
+    }
+
+    /// So many are asked for at once, at most.
+    fn ahead_max(&self) -> usize {
+        0
+    }
 }
 
 impl PageRead for Snapshot<'_> {
@@ -66,6 +83,19 @@ impl PageRead for Snapshot<'_> {
     #[inline]
     fn page_size(&self) -> usize {
         self.operation.pages.page_size()
+    }
+
+    #[inline]
+    fn waits(&self) -> u32 {
+        Snapshot::waits(self)
+    }
+
+    fn ask_for(&self, pages: &[PageId]) -> usize {
+        Snapshot::ask_for(self, pages)
+    }
+
+    fn ahead_max(&self) -> usize {
+        Snapshot::ahead_max(self)
     }
 }
 

@@ -13,7 +13,7 @@ use super::flat;
 use super::method::{Method, StoredValue, Tree};
 use super::{Each, PageRead, btree, hash};
 use crate::error::Result;
-use crate::pages::Snapshot;
+use crate::pages::{Foresight, Snapshot};
 use crate::types::{Lsn, PageId};
 
 /// Bounds of keys.
@@ -22,10 +22,12 @@ pub(crate) type KeyBounds<'b> = (Bound<&'b [u8]>, Bound<&'b [u8]>);
 /// Keys between two bounds.
 pub(crate) type KeySpan = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
-/// A private copy of a page.
+/// A private copy of a page: where one end of a scan is.
 #[derive(Debug, Default)]
 pub(crate) struct PageCopy {
     bytes: Vec<u8>,
+    /// What was asked for beyond it.
+    pub(crate) foresight: Foresight,
 }
 
 impl PageCopy {
@@ -53,7 +55,11 @@ pub(crate) enum WantedPage<'a> {
     /// The one that covers what comes right before this key.
     Before(&'a [u8]),
     /// The one that covers keys with this hash, of a method that hashes.
-    Hash(u64),
+    Hash {
+        hash: u64,
+        /// Whether what comes behind it is wanted next, and not what comes before.
+        forward: bool,
+    },
 }
 
 /// A pending record: its key, and the value that it is to have, if it is not to go.
@@ -83,7 +89,7 @@ pub(crate) struct Scanned<'r, R>(pub(crate) &'r R);
 
 impl<R: PageRead> ScanSource for Scanned<'_, R> {
     fn copy(&mut self, part: &Part<'_>, wanted: WantedPage<'_>, into: &mut PageCopy) -> Result<()> {
-        let page = part.tree.wanted(self.0, wanted)?;
+        let page = part.tree.wanted(self.0, part, wanted, &mut into.foresight)?;
         self.0.read(page, |bytes| into.fill(bytes))
     }
 

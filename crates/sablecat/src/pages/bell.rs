@@ -60,7 +60,6 @@ impl Bell {
     }
 
     /// Whether it was rung and nobody has answered yet.
-    #[cfg(test)]
     pub(crate) fn is_rung(&self) -> bool {
         self.rung.load(Ordering::Acquire)
     }

@@ -33,7 +33,7 @@ pub(crate) use allocation::first_within;
 pub(crate) use bell::Bell;
 #[cfg(test)]
 pub(crate) use participants::hand::pretend;
-pub(crate) use participants::hints::{Near, Use};
+pub(crate) use participants::hints::{Foresight, Near, Use};
 pub(crate) use participants::{InHand, LocalParticipant, PinnedSeat, Seat};
 #[cfg(test)]
 pub(crate) use pool::latch::impatiently;

@@ -21,6 +21,7 @@ mod multi_cursors;
 mod multi_phantoms;
 mod numbered;
 mod numbered_cursors;
+mod reading_ahead;
 mod remove_range;
 mod removed_ranges;
 mod sequences;

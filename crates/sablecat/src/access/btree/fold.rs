@@ -17,9 +17,11 @@ use std::ops::{Bound, ControlFlow, Range};
 
 use sablecat_os::prefetch::{Ahead, Steps};
 
+use super::behind::leaves_behind;
 use super::node::{self, Alike, Inner, Leaf, LeafRecord, NodeKind, StoredValue};
 use super::several::{Keys, Several};
 use super::{Step, Toward, Tree, find_edge, find_leaf, nest};
+use crate::access::ahead::VisitForesight;
 use crate::access::scan::{Part, Scan, ScannedValue, StateSource};
 use crate::access::{Each, PageRead, after};
 use crate::error::{Error, Result};
@@ -51,7 +53,7 @@ pub(crate) fn fold<S: StateSource, B>(
     if is_empty(tree, (&lower, &upper)) {
         return Ok(sum);
     }
-    let mut leaves = Leaves { following: Vec::new() };
+    let mut leaves = Leaves::default();
     let stem_bytes = nest::stem_bytes(tree.order, state.page_size());
     let mut visit = Visit { tree, stem_bytes, key: WholeKey::default(), keys: Keys::default(), each };
     let mut sum = Some(sum);
@@ -59,7 +61,7 @@ pub(crate) fn fold<S: StateSource, B>(
     let mut from = lower.clone();
     loop {
         let step = state.operate(|snapshot| {
-            let page = leaves.next(snapshot, tree, &lower)?;
+            let page = leaves.next(snapshot, tree, (&lower, &upper))?;
             let ahead = leaves.ahead(snapshot);
             let bytes = snapshot.page(page)?;
             let leaf = leaf_of(tree, page, bytes)?;
@@ -70,11 +72,14 @@ pub(crate) fn fold<S: StateSource, B>(
                 upper: upper.as_ref().map(Vec::as_slice),
             };
             state.shows(&part, page, bytes);
-            leaves.following.pop();
+            leaves.pass();
             let is_last = leaves.following.is_empty();
             let before = sum.take().expect("a leaf is shown once, after all that may have to be repeated");
             let (after, next) = visit.leaf(leaf, (&lower, &upper), is_last, ahead, before);
             sum = Some(after);
+            if matches!(next, Next::Done) {
+                leaves.foresight.end(snapshot, page, leaves.following.last().copied());
+            }
             Ok(next)
         })?;
         let mut before = sum.take().expect("the leaf was shown");
@@ -364,14 +369,41 @@ impl WholeKey {
 }
 
 /// The leaves still to be visited below the parent looked at last, the next one at the end.
+#[derive(Default)]
 struct Leaves {
     following: Vec<PageId>,
+    /// The parent, and which child of it the next one is.
+    parent: Option<Step>,
+    foresight: VisitForesight,
 }
 
 impl Leaves {
-    /// The next leaf; it stays in `following` until the caller has read it, since an operation may have to be
-    /// repeated.
-    fn next(&mut self, snapshot: &Snapshot<'_>, tree: &Tree<'_>, lower: &Bound<Vec<u8>>) -> Result<PageId> {
+    /// The next leaf, which is in memory then; it stays in `following` until the caller has [passed
+    /// it](Leaves::pass), since an operation may have to be repeated.
+    fn next(
+        &mut self,
+        snapshot: &mut Snapshot<'_>,
+        tree: &Tree<'_>,
+        (lower, upper): (&Bound<Vec<u8>>, &Bound<Vec<u8>>),
+    ) -> Result<PageId> {
+        let before = snapshot.waits();
+        let page = self.find(snapshot, tree, lower)?;
+        snapshot.page(page)?;
+        let (waited, upper) = (snapshot.waits() != before, upper.as_ref().map(Vec::as_slice));
+        let list = |many| leaves_behind(snapshot, tree, self.parent, (true, upper), many);
+        self.foresight.came(snapshot, (page, waited), list)?;
+        Ok(page)
+    }
+
+    /// The next leaf has been visited.
+    fn pass(&mut self) {
+        self.following.pop();
+        if let Some(Step { slot, .. }) = &mut self.parent {
+            *slot += 1;
+        }
+    }
+
+    fn find(&mut self, snapshot: &Snapshot<'_>, tree: &Tree<'_>, lower: &Bound<Vec<u8>>) -> Result<PageId> {
         if let Some(&page) = self.following.last() {
             return Ok(page);
         }
@@ -381,6 +413,7 @@ impl Leaves {
             Bound::Unbounded => find_edge(snapshot, tree, true, note)?,
             Bound::Included(key) | Bound::Excluded(key) => find_leaf(snapshot, tree, key, Toward::Key, note)?,
         };
+        self.parent = parent;
         if let Some(Step { page, slot }) = parent {
             snapshot.read(page, |bytes| {
                 let inner = Inner::new(bytes);

@@ -8,9 +8,11 @@
 
 use std::ops::{Bound, ControlFlow};
 
+use super::behind::leaves_behind;
 use super::fold::{is_empty, leaf_of};
 use super::node::{Leaf, StoredValue};
 use super::{Toward, Tree, find_edge, find_leaf, nest};
+use crate::access::ahead::VisitForesight;
 use crate::access::scan::{KeyBounds, Part, Scan, ScannedValue, StateSource};
 use crate::access::{Each, after};
 use crate::error::{Error, Result};
@@ -44,13 +46,20 @@ pub(crate) fn fold_back<S: StateSource, B>(
     let lower_slice = lower.as_ref().map(Vec::as_slice);
     let mut sum = Some(sum);
     let mut key = Vec::new();
+    let mut foresight = VisitForesight::default();
     loop {
         let step = state.operate(|snapshot| {
+            let before = snapshot.waits();
+            let mut parent = None;
+            let note = |step| parent = Some(step);
             let page = match &upper {
-                Bound::Unbounded => find_edge(snapshot, tree, false, |_| {})?,
-                Bound::Included(key) => find_leaf(snapshot, tree, key, Toward::Key, |_| {})?,
-                Bound::Excluded(key) => find_leaf(snapshot, tree, key, Toward::Before, |_| {})?,
+                Bound::Unbounded => find_edge(snapshot, tree, false, note)?,
+                Bound::Included(key) => find_leaf(snapshot, tree, key, Toward::Key, note)?,
+                Bound::Excluded(key) => find_leaf(snapshot, tree, key, Toward::Before, note)?,
             };
+            let waited = snapshot.waits() != before;
+            let list = |many| leaves_behind(snapshot, tree, parent, (false, lower_slice), many);
+            foresight.came(snapshot, (page, waited), list)?;
             let bytes = snapshot.page(page)?;
             let leaf = leaf_of(tree, page, bytes)?;
             let bounds = (lower_slice, upper.as_ref().map(Vec::as_slice));
@@ -58,6 +67,9 @@ pub(crate) fn fold_back<S: StateSource, B>(
             let before = sum.take().expect("a leaf is shown once, after all that may have to be repeated");
             let (after, next) = show(tree, leaf, (bounds, stem_bytes), &mut key, before, &mut each);
             sum = Some(after);
+            if matches!(next, Next::Done) {
+                foresight.end(snapshot, page, None);
+            }
             Ok(next)
         })?;
         let mut before = sum.take().expect("the leaf was shown");

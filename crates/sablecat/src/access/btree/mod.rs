@@ -17,6 +17,7 @@
 //! full.
 
 mod append;
+mod behind;
 mod beside;
 mod change;
 mod count;
@@ -38,6 +39,7 @@ mod shape;
 mod verify;
 
 pub(crate) use append::{Append, Appending};
+pub(super) use behind::leaf_led_to;
 pub(crate) use beside::UnfinishedSubtree;
 pub(super) use beside::{change_beside, copy_subtree, own_nested};
 pub(super) use change::{change, remove_here, try_change};

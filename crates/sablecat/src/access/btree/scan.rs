@@ -9,23 +9,35 @@
 use std::cmp::Ordering;
 use std::ops::Bound;
 
+use super::behind::leaves_behind;
 use super::node::{Leaf, Order, StoredValue};
 use super::{Toward, Tree, damaged, find_edge, find_leaf, find_place, nest};
 use crate::access::scan::{self, MayGo, Part, ScanSource, ScannedValue, WantedPage};
 use crate::access::{PageCopy, PageRead};
 use crate::error::Result;
-use crate::pages::header;
+use crate::pages::{Foresight, header};
 use crate::types::PageId;
 
-/// The leaf that a scan wants.
-pub(crate) fn wanted<R: PageRead>(reader: &R, tree: &Tree<'_>, wanted: WantedPage<'_>) -> Result<PageId> {
-    match wanted {
-        WantedPage::First => find_edge(reader, tree, true, |_| {}),
-        WantedPage::Last => find_edge(reader, tree, false, |_| {}),
-        WantedPage::At(key) => find_leaf(reader, tree, key, Toward::Key, |_| {}),
-        WantedPage::Before(key) => find_leaf(reader, tree, key, Toward::Before, |_| {}),
-        WantedPage::Hash(_) => unreachable!("its pages are not found by hashes"),
-    }
+/// The leaf that a scan wants. Those behind it are asked for, once it is waited for.
+pub(crate) fn wanted<R: PageRead>(
+    reader: &R,
+    part: &Part<'_>,
+    wanted: WantedPage<'_>,
+    foresight: &mut Foresight,
+) -> Result<PageId> {
+    let (tree, before) = (part.tree, reader.waits());
+    let mut parent = None;
+    let note = |step| parent = Some(step);
+    let (leaf, toward) = match wanted {
+        WantedPage::First => (find_edge(reader, tree, true, note)?, (true, part.upper)),
+        WantedPage::Last => (find_edge(reader, tree, false, note)?, (false, part.lower)),
+        WantedPage::At(key) => (find_leaf(reader, tree, key, Toward::Key, note)?, (true, part.upper)),
+        WantedPage::Before(key) => (find_leaf(reader, tree, key, Toward::Before, note)?, (false, part.lower)),
+        WantedPage::Hash { .. } => unreachable!("its pages are not found by hashes"),
+    };
+    let waited = reader.waits() != before;
+    foresight.came(reader, waited, |many| leaves_behind(reader, tree, parent, toward, many))?;
+    Ok(leaf)
 }
 
 /// A bound as one tree knows it: what there is of a nested key in it is its stem.

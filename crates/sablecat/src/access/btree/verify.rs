@@ -4,9 +4,10 @@ use std::collections::HashSet;
 
 use super::node::{self, Fences, Inner, Leaf, NodeKind, StoredValue};
 use super::{Tree, counted, nest};
+use crate::access::ahead::Many;
 use crate::access::method::Shape;
 use crate::access::{PageRead, long};
-use crate::pages::header;
+use crate::pages::{Foresight, header};
 use crate::types::PageId;
 
 /// Walks a tree and tells `problem` of whatever is wrong, naming page and reason; `seen` collects every page
@@ -28,6 +29,7 @@ pub(crate) fn verify<R: PageRead>(
         problem,
         progress,
         shape: Shape::default(),
+        foresight: Foresight::default(),
     };
     walk.page(tree.root, None, (None, None));
     // One after the other, however deep they are nested.
@@ -61,6 +63,7 @@ struct Walk<'a, R> {
     problem: &'a mut dyn FnMut(String),
     progress: &'a mut dyn FnMut(u64),
     shape: Shape,
+    foresight: Foresight,
 }
 
 impl<R: PageRead> Walk<'_, R> {
@@ -219,9 +222,22 @@ impl<R: PageRead> Walk<'_, R> {
             key
         };
         for slot in 0..=inner.count() {
+            let before = self.reader.waits();
             let lower = if slot == 0 { fences.0.clone() } else { Some(separator(slot - 1)) };
             let upper = if slot == inner.count() { fences.1.clone() } else { Some(separator(slot)) };
             let found = self.page(inner.child(slot), Some(inner.level() - 1), (lower, upper));
+            if inner.level() == 1 {
+                let waited = self.reader.waits() != before;
+                let behind = |many: Many| {
+                    Ok((slot + 1..=inner.count())
+                        .skip(many.without)
+                        .take(many.at_most)
+                        .map(|n| inner.child(n))
+                        .collect())
+                };
+                // To no avail at worst: what is wrong with a page is told when it is read.
+                let _ = self.foresight.came(self.reader, waited, behind);
+            }
             let counted = inner.records_below(slot);
             if let Some(found) = found
                 && self.tree.method.counts()

@@ -117,7 +117,7 @@ pub(super) fn wanted<R: PageRead>(reader: &R, tree: &Tree<'_>, wanted: WantedPag
         WantedPage::Last => false,
         WantedPage::At(key) => ends(page, &|order| order.is_lt(), key),
         WantedPage::Before(key) => ends(page, &|order| order.is_le(), key),
-        WantedPage::Hash(_) => unreachable!("its pages are not found by hashes"),
+        WantedPage::Hash { .. } => unreachable!("its pages are not found by hashes"),
     })
 }
 

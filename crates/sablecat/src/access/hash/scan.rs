@@ -12,14 +12,16 @@ use std::borrow::Cow;
 use std::ops::{Bound, Range};
 
 use super::bucket::{Bucket, BucketRecord};
-use super::{find_bucket, hash_of, is_bucket_for, nesting};
+use super::directory::{Child, Directory};
+use super::{DirectoryStep, find_bucket, hash_of, is_bucket_for, is_directory, nesting};
 use crate::access::PageRead;
+use crate::access::ahead::Many;
 use crate::access::btree::{self, nest, node};
 use crate::access::method::{StoredValue, Tree};
 use crate::access::scan::{MayGo, PageCopy, Part, ReadBound, ScanSource, ScannedValue, WantedPage};
 use crate::access::wrong::damaged;
 use crate::error::Result;
-use crate::pages::header;
+use crate::pages::{Foresight, header};
 use crate::types::PageId;
 
 /// Bytes of a hash.
@@ -30,15 +32,62 @@ type HashPlace<'k> = (u64, &'k [u8]);
 /// From where to where.
 type HashBounds<'k> = (Bound<HashPlace<'k>>, Bound<HashPlace<'k>>);
 
-/// The page that a scan wants.
-pub(crate) fn wanted<R: PageRead>(reader: &R, tree: &Tree<'_>, wanted: WantedPage<'_>) -> Result<PageId> {
-    let hash = match wanted {
-        WantedPage::First => 0,
-        WantedPage::Last => u64::MAX,
-        WantedPage::At(key) | WantedPage::Before(key) => hash_of(tree, key),
-        WantedPage::Hash(hash) => hash,
+/// The bucket that a scan wants. Those behind it are asked for, once it is waited for.
+pub(crate) fn wanted<R: PageRead>(
+    reader: &R,
+    tree: &Tree<'_>,
+    wanted: WantedPage<'_>,
+    foresight: &mut Foresight,
+) -> Result<PageId> {
+    let (hash, forward) = match wanted {
+        WantedPage::First => (0, true),
+        WantedPage::Last => (u64::MAX, false),
+        WantedPage::At(key) => (hash_of(tree, key), true),
+        WantedPage::Before(key) => (hash_of(tree, key), false),
+        WantedPage::Hash { hash, forward } => (hash, forward),
     };
-    find_bucket(reader, tree, hash, |_| {})
+    let before = reader.waits();
+    let mut parent = None;
+    let page = find_bucket(reader, tree, hash, |step| parent = Some(step))?;
+    reader.read(page, |_| ())?;
+    let waited = reader.waits() != before;
+    foresight.came(reader, waited, |many| buckets_behind(reader, tree, parent, forward, many))?;
+    Ok(page)
+}
+
+/// The buckets with the same directory that come behind the one that `step` leads to, upward or downward, so
+/// many of them.
+fn buckets_behind<R: PageRead>(
+    reader: &R,
+    tree: &Tree<'_>,
+    step: Option<DirectoryStep>,
+    forward: bool,
+    many: Many,
+) -> Result<Vec<PageId>> {
+    let Some(DirectoryStep { page, slot }) = step else { return Ok(Vec::new()) };
+    reader.read(page, |bytes| {
+        if !is_directory(bytes) || header::tree_id(bytes) != tree.id {
+            return Vec::new();
+        }
+        let directory = Directory::new(bytes);
+        let here = directory.child(slot.min(directory.count() - 1));
+        let children: Vec<_> = directory.children().collect();
+        let behind = |slots: &mut dyn Iterator<Item = Child>| {
+            slots
+                .skip(many.without)
+                .take(many.at_most)
+                .filter(|child| !child.is_directory)
+                .map(|c| c.page)
+                .collect()
+        };
+        let at = children.iter().position(|&(_, child)| child == here).unwrap_or_default();
+        let (below, above) = (&children[..at], &children[at..]);
+        if forward {
+            behind(&mut above.iter().skip(1).map(|&(_, child)| child))
+        } else {
+            behind(&mut below.iter().rev().map(|&(_, child)| child))
+        }
+    })
 }
 
 /// A bound as it is kept of what was read: as a place, with as much of a nested key as this tree knows of it.
@@ -236,7 +285,7 @@ impl End {
                 Bound::Unbounded if forward => 0,
                 Bound::Unbounded => u64::MAX,
             };
-            self.fill(tree, bounds, source, from)?;
+            self.fill(tree, bounds, source, (from, forward))?;
         }
         loop {
             while !self.left.is_empty() {
@@ -265,7 +314,7 @@ impl End {
             if is_beyond {
                 return Ok(false);
             }
-            self.fill(tree, bounds, source, next)?;
+            self.fill(tree, bounds, source, (next, forward))?;
         }
     }
 
@@ -298,11 +347,11 @@ impl End {
         tree: &Tree<'_>,
         (lower, upper): HashBounds<'_>,
         source: &mut S,
-        hash: u64,
+        (hash, forward): (u64, bool),
     ) -> Result<()> {
         let (lower, upper) = (lower.map(|(_, key)| key), upper.map(|(_, key)| key));
         let part = Part { tree, stems: &[], lower, upper };
-        source.copy(&part, WantedPage::Hash(hash), &mut self.copy)?;
+        source.copy(&part, WantedPage::Hash { hash, forward }, &mut self.copy)?;
         let bytes = self.copy.bytes();
         if !is_bucket_for(bytes, tree, hash) {
             let page = header::page_id(bytes);

@@ -6,10 +6,11 @@ use super::bucket::{self, Bucket, HashPrefix};
 use super::directory::{self, Child, Directory};
 use super::whole::is_reference;
 use super::{is_bucket, is_directory};
+use crate::access::ahead::Many;
 use crate::access::btree::{self, nest};
 use crate::access::method::{Order, Shape, StoredValue, Tree};
 use crate::access::{PageRead, long};
-use crate::pages::header;
+use crate::pages::{Foresight, header};
 use crate::types::PageId;
 
 /// Walks a table and tells `problem` of whatever is wrong, naming page and reason; `seen` collects every page
@@ -21,8 +22,16 @@ pub(crate) fn verify<R: PageRead>(
     problem: &mut dyn FnMut(String),
     progress: &mut dyn FnMut(u64),
 ) -> Shape {
-    let mut walk =
-        Walk { reader, tree, seen, problem, progress, shape: Shape::default(), subtrees: Vec::new() };
+    let mut walk = Walk {
+        reader,
+        tree,
+        seen,
+        problem,
+        progress,
+        shape: Shape::default(),
+        subtrees: Vec::new(),
+        foresight: Foresight::default(),
+    };
     walk.page(tree.root, None, 1);
     let Walk { mut shape, subtrees, .. } = walk;
     for subtree in subtrees {
@@ -57,6 +66,7 @@ struct Walk<'a, R> {
     progress: &'a mut dyn FnMut(u64),
     shape: Shape,
     subtrees: Vec<Tree<'static>>,
+    foresight: Foresight,
 }
 
 impl<R: PageRead> Walk<'_, R> {
@@ -110,6 +120,7 @@ impl<R: PageRead> Walk<'_, R> {
         let children: Vec<_> = directory.children().collect();
         let level = stretch.level + directory.bits();
         for (n, &(slot, child)) in children.iter().enumerate() {
+            let before = self.reader.waits();
             let end = children.get(n + 1).map_or(directory.count(), |(slot, _)| *slot);
             // A slot's hashes begin with the directory's bits and its number.
             let above = 64 - u32::from(directory.bits());
@@ -119,6 +130,13 @@ impl<R: PageRead> Walk<'_, R> {
                 Some(Expected { child, first, slots: end - slot, level: level.min(64) }),
                 depth + 1,
             );
+            let waited = self.reader.waits() != before;
+            let behind = |many: Many| {
+                let behind = children[n + 1..].iter().filter(|(_, child)| !child.is_directory);
+                Ok(behind.skip(many.without).take(many.at_most).map(|(_, child)| child.page).collect())
+            };
+            // To no avail at worst: what is wrong with a page is told when it is read.
+            let _ = self.foresight.came(self.reader, waited, behind);
         }
     }
 

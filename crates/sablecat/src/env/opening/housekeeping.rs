@@ -15,6 +15,9 @@
 //! too small for what is in use. The first one starts it, before it does anything else: a process that opens
 //! an environment for a moment has only the one.
 //!
+//! Some more read pages that a scan will come to, ahead of it (pages/pool/ahead.rs). The first one starts
+//! them when pages are asked for.
+//!
 //! A program that may not have threads calls [`Core::keep_house`] instead, now and then; its operations write
 //! dirty pages themselves.
 
@@ -36,6 +39,9 @@ use crate::txn::{Kernel, caller};
 /// How long the cleaning thread sleeps when nobody calls it: only to see whether the environment is still
 /// there.
 const CLEANER_SLEEP: Duration = Duration::from_secs(1);
+/// Threads that read ahead: of blocks that are not neighbours a device reads 17,000 a second for one thread,
+/// 35,000 for four and 47,000 for eight.
+const READERS: usize = 8;
 
 /// Keeps house in this process.
 #[derive(Debug)]
@@ -93,12 +99,19 @@ impl Keeper {
         // What fails poisons the log, or is tried again by the commit that needs it: either way a committer
         // is told.
         let bell = &core.kernel.bell;
-        core.kernel.pages.cleaner.until_listened_to(bell);
+        let pages = &core.kernel.pages;
+        pages.cleaner.until_listened_to(bell);
+        pages.ahead.bell.until_listened_to(bell);
         self.spawn("sablecat", core, bell, interval, |core| {
             let cleaner = &core.kernel.pages.cleaner;
             // Without it threads that need frames write what is in their way; it is tried again.
             if !cleaner.is_listened_to() && core.keeper.start_cleaner(core).is_ok() {
                 cleaner.has_listener();
+            }
+            let ahead = &core.kernel.pages.ahead.bell;
+            // The same goes for what is to be read ahead: who wants it reads it.
+            if ahead.is_rung() && !ahead.is_listened_to() && core.keeper.start_readers(core).is_ok() {
+                ahead.has_listener();
             }
             // A program's clock may panic, which has been said then. The next sweep asks it again; all else
             // that is to be done is done meanwhile.
@@ -112,6 +125,16 @@ impl Keeper {
         // wrong.
         self.spawn("sablecat-clean", core, &core.kernel.pages.cleaner, CLEANER_SLEEP, |core| {
             drop(core.kernel.pages.unless_cut_short(|| core.clean()));
+        })
+    }
+
+    fn start_readers(&self, core: &Arc<Core>) -> Result<()> {
+        let bell = &core.kernel.pages.ahead.bell;
+        (0..READERS).try_for_each(|_| {
+            // Who wants a page that could not be read is told why.
+            self.spawn("sablecat-read", core, bell, CLEANER_SLEEP, |core| {
+                drop(core.kernel.pages.unless_cut_short(|| core.read_ahead()));
+            })
         })
     }
 
@@ -141,6 +164,7 @@ impl Keeper {
     pub(super) fn stop(&self, kernel: &Kernel) {
         kernel.bell.stop();
         kernel.pages.cleaner.stop();
+        kernel.pages.ahead.bell.stop();
         loop {
             // The one may have started the other before it ends.
             let Some(thread) = lock(&self.threads).pop() else { break };
@@ -155,6 +179,12 @@ impl Core {
     fn clean(&self) -> Result<()> {
         let seat = self.kernel.pages.participants.sit()?;
         self.kernel.pages.clean(&seat)
+    }
+
+    /// Reads what was asked for.
+    fn read_ahead(&self) -> Result<()> {
+        let seat = self.kernel.pages.participants.sit()?;
+        self.kernel.pages.read_ahead(&seat)
     }
 
     /// Does what is due; nothing if another thread or process is at it.

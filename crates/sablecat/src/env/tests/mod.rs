@@ -1,5 +1,6 @@
 //! What processes that die have left, and `compact` gives back while others live.
 
+mod reading_ahead;
 pub(in crate::env) mod shared_place;
 
 use std::mem::forget;

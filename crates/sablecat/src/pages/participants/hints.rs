@@ -72,6 +72,37 @@ struct Hint {
     misses: u8,
 }
 
+/// What one end of a scan has asked for ahead of it (access/ahead.rs).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Foresight {
+    /// Pages that the scan has come to since it began to wait.
+    pub(crate) come_to: u32,
+    /// Those asked for last, and those before that it had not come to.
+    pub(crate) window: u32,
+    /// Those of these that it has not come to now.
+    pub(crate) left: u32,
+}
+
+/// Where a scan was left that may go on, and what it had asked for.
+#[derive(Debug, Default)]
+pub(crate) struct LeftOff(Cell<(PageId, PageId, Foresight)>);
+
+impl LeftOff {
+    /// A scan ends at this page, for now, and would have come to `next`, if that is known, or to no page.
+    #[inline]
+    pub(crate) fn at(&self, page: PageId, next: PageId, foresight: Foresight) {
+        self.0.set((page, next, foresight));
+    }
+
+    /// What the scan had asked for that goes on at this page, and whether it had come to that.
+    #[inline]
+    pub(crate) fn taken_up_at(&self, page: PageId) -> (Foresight, bool) {
+        let (left, next, foresight) = self.0.get();
+        let is_known = page == left || page == next;
+        (if is_known { foresight } else { Foresight::default() }, page == left)
+    }
+}
+
 impl Hints {
     /// Whether they are good for a participant that looks at `at`, pages having been replaced last at
     /// `since`.

@@ -27,7 +27,7 @@ use sablecat_os::atomic::{AtomicU32, Ordering, yield_now};
 use sablecat_os::mapping::Mapping;
 use sablecat_os::places::{Places, Taken};
 
-use super::hints::Hints;
+use super::hints::{Hints, LeftOff};
 use crate::error::{Error, Result};
 use crate::region::{ListItem, NO_EPOCH, Region, Slot, Tenant};
 use crate::types::{FrameId, Lsn, PageId};
@@ -68,8 +68,12 @@ pub(crate) struct LocalParticipant {
     /// How many of the values that say that it has something in hand have not been dropped yet
     /// (pages/participants/hand.rs).
     pub(in crate::pages) hands: Cell<u32>,
+    /// How often it had to read a page in, or to wait for one that others read.
+    pub(in crate::pages) waits: Cell<u32>,
     /// Where in each tree it was last.
     pub(crate) hints: Hints,
+    /// Where it left a scan.
+    pub(crate) left_off: LeftOff,
     /// Memory for the log record being built, so that single operations allocate nothing.
     pub(crate) scratch: Cell<Vec<u8>>,
     /// Room for a list of changes, so that single operations allocate nothing.
@@ -101,7 +105,9 @@ impl LocalParticipant {
             crowded: Cell::default(),
             outlasted: Cell::new(NO_EPOCH),
             hands: Cell::default(),
+            waits: Cell::default(),
             hints: Hints::default(),
+            left_off: LeftOff::default(),
             scratch: Cell::default(),
             list: RefCell::default(),
         }
@@ -111,6 +117,12 @@ impl LocalParticipant {
     #[inline]
     pub(crate) fn number(&self) -> u16 {
         self.number
+    }
+
+    /// How often a page that it wanted was not in memory.
+    #[inline]
+    pub(crate) fn waits(&self) -> u32 {
+        self.waits.get()
     }
 
     /// The error for a page that something led to and that has no version. Where the snapshot was given up

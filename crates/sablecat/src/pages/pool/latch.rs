@@ -70,6 +70,11 @@ pub(in crate::pages) struct PageLatch<'a> {
 }
 
 impl PageLatch<'_> {
+    /// Which page.
+    pub(in crate::pages) fn page(&self) -> PageId {
+        self.page
+    }
+
     /// The frame of the page's current version; none: not in memory.
     pub(in crate::pages) fn current(&self) -> FrameId {
         self.current

@@ -10,10 +10,12 @@
 //!
 //! A participant that needs a frame takes one that is free, or sweeps for one; `clean` writes what is cold
 //! before that, so that a sweep need not (`writing`). A page is changed (`building`, by the `new_versions` of
-//! a commit) or read in under its `latch`; its versions are a `chain`. Of a long value, only the first page
-//! is a page like others (`rest`). A participant that has the environment to itself changes pages in place
-//! (`alone`). What the dead leave half done in all this `mend` ends.
+//! a commit) or read in (`page_in`, or `ahead` of a reader that will come to it) under its `latch`; its
+//! versions are a `chain`. Of a long value, only the first page is a page like others (`rest`). A participant
+//! that has the environment to itself changes pages in place (`alone`). What the dead leave half done in all
+//! this `mend` ends.
 
+pub(crate) mod ahead;
 mod alone;
 mod building;
 mod chain;
@@ -33,6 +35,8 @@ pub(crate) use new_versions::{NewVersions, PageMap};
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+
+use ahead::ReadAhead;
 
 use crate::pages::bell::Bell;
 use crate::pages::generation::Generations;
@@ -68,6 +72,8 @@ pub(crate) struct Pool {
     is_short: AtomicBool,
     /// Rung when dirty frames are in the way of sweeps.
     pub(crate) cleaner: Arc<Bell>,
+    /// What is to be read before it is needed.
+    pub(crate) ahead: ReadAhead,
 }
 
 impl Pool {
@@ -80,6 +86,7 @@ impl Pool {
             last_frames,
             is_short: AtomicBool::new(false),
             cleaner: Arc::default(),
+            ahead: ReadAhead::default(),
         }
     }
 }

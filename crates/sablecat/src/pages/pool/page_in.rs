@@ -8,6 +8,7 @@ use sablecat_os::atomic::Ordering;
 use sablecat_os::disk::AlignedBuf;
 
 use super::Pool;
+use super::latch::PageLatch;
 use crate::error::{Error, Result};
 use crate::pages::generation::followed::Following;
 use crate::pages::header;
@@ -23,6 +24,8 @@ impl Pool {
         if u64::from(page.0) >= self.region.geometry().pages_max || page == PageId::NONE {
             return Err(self.no_place(page));
         }
+        me.waits.set(me.waits.get().wrapping_add(1));
+        self.read_with_neighbours(page, me);
         // Waits for a participant that reads the page in, not for one that latches it to change it, or to
         // make it: a writer may wait for what this reader holds, or be this one.
         let entry = self.region.entry(page);
@@ -71,8 +74,26 @@ impl Pool {
     }
 
     fn load_latched(&self, page: PageId, me: &LocalParticipant) -> Result<FrameId> {
-        let view = self.following.as_ref().map(Following::view).transpose()?;
+        let view = self.view()?;
         let loaded = self.load(page, me);
+        self.publish_loaded(loaded, view, me)
+    }
+
+    /// The generation that what is read now is of, for a reader that follows them.
+    ///
+    /// # Errors
+    /// `SnapshotTooOld` while another takes its place.
+    pub(super) fn view(&self) -> Result<Option<u64>> {
+        self.following.as_ref().map(Following::view).transpose()
+    }
+
+    /// Publishes what was read into a frame, if the generation from before it was read is in force still.
+    fn publish_loaded(
+        &self,
+        loaded: Result<FrameId>,
+        view: Option<u64>,
+        me: &LocalParticipant,
+    ) -> Result<FrameId> {
         if let Some(view) = view {
             if let Err(error) = self.confirm(Lsn(view)) {
                 loaded.into_iter().for_each(|frame| self.drop_frame(frame, me));
@@ -94,11 +115,22 @@ impl Pool {
         if word.block() == BlockId::NONE {
             return Err(me.finds_nothing(page));
         }
+        self.fill_frame(page, word, me, |block| volume.read_block(word.block(), block))
+    }
+
+    /// A frame that is building still, with a page's version from the block that its entry names.
+    fn fill_frame(
+        &self,
+        page: PageId,
+        word: BlockWord,
+        me: &LocalParticipant,
+        read: impl FnOnce(&mut [u8]) -> Result<()>,
+    ) -> Result<FrameId> {
         let frame = self.take_frame(me)?;
         // SAFETY: the frame is building and ours.
         let block = unsafe { self.region.frame_mut(frame) };
-        let read = volume.read_block(word.block(), block).and_then(|()| {
-            let bytes = &block[..volume.page_size()];
+        let read = read(block).and_then(|()| {
+            let bytes = &block[..self.region.page_size()];
             self.check_page(page, word.sealed(), bytes)?;
             self.check_age(page, word, bytes)
         });
@@ -110,6 +142,27 @@ impl Pool {
         }
         self.region.frame(frame).describe(page, FrameId::NONE, word);
         Ok(frame)
+    }
+
+    /// Takes a page into the pool whose block, which its entry names, was read while it was latched; `view`
+    /// is from before.
+    pub(super) fn take_in(
+        &self,
+        latch: PageLatch<'_>,
+        (word, bytes): (BlockWord, &[u8]),
+        view: Option<u64>,
+        me: &LocalParticipant,
+    ) -> Result<()> {
+        let page = latch.page();
+        let loaded = self.fill_frame(page, word, me, |block| {
+            block.copy_from_slice(bytes);
+            Ok(())
+        });
+        let frame = self.publish_loaded(loaded, view, me)?;
+        self.region.check_fence()?;
+        self.swing(page, EntryWord::new(FrameId::NONE, me.number()), EntryWord::new(frame, 0));
+        latch.swung();
+        Ok(())
     }
 
     /// Checks what a block holds, which is to be a version of this page. `buffer` is one block long, and has

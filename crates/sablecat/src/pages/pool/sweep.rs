@@ -111,9 +111,7 @@ impl Pool {
         let (mut idle, mut waits, mut rounds) = (0, 0, 0);
         let mut horizon = self.horizon().all();
         while me.free.borrow().len() < want {
-            if let Some(fresh) = self.region.more_frames() {
-                me.free.borrow_mut().extend(fresh.map(FrameId));
-                self.keep_last(me);
+            if self.take_fresh(me) {
                 continue;
             }
             let round = self.sweep_round(me, want, waits >= patience.retired)?;
@@ -162,6 +160,29 @@ impl Pool {
         }
         self.note_not_full();
         Ok(())
+    }
+
+    /// Looks for frames until `want` are at hand, without waiting for anybody or taking anything from others:
+    /// there may be fewer. The caller is in no operation.
+    pub(in crate::pages) fn look_for_frames(&self, me: &LocalParticipant, want: usize) -> Result<()> {
+        let is_short = || me.free.borrow().len() < want;
+        if is_short() {
+            self.reclaim_own(me);
+        }
+        while is_short() && self.take_fresh(me) {}
+        if is_short() {
+            self.sweep_round(me, want, false)?;
+            self.keep_last(me);
+        }
+        Ok(())
+    }
+
+    /// Takes frames that nobody has used, if there are some and memory for them.
+    fn take_fresh(&self, me: &LocalParticipant) -> bool {
+        let Some(fresh) = self.region.more_frames() else { return false };
+        me.free.borrow_mut().extend(fresh.map(FrameId));
+        self.keep_last(me);
+        true
     }
 
     /// Lets the hand of the clock pass over as many frames as there are, or until `want` frames are at hand

@@ -19,6 +19,7 @@ use sablecat_os::prefetch::{self, Ahead};
 
 use super::Visibility;
 use crate::error::{Error, ErrorKind, Result};
+use crate::pages::participants::hints::LeftOff;
 use crate::pages::participants::{LocalParticipant, Pinned};
 use crate::pages::pool::frames::FRAMES_WANTED;
 use crate::region::{ANY_FRAME, PageEntry, SEARCH_LINES, Slot};
@@ -180,6 +181,28 @@ impl<'a> Snapshot<'a> {
                 pages.region.ahead(frame)
             }
         }
+    }
+
+    /// How often a page that its participant wanted was not in memory.
+    #[inline]
+    pub(crate) fn waits(&self) -> u32 {
+        self.operation.me.waits()
+    }
+
+    /// Where its participant left a scan.
+    #[inline]
+    pub(crate) fn left_off(&self) -> &LeftOff {
+        &self.operation.me.left_off
+    }
+
+    /// Has those of the pages that are not in memory read by others, soon. Says how many.
+    pub(crate) fn ask_for(&self, pages: &[PageId]) -> usize {
+        self.operation.pages.ask_for(pages)
+    }
+
+    /// So many pages are asked for at once, at most.
+    pub(crate) fn ahead_max(&self) -> usize {
+        self.operation.pages.ahead_max()
     }
 
     /// Asks the processor to fetch what [`Snapshot::ahead`] of the page will look at.

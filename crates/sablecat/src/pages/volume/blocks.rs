@@ -136,7 +136,7 @@ impl BlockFiles {
     ///
     /// # Errors
     /// As [`BlockFiles::read_block`].
-    pub(super) fn read_neighbours(&self, first: BlockId, buffer: &mut [u8]) -> Result<()> {
+    pub(in crate::pages) fn read_neighbours(&self, first: BlockId, buffer: &mut [u8]) -> Result<()> {
         self.of(first)?.read_neighbours(first, buffer)
     }
 

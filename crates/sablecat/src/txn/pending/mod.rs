@@ -13,3 +13,5 @@ pub(in crate::txn) mod savepoints;
 pub(in crate::txn) mod short;
 mod sorted;
 pub(in crate::txn) mod write_set;
+
+pub(in crate::txn) use recent::RecentIter;

@@ -139,6 +139,12 @@ impl PendingRecords {
         self.recent.iter()
     }
 
+    /// Those after a key, likewise.
+    pub(in crate::txn) fn iter_after(&self, key: &[u8]) -> RecentIter<'_> {
+        debug_assert!(!self.is_spilled());
+        self.recent.after(Some(key))
+    }
+
     /// All records after a key, in order; none: from the first on.
     pub(crate) fn after(&self, after: Option<&[u8]>) -> Result<All<'_>> {
         let runs = Merge::after(self.recent.order(), self.runs(), after)?;

@@ -43,6 +43,18 @@ impl PageRead for CommittedState<'_> {
     fn page_size(&self) -> usize {
         self.kernel.pages.page_size()
     }
+
+    fn waits(&self) -> u32 {
+        self.me.waits()
+    }
+
+    fn ask_for(&self, pages: &[PageId]) -> usize {
+        self.kernel.pages.ask_for(pages)
+    }
+
+    fn ahead_max(&self) -> usize {
+        self.kernel.pages.ahead_max()
+    }
 }
 
 impl CommittedState<'_> {
@@ -67,7 +79,7 @@ impl CommittedState<'_> {
         into: &mut PageCopy,
     ) -> Result<PageId> {
         self.operate(|snapshot| {
-            let page = part.tree.wanted(snapshot, wanted)?;
+            let page = part.tree.wanted(snapshot, part, wanted, &mut into.foresight)?;
             into.fill(snapshot.page(page)?);
             Ok(page)
         })

@@ -8,6 +8,7 @@
 //! a write set may need several new leaves, which no content-neutral split can make room for.)
 
 use super::Trees;
+use super::ahead::PagesAhead;
 use super::large::Large;
 use crate::access::{Appending, KeyPlace, PageRead, PageWrite, SetOrRemove, Sought, Tree, Tried, long};
 use crate::error::{Error, Result};
@@ -124,6 +125,7 @@ impl Trees {
         for (tree, records) in writes.trees() {
             let view = tree.tree();
             let (mut last, mut appending) = (PageId::NONE, Appending::default());
+            let (me, mut ahead) = (changes.participant(), None);
             for step in records.steps() {
                 let (key, value) = match step {
                     WriteStep::Record(key, value) => (key, value),
@@ -139,6 +141,8 @@ impl Trees {
                 let store = store_with(&view, key, run);
                 if !appending.takes(changes, &view, (key, value), begin, store)? {
                     _ = self.apply_next(changes, &view, (key, value), run, &mut last)?;
+                    let ahead = ahead.get_or_insert_with(|| PagesAhead::new(self, me, (tree, records)));
+                    ahead.applied(key, changes.at());
                 }
             }
             appending.end(changes)?;
@@ -178,6 +182,7 @@ impl Trees {
             // catalog's leaf is held by now.
             let check = if tree.is_new() { WriteCheck::None } else { check };
             let (mut last, near) = (PageId::NONE, Near::default());
+            let mut ahead = PagesAhead::new(self, changes.participant(), (tree, records));
             for (key, value) in records.iter() {
                 if self.is_nested(&view, key) {
                     return Ok(Tried::Structure);
@@ -190,6 +195,7 @@ impl Trees {
                 if view.try_change(changes, page, (sought, value))? == Tried::Structure {
                     return Ok(Tried::Structure);
                 }
+                ahead.applied(key, at);
             }
         }
         Ok(Tried::Done)

@@ -1,10 +1,11 @@
 //! Changing trees: what a commit is made of, before its commit step.
 //!
 //! A write set goes to the log (`chunks`), its large values to their pages (`large`), and its records to the
-//! leaves that they belong to, or, under the structure latches, to new ones as well (`apply`). What is larger
-//! than the cache is built `beside` what there is, in copies (`copy`), of which a list is kept (`listed`).
-//! Whole trees are made and freed (`making`).
+//! leaves that they belong to, or, under the structure latches, to new ones as well (`apply`); leaves not in
+//! memory are asked for before (`ahead`). What is larger than the cache is built `beside` what there
+//! is, in copies (`copy`), of which a list is kept (`listed`). Whole trees are made and freed (`making`).
 
+mod ahead;
 pub(in crate::txn) mod apply;
 pub(in crate::txn) mod beside;
 pub(in crate::txn) mod chunks;
