@@ -124,7 +124,7 @@ impl Read for DataStore {
         let seat = kernel.pages.participants.sit()?;
         let pinned = kernel.pages.pinned(&seat);
         self.tree(db)?.tree().fold(
-            CommittedState { kernel, me: &seat, at: pinned.at() },
+            CommittedState { states: kernel, me: &seat, at: pinned.at() },
             bounds,
             true,
             initial,

@@ -98,7 +98,7 @@ impl Database {
         // The snapshot first: a database that is there after it stays there in it.
         self.tree().and_then(|tree| {
             tree.tree().fold(
-                CommittedState { kernel, me: &seat, at: pinned.at() },
+                CommittedState { states: kernel, me: &seat, at: pinned.at() },
                 bounds,
                 true,
                 initial,

@@ -285,6 +285,6 @@ impl<'a> Replay<'a> {
     }
 
     fn committed(&self) -> CommittedState<'_> {
-        CommittedState { kernel: self.kernel, me: self.me, at: self.kernel.pages.newest() }
+        CommittedState { states: self.kernel, me: self.me, at: self.kernel.pages.newest() }
     }
 }

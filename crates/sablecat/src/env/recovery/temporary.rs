@@ -27,7 +27,9 @@ pub(super) fn empty_all<'a>(
     direct: impl Fn() -> Direct<'a>,
 ) -> Result<bool> {
     let mut changed = false;
-    for (key, entry) in catalog::records(&mut CommittedState { kernel, me, at: kernel.pages.newest() })? {
+    for (key, entry) in
+        catalog::records(&mut CommittedState { states: kernel, me, at: kernel.pages.newest() })?
+    {
         // One that this build does not know is left to a build that does.
         if entry.temporary && catalog::is_name(&key) && entry.method(&key).is_ok() {
             changed |= empty(kernel, &key, entry, direct())?;

@@ -47,18 +47,18 @@ fn bit(tree: TreeId) -> u64 {
 
 /// Trees that nobody else changes, until dropped. Their structure latches are held for longer.
 pub(in crate::txn) struct Frozen<'a> {
-    kernel: &'a Committer,
+    committer: &'a Committer,
     bits: u64,
 }
 
 impl Drop for Frozen<'_> {
     fn drop(&mut self) {
-        if self.kernel.pages.is_fenced() {
+        if self.committer.pages.is_fenced() {
             // The process that took this one for dead has cleared them, and they may be another's.
             return;
         }
         // Release: what was done under the bit comes before.
-        self.kernel.pages.rebuilds().frozen.fetch_and(!self.bits, Ordering::Release);
+        self.committer.pages.rebuilds().frozen.fetch_and(!self.bits, Ordering::Release);
     }
 }
 
@@ -76,7 +76,7 @@ impl Committer {
         trees: impl Iterator<Item = TreeId>,
         me: &LocalParticipant,
     ) -> Result<(Frozen<'_>, Lsn)> {
-        let frozen = Frozen { kernel: self, bits: trees.fold(0, |bits, tree| bits | bit(tree)) };
+        let frozen = Frozen { committer: self, bits: trees.fold(0, |bits, tree| bits | bit(tree)) };
         // The commit role, which is taken next, orders this before every commit step that comes after ours.
         let word = &self.pages.rebuilds().frozen;
         let before = word.fetch_or(frozen.bits, Ordering::SeqCst);

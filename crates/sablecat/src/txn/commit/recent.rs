@@ -93,7 +93,7 @@ fn list_all(
 
 /// The pages published since a moment, as far as they have been looked at.
 pub(in crate::txn) struct Published<'a> {
-    kernel: &'a Committer,
+    committer: &'a Committer,
     /// Entries from here on are to be looked at.
     from: u64,
     /// What is said to be wanted.
@@ -105,18 +105,21 @@ pub(in crate::txn) struct Published<'a> {
 
 impl<'a> Published<'a> {
     /// Every commit after a state that is visible now. Waits for the commit role.
-    pub(in crate::txn) fn since_now(kernel: &'a Committer, me: &LocalParticipant) -> Result<Published<'a>> {
-        let _held = publish::acquire(&kernel.pages, &kernel.log, me)?;
-        let from = kernel.pages.recent().head.load(Ordering::Acquire);
-        let mut published = Published { kernel, from, until: 0, is_broken: false, pages: HashSet::new() };
+    pub(in crate::txn) fn since_now(
+        committer: &'a Committer,
+        me: &LocalParticipant,
+    ) -> Result<Published<'a>> {
+        let _held = publish::acquire(&committer.pages, &committer.log, me)?;
+        let from = committer.pages.recent().head.load(Ordering::Acquire);
+        let mut published = Published { committer, from, until: 0, is_broken: false, pages: HashSet::new() };
         published.want();
         Ok(published)
     }
 
     /// Says that it is wanted for some more log. The caller has the commit role.
     fn want(&mut self) {
-        self.until = self.kernel.log.tail().0 + WANTED_BYTES;
-        self.kernel.pages.recent().wanted.fetch_max(self.until, Ordering::Relaxed);
+        self.until = self.committer.log.tail().0 + WANTED_BYTES;
+        self.committer.pages.recent().wanted.fetch_max(self.until, Ordering::Relaxed);
     }
 
     /// Looks at what has been listed meanwhile: of commits that may not be visible yet, too. To be called
@@ -125,9 +128,9 @@ impl<'a> Published<'a> {
     pub(in crate::txn) fn look(&mut self, me: &LocalParticipant) -> Result<()> {
         #[cfg(test)]
         others();
-        let is_ending = self.kernel.log.tail().0 + WANTED_BYTES / 2 > self.until;
+        let is_ending = self.committer.log.tail().0 + WANTED_BYTES / 2 > self.until;
         if is_ending && !self.is_broken {
-            let _held = publish::acquire(&self.kernel.pages, &self.kernel.log, me)?;
+            let _held = publish::acquire(&self.committer.pages, &self.committer.log, me)?;
             self.look_in_commit();
             self.want();
         } else {
@@ -140,11 +143,11 @@ impl<'a> Published<'a> {
     /// is visible, but for what the caller publishes, and none that is visible is not listed.
     fn look_in_commit(&mut self) {
         self.collect();
-        self.is_broken |= self.kernel.log.tail().0 >= self.until;
+        self.is_broken |= self.committer.log.tail().0 >= self.until;
     }
 
     fn collect(&mut self) {
-        let recent = self.kernel.pages.recent();
+        let recent = self.committer.pages.recent();
         // Acquire: pairs with the exchange that raised it.
         let head = recent.head.load(Ordering::Acquire);
         self.is_broken |= head - self.from > RECENT_MAX as u64;
@@ -162,10 +165,10 @@ impl<'a> Published<'a> {
     /// Takes what was published up to a state that is visible now, and says which; none if something is
     /// missing. Everything later is listed after it. Waits for the commit role.
     pub(in crate::txn) fn take(&mut self, me: &LocalParticipant) -> Result<Option<(Lsn, HashSet<PageId>)>> {
-        let held = publish::acquire(&self.kernel.pages, &self.kernel.log, me)?;
+        let held = publish::acquire(&self.committer.pages, &self.committer.log, me)?;
         self.look_in_commit();
         self.want();
-        let at = self.kernel.pages.newest();
+        let at = self.committer.pages.newest();
         drop(held);
         #[cfg(test)]
         others();

@@ -56,7 +56,7 @@ impl Mender {
     fn forsaken_notes(&self, me: &LocalParticipant) -> Result<(Lsn, Vec<CatalogEntry>)> {
         let notes = |me| {
             let pinned = self.pages.pinned(me);
-            let mut records = catalog::records(&mut CommittedState { kernel: self, me, at: pinned.at() })?;
+            let mut records = catalog::records(&mut CommittedState { states: self, me, at: pinned.at() })?;
             records.retain(|(key, _)| !catalog::is_name(key));
             Ok((pinned.at(), records.into_iter().map(|(_, entry)| entry)))
         };
@@ -74,7 +74,7 @@ impl Mender {
     /// How many pages go with a note.
     fn pages_noted(&self, note: &CatalogEntry, me: &LocalParticipant) -> Result<u64> {
         let pinned = self.pages.pinned(me);
-        let state = CommittedState { kernel: self, me, at: pinned.at() };
+        let state = CommittedState { states: self, me, at: pinned.at() };
         let mut pages = PageSet::new(self.pages.page_ids().high_water());
         let mut count = 0;
         listed::each_to_be_freed(&state, note, &mut |page| count += u64::from(pages.insert(page)))?;

@@ -96,7 +96,7 @@ impl Mender {
     /// All pages that something leads to at a state.
     fn reach_all(&self, at: Lsn, me: &LocalParticipant) -> Result<PageSet> {
         let mut reached = PageSet::new(self.pages.page_ids().high_water());
-        let mut state = CommittedState { kernel: self, me, at };
+        let mut state = CommittedState { states: self, me, at };
         let notes_and_names = catalog::records(&mut state)?;
         // Order and placement do not matter for which pages there are.
         for (_, entry) in &notes_and_names {

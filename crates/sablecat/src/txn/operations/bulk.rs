@@ -261,7 +261,7 @@ impl<'a> Loading<'a> {
         let (kernel, me) = (self.kernel, self.me);
         kernel.patiently_at_newest(me, || {
             let newest = kernel.pages.guarded(me);
-            CommittedState { kernel, me, at: newest.at() }
+            CommittedState { states: kernel, me, at: newest.at() }
                 .read(self.tree.root, |root| self.tree.tree().is_as_made(root))
         })
     }
@@ -308,7 +308,7 @@ impl<'a> Loading<'a> {
     fn be_alone(&mut self, changes: &mut ChangedPages<'_>) -> Result<()> {
         changes.guard();
         self.kernel.check_there(self.tree, self.me)?;
-        let newest = CommittedState { kernel: self.kernel, me: self.me, at: self.kernel.pages.newest() };
+        let newest = CommittedState { states: self.kernel, me: self.me, at: self.kernel.pages.newest() };
         let (is_as_made, born) =
             newest.read(self.tree.root, |root| (self.tree.tree().is_as_made(root), header::born(root)))?;
         if !is_as_made {

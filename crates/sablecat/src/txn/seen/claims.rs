@@ -139,7 +139,7 @@ impl Committer {
             }
             takes_names |= is_name && claim.found.is_some();
         }
-        self.settle_references(claims, writes, CommittedState { kernel: self, me, at: newest })?;
+        self.settle_references(claims, writes, CommittedState { states: self, me, at: newest })?;
         if takes_names {
             self.take_names();
         }

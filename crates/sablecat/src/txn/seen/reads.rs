@@ -141,8 +141,8 @@ pub(crate) struct ReadWatch<'a> {
 
 /// Which states come after trees were built anew, and after names of databases were taken away: then what was
 /// read may be no page of its tree, or of no database, and never change.
-fn elsewhere(kernel: &Committer) -> (Lsn, Lsn) {
-    (kernel.pages.rebuilt_since(), kernel.names_since())
+fn elsewhere(committer: &Committer) -> (Lsn, Lsn) {
+    (committer.pages.rebuilt_since(), committer.names_since())
 }
 
 #[cfg(test)]
@@ -328,7 +328,7 @@ impl ReadSet {
     /// be read in. Waits for the commit role.
     pub(crate) fn validate_ahead<'k>(
         &mut self,
-        kernel: &'k Committer,
+        committer: &'k Committer,
         at: Lsn,
         me: &LocalParticipant,
     ) -> Result<Ahead<'k>> {
@@ -336,23 +336,23 @@ impl ReadSet {
         if self.reads.len() <= AHEAD && self.counted().len() <= AHEAD {
             return Ok(Ahead { since: at, published: None });
         }
-        let mut published = Published::since_now(kernel, me)?;
-        let mut since = self.validate_all(kernel, at, &mut published, me)?;
+        let mut published = Published::since_now(committer, me)?;
+        let mut since = self.validate_all(committer, at, &mut published, me)?;
         for _ in 0..ROUNDS {
             let Some((taken, pages)) = published.take(me)? else { break };
             let has_counts = self.counts_on(&pages);
             if pages.len() <= FEW && !has_counts && self.reads_on(pages.iter().copied()).next().is_none() {
                 break;
             }
-            since = if since < kernel.pages.rebuilt_since() {
-                self.validate_all(kernel, at, &mut published, me)?
+            since = if since < committer.pages.rebuilt_since() {
+                self.validate_all(committer, at, &mut published, me)?
             } else {
                 if has_counts {
-                    self.count_ahead(kernel, &mut published, me)?;
+                    self.count_ahead(committer, &mut published, me)?;
                 }
                 let concerned: BTreeSet<_> = self.reads_on(pages.into_iter()).collect();
                 for read in concerned {
-                    self.compare_with_newest(kernel, read, at, me)?;
+                    self.compare_with_newest(committer, read, at, me)?;
                     published.look(me)?;
                 }
                 // Not what they were compared with, which may have more than what was taken.
@@ -369,37 +369,37 @@ impl ReadSet {
     /// A conflict if something would read differently already.
     pub(crate) fn watch<'k>(
         &mut self,
-        kernel: &'k Committer,
+        committer: &'k Committer,
         at: Lsn,
         me: &LocalParticipant,
     ) -> Result<ReadWatch<'k>> {
         self.forget_homes();
         // Before all is validated: what changes these words later is noticed.
-        let elsewhere = elsewhere(kernel);
-        let mut published = Published::since_now(kernel, me)?;
+        let elsewhere = elsewhere(committer);
+        let mut published = Published::since_now(committer, me)?;
         {
             // Of what was removed since the snapshot the pages may not say so, and they never change.
-            let newest = kernel.pages.guarded(me);
+            let newest = committer.pages.guarded(me);
             for tree in self.trees() {
-                if !kernel.is_there(tree, newest.at(), me)? {
+                if !committer.is_there(tree, newest.at(), me)? {
                     return Err(removed());
                 }
             }
-            self.absent().try_for_each(|tree| kernel.check_absent(tree, newest.at(), me))?;
+            self.absent().try_for_each(|tree| committer.check_absent(tree, newest.at(), me))?;
         }
-        self.validate_all(kernel, at, &mut published, me)?;
+        self.validate_all(committer, at, &mut published, me)?;
         Ok(ReadWatch { elsewhere, published })
     }
 
     /// Whether anything that was read may read differently by now.
     pub(crate) fn is_disturbed(
         &self,
-        kernel: &Committer,
+        committer: &Committer,
         watch: &mut ReadWatch<'_>,
         me: &LocalParticipant,
     ) -> Result<bool> {
         let pages = watch.published.take_so_far(me)?;
-        Ok(elsewhere(kernel) != watch.elsewhere
+        Ok(elsewhere(committer) != watch.elsewhere
             || pages.is_none_or(|pages| {
                 self.counts_on(&pages) || self.reads_on(pages.into_iter()).next().is_some()
             }))
@@ -409,23 +409,23 @@ impl ReadSet {
     /// one up to which all of it still stands.
     fn validate_all(
         &mut self,
-        kernel: &Committer,
+        committer: &Committer,
         at: Lsn,
         published: &mut Published<'_>,
         me: &LocalParticipant,
     ) -> Result<Lsn> {
-        let since = kernel.pages.newest();
+        let since = committer.pages.newest();
         // Behind that look: if it has seen a state from after trees were built anew, this load sees that they
         // were.
-        let is_in_place = at >= kernel.pages.rebuilt_since();
-        self.count_ahead(kernel, published, me)?;
+        let is_in_place = at >= committer.pages.rebuilt_since();
+        self.count_ahead(committer, published, me)?;
         for read in 0..self.reads.len() {
             let is_unchanged = is_in_place && {
-                let _newest = kernel.pages.guarded(me);
-                kernel.pages.is_unchanged_since(self.reads[read].page, at)
+                let _newest = committer.pages.guarded(me);
+                committer.pages.is_unchanged_since(self.reads[read].page, at)
             };
             if !is_unchanged {
-                self.compare_with_newest(kernel, read, at, me)?;
+                self.compare_with_newest(committer, read, at, me)?;
             }
             published.look(me)?;
         }
@@ -436,7 +436,7 @@ impl ReadSet {
     /// `now`. The participant has pinned both.
     pub(in crate::txn) fn check_around(
         &self,
-        kernel: &Committer,
+        committer: &Committer,
         (leaf, key): (PageId, Bound<&[u8]>),
         (at, now): (Lsn, Lsn),
         me: &LocalParticipant,
@@ -444,22 +444,22 @@ impl ReadSet {
         let Some(read) = self.find(leaf).map(|read| &self.reads[read]) else { return Ok(()) };
         let tree = self.trees[read.tree].tree();
         let spans = read.spans().filter(|span| span.covers(&tree, key, key));
-        self.compare_spans(kernel, (read, spans), (at, now), me).map(drop)
+        self.compare_spans(committer, (read, spans), (at, now), me).map(drop)
     }
 
     /// A conflict if anything that was read at `at` of a tree reads differently in the newest state, which is
     /// pinned for one leaf at a time.
     pub(in crate::txn) fn check_tree(
         &self,
-        kernel: &Committer,
+        committer: &Committer,
         tree: TreeId,
         at: Lsn,
         me: &LocalParticipant,
     ) -> Result<()> {
         for (read, of) in self.reads.iter().enumerate().filter(|(_, read)| self.trees[read.tree].id == tree) {
-            let newest = kernel.pages.guarded(me);
-            if !kernel.is_leaf_unchanged(of.page, at) {
-                self.compare(kernel, read, (at, newest.at()), me)?;
+            let newest = committer.pages.guarded(me);
+            if !committer.is_leaf_unchanged(of.page, at) {
+                self.compare(committer, read, (at, newest.at()), me)?;
             }
         }
         Ok(())
@@ -475,13 +475,13 @@ impl ReadSet {
     /// for some of it at a time, as in [`ReadSet::compare_with_newest`].
     fn count_ahead(
         &self,
-        kernel: &Committer,
+        committer: &Committer,
         published: &mut Published<'_>,
         me: &LocalParticipant,
     ) -> Result<()> {
         for some in self.counted().chunks(COUNTED_AT_ONCE) {
-            let newest = kernel.pages.guarded(me);
-            self.count_again(some, kernel, newest.at(), me)?;
+            let newest = committer.pages.guarded(me);
+            self.count_again(some, committer, newest.at(), me)?;
             drop(newest);
             published.look(me)?;
         }
@@ -492,11 +492,11 @@ impl ReadSet {
     fn count_again<'c>(
         &self,
         counted: impl IntoIterator<Item = &'c CountedSpan>,
-        kernel: &Committer,
+        committer: &Committer,
         now: Lsn,
         me: &LocalParticipant,
     ) -> Result<()> {
-        let state = CommittedState { kernel, me, at: now };
+        let state = CommittedState { states: committer, me, at: now };
         for CountedSpan { tree, span, records } in counted {
             if count_between(&state, &self.trees[*tree].tree(), ranges::bounds(span))? != *records {
                 return Err(changed());
@@ -519,28 +519,28 @@ impl ReadSet {
     /// snapshot itself, holds the newest state, since nobody else publishes meanwhile.
     pub(crate) fn validate(
         &self,
-        kernel: &Committer,
+        committer: &Committer,
         at: Lsn,
         ahead: &Ahead<'_>,
         me: &LocalParticipant,
     ) -> Result<()> {
         let since = ahead.since;
-        let now = kernel.pages.newest();
+        let now = committer.pages.newest();
         if now == since {
             return Ok(());
         }
         // What was read before trees were built anew may be no page of its tree any more, and so never
         // change.
         let mut published = ahead.published.as_ref().map(RefCell::borrow_mut);
-        let is_rebuilt = since < kernel.pages.rebuilt_since();
+        let is_rebuilt = since < committer.pages.rebuilt_since();
         if !self.counted().is_empty() {
             let may_differ: Vec<bool> = self
                 .trees
                 .iter()
-                .map(|tree| is_rebuilt || !kernel.pages.is_unchanged_since(tree.root, since))
+                .map(|tree| is_rebuilt || !committer.pages.is_unchanged_since(tree.root, since))
                 .collect();
             let counted = self.counted().iter().filter(|counted| may_differ[counted.tree]);
-            self.count_again(counted, kernel, now, me)?;
+            self.count_again(counted, committer, now, me)?;
         }
         let concerned: BTreeSet<_> = if is_rebuilt {
             (0..self.reads.len()).collect()
@@ -554,11 +554,11 @@ impl ReadSet {
                 .map(|(read, of)| (of.page, read))
                 .chain(self.more.get().into_iter().flat_map(|more| more.homes.iter().copied()));
             places
-                .filter(|&(page, _)| !kernel.pages.is_unchanged_since(page, since))
+                .filter(|&(page, _)| !committer.pages.is_unchanged_since(page, since))
                 .map(|(_, read)| read)
                 .collect()
         };
-        concerned.into_iter().try_for_each(|read| self.compare(kernel, read, (at, now), me).map(drop))
+        concerned.into_iter().try_for_each(|read| self.compare(committer, read, (at, now), me).map(drop))
     }
 
     /// A conflict if what was read at `at` reads differently in the newest state; else it is noted where it
@@ -568,13 +568,13 @@ impl ReadSet {
     /// takes the guard; and kept for longer it would keep what others free.
     fn compare_with_newest(
         &mut self,
-        kernel: &Committer,
+        committer: &Committer,
         read: usize,
         at: Lsn,
         me: &LocalParticipant,
     ) -> Result<()> {
-        let newest = kernel.pages.guarded(me);
-        let leaves = self.compare(kernel, read, (at, newest.at()), me)?;
+        let newest = committer.pages.guarded(me);
+        let leaves = self.compare(committer, read, (at, newest.at()), me)?;
         let own = self.reads[read].page;
         for leaf in leaves.into_iter().filter(|&leaf| leaf != own) {
             self.more.needed().homes.insert((leaf, read));
@@ -586,30 +586,31 @@ impl ReadSet {
     /// the leaves that have what was read at the later one.
     fn compare(
         &self,
-        kernel: &Committer,
+        committer: &Committer,
         read: usize,
         moments: (Lsn, Lsn),
         me: &LocalParticipant,
     ) -> Result<Vec<PageId>> {
         let read = &self.reads[read];
-        self.compare_spans(kernel, (read, read.spans()), moments, me)
+        self.compare_spans(committer, (read, read.spans()), moments, me)
     }
 
     /// The same of some of what was read of one leaf.
     fn compare_spans<'s>(
         &self,
-        kernel: &Committer,
+        committer: &Committer,
         (read, spans): (&LeafRead, impl Iterator<Item = &'s ReadSpan>),
         (at, now): (Lsn, Lsn),
         me: &LocalParticipant,
     ) -> Result<Vec<PageId>> {
-        let compared = |at| Compared { state: CommittedState { kernel, me, at }, leaves: Vec::new() };
+        let compared =
+            |at| Compared { state: CommittedState { states: committer, me, at }, leaves: Vec::new() };
         let (of, stems) = (&self.trees[read.tree], &self.stems[read.stems.clone()]);
         let tree = of.tree();
-        let state = CommittedState { kernel, me, at };
+        let state = CommittedState { states: committer, me, at };
         // What leads to a subtree has no time.
         let may_go = |key: &[u8], value: StoredValue<'_>| {
-            Ok(!kernel.is_nested(&tree, key) && state.had_lapsed(of.lapse, (key, value), self.time)?)
+            Ok(!committer.is_nested(&tree, key) && state.had_lapsed(of.lapse, (key, value), self.time)?)
         };
         let (mut then, mut newest) = (compared(at), compared(now));
         for span in spans {

@@ -16,7 +16,7 @@ const PAGES_AN_OPERATION: usize = 64;
 /// The state at an LSN that `me` has pinned.
 #[derive(Clone, Copy)]
 pub(crate) struct CommittedState<'a> {
-    pub(crate) kernel: &'a States,
+    pub(crate) states: &'a States,
     pub(crate) me: &'a LocalParticipant,
     pub(crate) at: Lsn,
 }
@@ -24,24 +24,24 @@ pub(crate) struct CommittedState<'a> {
 impl StateSource for CommittedState<'_> {
     #[inline]
     fn operate<T>(&self, mut work: impl FnMut(&mut Snapshot<'_>) -> Result<T>) -> Result<T> {
-        self.kernel.pages.operate(self.me, || work(&mut self.kernel.pages.at_pin(self.me, self.at)?))
+        self.states.pages.operate(self.me, || work(&mut self.states.pages.at_pin(self.me, self.at)?))
     }
 
     fn load(&self, found: ScannedValue) -> Result<Vec<u8>> {
         match found {
             ScannedValue::Bytes(value) => Ok(value),
-            ScannedValue::Long(first, len) => self.kernel.load_long(self.me, self.at, first, len),
+            ScannedValue::Long(first, len) => self.states.load_long(self.me, self.at, first, len),
         }
     }
 }
 
 impl PageRead for CommittedState<'_> {
     fn read<R>(&self, page: PageId, look: impl FnOnce(&[u8]) -> R) -> Result<R> {
-        self.kernel.pages.show(page, self.at, self.me, look)
+        self.states.pages.show(page, self.at, self.me, look)
     }
 
     fn page_size(&self) -> usize {
-        self.kernel.pages.page_size()
+        self.states.pages.page_size()
     }
 
     fn waits(&self) -> u32 {
@@ -49,11 +49,11 @@ impl PageRead for CommittedState<'_> {
     }
 
     fn ask_for(&self, pages: &[PageId]) -> usize {
-        self.kernel.pages.ask_for(pages)
+        self.states.pages.ask_for(pages)
     }
 
     fn ahead_max(&self) -> usize {
-        self.kernel.pages.ahead_max()
+        self.states.pages.ahead_max()
     }
 }
 
@@ -65,9 +65,9 @@ impl CommittedState<'_> {
 
     /// Whether there is a record.
     pub(in crate::txn) fn has(&self, tree: &Tree<'_>, key: &[u8]) -> Result<bool> {
-        let place = self.kernel.place(tree, key, self.at, self.me)?;
+        let place = self.states.place(tree, key, self.at, self.me)?;
         self.operate(|snapshot| {
-            self.kernel.look_up(snapshot, &place.tree, place.sought(), |value| value.is_some())
+            self.states.look_up(snapshot, &place.tree, place.sought(), |value| value.is_some())
         })
     }
 

@@ -68,7 +68,7 @@ impl States {
         at: Lsn,
         me: &LocalParticipant,
     ) -> Result<KeyPlace<'t, 'k>> {
-        tree.place(&CommittedState { kernel: self, me, at }, key)
+        tree.place(&CommittedState { states: self, me, at }, key)
     }
 
     /// Whether a key is nested.

@@ -25,7 +25,7 @@ impl CommittedState<'_> {
         let head = match value {
             StoredValue::Inline(value) => value,
             StoredValue::Long { first_page, len } => {
-                let read = self.kernel.read_long(self.me, self.at, first_page, len, 0, &mut head)?;
+                let read = self.states.read_long(self.me, self.at, first_page, len, 0, &mut head)?;
                 &head[..read]
             }
         };
@@ -60,7 +60,7 @@ impl States {
         match (&then, now) {
             (then, now) if then.as_ref() == now => Ok(true),
             (Some(then), None) => {
-                CommittedState { kernel: self, me, at }.had_lapsed(tree.lapse, (key, then.value()), time)
+                CommittedState { states: self, me, at }.had_lapsed(tree.lapse, (key, then.value()), time)
             }
             _ => Ok(false),
         }

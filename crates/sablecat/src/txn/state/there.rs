@@ -115,7 +115,7 @@ impl States {
         };
         let as_known =
             |entry: &CatalogEntry| if presence.knows(entry) { Looked::There } else { Looked::Changed };
-        let mut state = CommittedState { kernel: self, me, at };
+        let mut state = CommittedState { states: self, me, at };
         let entry = catalog::record(&mut state, known.name().as_bytes())?;
         if let Some(entry) = entry.filter(|entry| entry.tree == tree.id) {
             return Ok(as_known(&entry));
@@ -137,7 +137,7 @@ impl States {
         if self.value_at(&catalog::catalog_tree().tree(), &catalog::note_key(tree.id), at, me)?.is_some() {
             return Ok(false);
         }
-        match (CommittedState { kernel: self, me, at })
+        match (CommittedState { states: self, me, at })
             .read(tree.root, |page| header::tree_id(page) == tree.id)
         {
             Err(error) if error.is_not_there() => Ok(false),

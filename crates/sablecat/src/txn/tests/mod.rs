@@ -236,7 +236,7 @@ impl Store {
         let seat = self.kernel.pages.participants.sit().unwrap();
         let pinned = self.kernel.pages.pinned(&seat);
         let at = pinned.at();
-        let mut source = CommittedState { kernel: &self.kernel, me: &seat, at };
+        let mut source = CommittedState { states: &self.kernel, me: &seat, at };
         let mut scan = Scan::new(std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
         let mut records = Vec::new();
         while let Some((key, value)) = scan.next(&tree.tree(), &mut source, true).unwrap() {

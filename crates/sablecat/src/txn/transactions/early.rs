@@ -27,7 +27,7 @@ impl Transaction<'_> {
     /// Whether nothing was committed since its snapshot.
     #[inline]
     pub(crate) fn sees_newest(&self) -> bool {
-        self.at() == self.kernel.pages.newest()
+        self.at() == self.transactions.pages.newest()
     }
 
     /// A conflict if others have changed, and committed, what it has read of a key: in one piece with that,
@@ -47,14 +47,14 @@ impl Transaction<'_> {
             return Ok(());
         }
         self.checked(tree, |at, me| {
-            self.check_there(tree, self.kernel.pages.guarded(me).at(), me)?;
-            self.reads.borrow().check_tree(self.kernel, tree.id, at, me)
+            self.check_there(tree, self.transactions.pages.guarded(me).at(), me)?;
+            self.reads.borrow().check_tree(self.transactions, tree.id, at, me)
         })
     }
 
     /// Whether another transaction has a record locked.
     pub(crate) fn is_locked(&self, tree: &TreeRef, key: &[u8]) -> bool {
-        self.kernel.locks.is_taken(self.number(), record_hash(tree.id, key))
+        self.transactions.locks.is_taken(self.number(), record_hash(tree.id, key))
     }
 
     /// Whether the commit compares anything of a tree with the snapshot.
@@ -70,27 +70,27 @@ impl Transaction<'_> {
     ) -> Result<()> {
         self.look(tree, |CommittedState { me, at, .. }| {
             check(at, me)
-                .map_err(|error| count_conflict(self.kernel.explain(error, iter::once(tree), me), me))
+                .map_err(|error| count_conflict(self.transactions.explain(error, iter::once(tree), me), me))
         })
     }
 
     /// A conflict if a tree is not there in the newest state, which is pinned.
     fn check_there(&self, tree: &TreeRef, newest: Lsn, me: &LocalParticipant) -> Result<()> {
-        if self.kernel.is_there(tree, newest, me)? { Ok(()) } else { Err(removed()) }
+        if self.transactions.is_there(tree, newest, me)? { Ok(()) } else { Err(removed()) }
     }
 
     fn check_key(&self, tree: &TreeRef, key: &[u8], at: Lsn, me: &LocalParticipant) -> Result<()> {
-        let kernel = self.kernel;
+        let transactions = self.transactions;
         let view = tree.tree();
-        let place = kernel.place(&view, key, at, me)?;
-        let page = kernel.locate(&place.tree, place.sought(), at, me)?;
-        let newest = kernel.pages.guarded(me);
+        let place = transactions.place(&view, key, at, me)?;
+        let page = transactions.locate(&place.tree, place.sought(), at, me)?;
+        let newest = transactions.pages.guarded(me);
         self.check_there(tree, newest.at(), me)?;
-        if kernel.is_leaf_unchanged(page, at) {
+        if transactions.is_leaf_unchanged(page, at) {
             return Ok(());
         }
         if self.options.isolation == Isolation::Snapshot {
-            return match kernel.record_is_same(tree, key, (at, self.time.get()), newest.at(), me)? {
+            return match transactions.record_is_same(tree, key, (at, self.time.get()), newest.at(), me)? {
                 true => Ok(()),
                 false => Err(conflict(
                     "another transaction changed a record after this one's snapshot, and has committed; run \
@@ -98,8 +98,8 @@ impl Transaction<'_> {
                 )),
             };
         }
-        let key = place.tree.bound_read(Bound::Included(place.rest), kernel.page_size());
+        let key = place.tree.bound_read(Bound::Included(place.rest), transactions.page_size());
         let key = key.as_ref().map(|key| &**key);
-        self.reads.borrow().check_around(kernel, (page, key), (at, newest.at()), me)
+        self.reads.borrow().check_around(transactions, (page, key), (at, newest.at()), me)
     }
 }

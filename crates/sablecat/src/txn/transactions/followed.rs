@@ -20,7 +20,7 @@ impl Transaction<'_> {
         key: &[u8],
         value: Option<&[u8]>,
     ) -> Result<()> {
-        self.kernel.check_record(tree, key, value.map_or(0, <[u8]>::len))?;
+        self.transactions.check_record(tree, key, value.map_or(0, <[u8]>::len))?;
         self.check_sees_kept(follower)?;
         // One step is made whole or not at all, unless what is undone by itself has to be noted.
         let has_steps = value.is_none() && follower.is_referred_to();
@@ -87,11 +87,11 @@ impl Transaction<'_> {
 
 impl View for Transaction<'_> {
     fn pages(&self) -> &Pages {
-        &self.kernel.pages
+        &self.transactions.pages
     }
 
     fn names_since(&self) -> Lsn {
-        self.kernel.names_since()
+        self.transactions.names_since()
     }
 
     fn state(&self) -> Lsn {
@@ -147,15 +147,15 @@ impl FollowedRecords for Transaction<'_> {
     }
 
     fn set(&mut self, tree: &TreeRef, (key, value): SetOrRemove<'_>, with: &With) -> Result<()> {
-        self.kernel.pages.check_fence()?;
+        self.transactions.pages.check_fence()?;
         let all = || with.first.iter().chain(&with.last).map(|(tree, key, value)| (tree, &key[..], value));
         for (tree, key, value) in all() {
-            self.kernel.check_record(tree, key, value.as_ref().map_or(0, Vec::len))?;
+            self.transactions.check_record(tree, key, value.as_ref().map_or(0, Vec::len))?;
         }
         self.used.set(self.used.get() + 1);
         self.sets += 1;
         // From here on nothing fails, unless there is something to roll back to.
-        self.kernel.spill.as_ref().map_or(Ok(()), |place| self.writes.make_room(tree.id, place))?;
+        self.transactions.spill.as_ref().map_or(Ok(()), |place| self.writes.make_room(tree.id, place))?;
         for (tree, key, value) in all() {
             self.writes.set(tree, key, value.as_deref())?;
         }

@@ -14,7 +14,7 @@ impl Transaction<'_> {
         if self.gate.is_none() {
             // The holder of the gate may be waiting for them.
             self.release_locks();
-            let gate = self.kernel.pages.role(Work::Serial);
+            let gate = self.transactions.pages.role(Work::Serial);
             let me = self.seat.number();
             let held = at_the_gate(gate, time, || gate.try_take_unfenced(me).transpose());
             self.gate.put(held.and_then(Result::ok));

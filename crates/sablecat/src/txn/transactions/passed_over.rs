@@ -22,7 +22,7 @@ impl PassedOver {
 
     /// Whether one of them may be had by now. Where none is, the end of each of the locks wakes the
     /// transactions that sleep until something changes.
-    pub(super) fn may_be_had(&self, kernel: &Transactions, me: u16) -> bool {
-        self.has_changed || self.locked.iter().any(|&hash| !kernel.locks.is_barred(me, hash))
+    pub(super) fn may_be_had(&self, transactions: &Transactions, me: u16) -> bool {
+        self.has_changed || self.locked.iter().any(|&hash| !transactions.locks.is_barred(me, hash))
     }
 }

@@ -121,7 +121,7 @@ impl Transaction<'_> {
         if let Some(number) = taken.and_then(|taken| taken.1.next()) {
             return Ok(number);
         }
-        self.kernel.pages.check_fence()?;
+        self.transactions.pages.check_fence()?;
         let (me, patience) = (self.seat.number(), self.options.patience);
         let mut number = match last.checked_add(1).filter(|_| last > 0) {
             Some(next) => next,
@@ -131,7 +131,7 @@ impl Transaction<'_> {
         for tries in 0.. {
             let batch = number / BATCH;
             let hash = turn(tree.id, batch);
-            let locks = &self.kernel.locks;
+            let locks = &self.transactions.locks;
             let is_locked = if tries < TRIES {
                 locks.try_acquire(me, hash, LockMode::Exclusive, &mut self.held)?
             } else {
@@ -167,12 +167,12 @@ impl Transaction<'_> {
         if tree.is_new() {
             return Ok(pending);
         }
-        let (kernel, me) = (self.kernel, &*self.seat);
-        let newest = kernel.pages.guarded(me);
-        if !kernel.is_there(tree, newest.at(), me)? {
+        let (transactions, me) = (self.transactions, &*self.seat);
+        let newest = transactions.pages.guarded(me);
+        if !transactions.is_there(tree, newest.at(), me)? {
             return Err(removed());
         }
-        let mut state = CommittedState { kernel, me, at: newest.at() };
+        let mut state = CommittedState { states: transactions, me, at: newest.at() };
         let mut scan = Scan::new(Bound::Unbounded, Bound::Unbounded);
         let last = scan.next(&tree.tree(), &mut state, false)?;
         Ok(last.map_or(Ok(0), |(key, _)| number_of(&key))?.max(pending))
@@ -264,7 +264,7 @@ impl Transaction<'_> {
 
     /// Lets all commits end that may not have seen the locks which this transaction has by now.
     fn after_singles(&self) -> Result<()> {
-        publish::acquire(&self.kernel.pages, &self.kernel.log, &self.seat).map(drop)
+        publish::acquire(&self.transactions.pages, &self.transactions.log, &self.seat).map(drop)
     }
 
     /// Has a record that is about to change compared in the commit step with what it was found to be, where

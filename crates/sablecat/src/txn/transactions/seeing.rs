@@ -60,7 +60,7 @@ impl<'k> Transaction<'k> {
             self.seat.renew();
             self.check_tree(tree, self.at(), &self.seat)?;
         }
-        self.looked(tree, look(CommittedState { kernel: self.kernel, me: &self.seat, at: self.at() }))
+        self.looked(tree, look(CommittedState { states: self.transactions, me: &self.seat, at: self.at() }))
     }
 
     /// As [`Transaction::look`], while it is looking already, in a caller's closure.
@@ -70,15 +70,15 @@ impl<'k> Transaction<'k> {
         tree: &TreeRef,
         look: impl FnOnce(CommittedState<'_>) -> Result<T>,
     ) -> Result<T> {
-        let kernel = self.kernel;
+        let transactions = self.transactions;
         if self.options.isolation == Isolation::ReadCommitted {
-            let seat = kernel.pages.participants.sit()?;
-            let pinned = kernel.pages.pinned(&seat);
+            let seat = transactions.pages.participants.sit()?;
+            let pinned = transactions.pages.pinned(&seat);
             self.check_tree(tree, pinned.at(), &seat)?;
-            return look(CommittedState { kernel, me: &seat, at: pinned.at() });
+            return look(CommittedState { states: transactions, me: &seat, at: pinned.at() });
         }
-        let seat = kernel.pages.sit_beside(self.number(), self.at())?;
-        self.looked(tree, look(CommittedState { kernel, me: &seat, at: seat.at() }))
+        let seat = transactions.pages.sit_beside(self.number(), self.at())?;
+        self.looked(tree, look(CommittedState { states: transactions, me: &seat, at: seat.at() }))
     }
 
     /// What a look at a tree comes to; that the tree is not there is noted.
@@ -99,7 +99,7 @@ impl<'k> Transaction<'k> {
 
     #[inline]
     fn check_tree(&self, tree: &TreeRef, at: Lsn, me: &LocalParticipant) -> Result<()> {
-        if self.kernel.is_there(tree, at, me)? { Ok(()) } else { Err(removed()) }
+        if self.transactions.is_there(tree, at, me)? { Ok(()) } else { Err(removed()) }
     }
 
     /// Shows `look` the value of a record, its own pending one if there is one. A long value is read whole.
@@ -139,13 +139,13 @@ impl<'k> Transaction<'k> {
         if tree.is_new() {
             return Ok(show(None));
         }
-        self.look(tree, |CommittedState { kernel, me, at }| {
+        self.look(tree, |CommittedState { states, me, at }| {
             let view = tree.tree();
             let mut shown = None;
-            let place = kernel.place(&view, key, at, me)?;
+            let place = states.place(&view, key, at, me)?;
             let sought = place.sought().after(me.hints.near(place.tree.id, Use::Read));
-            let (page, long) = kernel.pages.operate(me, || {
-                let mut snapshot = kernel.pages.at_pin(me, at)?;
+            let (page, long) = states.pages.operate(me, || {
+                let mut snapshot = states.pages.at_pin(me, at)?;
                 let bytes = snapshot.covering(&place.tree, sought)?;
                 let mut long = None;
                 match place.tree.get(bytes, sought) {
@@ -158,7 +158,7 @@ impl<'k> Transaction<'k> {
             self.note_key(tree, &place, page);
             match (shown, long) {
                 (Some(shown), _) => Ok(shown),
-                (None, Some((first, len))) => kernel.load_long(me, at, first, len).map(ShownValue::Long),
+                (None, Some((first, len))) => states.load_long(me, at, first, len).map(ShownValue::Long),
                 (None, None) => unreachable!("a value is shown, or is long"),
             }
         })
@@ -168,7 +168,7 @@ impl<'k> Transaction<'k> {
     #[inline]
     fn note_key(&self, tree: &TreeRef, place: &KeyPlace<'_, '_>, page: PageId) {
         if self.tracks_reads() {
-            let key = place.tree.bound_read(Bound::Included(place.rest), self.kernel.page_size());
+            let key = place.tree.bound_read(Bound::Included(place.rest), self.transactions.page_size());
             let key = key.as_ref().map(|key| &**key);
             self.reads.borrow_mut().note(tree, place.stems, page, key, key);
         }
@@ -198,7 +198,7 @@ impl<'k> Transaction<'k> {
             None => Ok(None),
             Some(ValueOrPlace::Inline(read)) => Ok(Some(read)),
             Some(ValueOrPlace::Long(first, len)) => {
-                state.kernel.read_long(state.me, state.at, first, len, offset, into).map(Some)
+                state.states.read_long(state.me, state.at, first, len, offset, into).map(Some)
             }
         })
     }
@@ -226,12 +226,12 @@ impl<'k> Transaction<'k> {
         key: &[u8],
         mut look: impl FnMut(&[u8]) -> R,
     ) -> Result<Option<ValueOrPlace<R>>> {
-        let CommittedState { kernel, me, at } = state;
+        let CommittedState { states, me, at } = state;
         let view = tree.tree();
-        let place = kernel.place(&view, key, at, me)?;
+        let place = states.place(&view, key, at, me)?;
         let sought = place.sought();
-        let (found, page) = kernel.pages.operate(me, || {
-            let mut snapshot = kernel.pages.at_pin(me, at)?;
+        let (found, page) = states.pages.operate(me, || {
+            let mut snapshot = states.pages.at_pin(me, at)?;
             let bytes = snapshot.covering(&place.tree, sought)?;
             let found = place.tree.get(bytes, sought).map(|value| match value {
                 StoredValue::Inline(value) => ValueOrPlace::Inline(look(value)),
@@ -298,11 +298,11 @@ impl<'k> Transaction<'k> {
 
     /// Whether a tree has a name in the snapshot.
     pub(crate) fn has_name(&self, tree: &TreeRef) -> Result<bool> {
-        self.kernel.has_name(tree, self.at(), &self.seat)
+        self.transactions.has_name(tree, self.at(), &self.seat)
     }
 
     /// The committed state that the transaction sees, without what it has pending.
     pub(crate) fn committed(&self) -> CommittedState<'_> {
-        CommittedState { kernel: self.kernel, me: &self.seat, at: self.at() }
+        CommittedState { states: self.transactions, me: &self.seat, at: self.at() }
     }
 }

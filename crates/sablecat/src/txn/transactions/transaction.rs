@@ -43,7 +43,7 @@ pub(crate) type Stamp = (StateId, u64);
 
 /// A transaction in progress.
 pub(crate) struct Transaction<'k> {
-    pub(in crate::txn) kernel: &'k Transactions,
+    pub(in crate::txn) transactions: &'k Transactions,
     /// Its seat, with its snapshot.
     pub(in crate::txn) seat: PinnedSeat<'k>,
     pub(in crate::txn) options: Options,
@@ -99,25 +99,25 @@ impl Drop for Transaction<'_> {
 impl<'k> Transaction<'k> {
     /// Begins: takes a seat and pins the newest published state.
     #[inline]
-    pub(crate) fn begin(kernel: &'k Transactions, options: Options) -> Result<Transaction<'k>> {
-        Ok(Self::in_seat(kernel, kernel.pages.sit_pinned_to_read()?, options))
+    pub(crate) fn begin(transactions: &'k Transactions, options: Options) -> Result<Transaction<'k>> {
+        Ok(Self::in_seat(transactions, transactions.pages.sit_pinned_to_read()?, options))
     }
 
     /// Begins at the snapshot of another transaction, which only reads and lasts longer: see
     /// `Participants::sit_beside`.
     pub(crate) fn begin_beside(
-        kernel: &'k Transactions,
+        transactions: &'k Transactions,
         options: Options,
         (slot, at): (u16, Lsn),
     ) -> Result<Transaction<'k>> {
-        Ok(Self::in_seat(kernel, kernel.pages.sit_beside(slot, at)?, options))
+        Ok(Self::in_seat(transactions, transactions.pages.sit_beside(slot, at)?, options))
     }
 
     /// A transaction in a seat that has pinned its snapshot.
     #[inline(always)]
-    fn in_seat(kernel: &'k Transactions, seat: PinnedSeat<'k>, options: Options) -> Transaction<'k> {
+    fn in_seat(transactions: &'k Transactions, seat: PinnedSeat<'k>, options: Options) -> Transaction<'k> {
         Transaction {
-            kernel,
+            transactions,
             seat,
             options,
             writes: WriteSet::default(),
@@ -178,12 +178,12 @@ impl<'k> Transaction<'k> {
     /// Lets go of all record locks. A transaction that gave way in a circle must: the circle would stay
     /// closed.
     pub(crate) fn release_locks(&mut self) {
-        self.kernel.locks.release_to_retry(self.seat.number(), &mut self.held);
+        self.transactions.locks.release_to_retry(self.seat.number(), &mut self.held);
     }
 
     fn release(&mut self) {
         self.gate.clear();
-        self.kernel.locks.release_all(self.seat.number(), &mut self.held);
+        self.transactions.locks.release_all(self.seat.number(), &mut self.held);
     }
 
     /// Its time, by which records have lapsed or not: what the clock says when it first asks, and from then
@@ -240,8 +240,8 @@ impl<'k> Transaction<'k> {
 
     /// An error once the snapshot was given up.
     pub(crate) fn check_snapshot(&self) -> Result<()> {
-        self.kernel.pages.at_pin(&self.seat, self.at()).map(drop)?;
-        self.kernel.pages.confirm(self.at())
+        self.transactions.pages.at_pin(&self.seat, self.at()).map(drop)?;
+        self.transactions.pages.confirm(self.at())
     }
 
     /// Whether anything of a commit is compared with the snapshot.
@@ -267,10 +267,16 @@ impl<'k> Transaction<'k> {
 
     /// Locks the record and makes sure that the snapshot sees its newest state.
     pub(crate) fn lock(&mut self, tree: &TreeRef, key: &[u8]) -> Result<()> {
-        self.kernel.pages.check_fence()?;
+        self.transactions.pages.check_fence()?;
         let me = self.seat.number();
         let hash = record_hash(tree.id, key);
-        self.kernel.locks.acquire(me, hash, LockMode::Exclusive, self.options.patience, &mut self.held)?;
+        self.transactions.locks.acquire(
+            me,
+            hash,
+            LockMode::Exclusive,
+            self.options.patience,
+            &mut self.held,
+        )?;
         if self.sees_newest_of(tree, key)? {
             Ok(())
         } else {
@@ -295,10 +301,14 @@ impl<'k> Transaction<'k> {
         key: &[u8],
         then: impl FnOnce(&Self) -> Result<()>,
     ) -> Result<bool> {
-        self.kernel.pages.check_fence()?;
+        self.transactions.pages.check_fence()?;
         let hash = record_hash(tree.id, key);
-        let is_taken =
-            self.kernel.locks.try_acquire(self.seat.number(), hash, LockMode::Exclusive, &mut self.held)?;
+        let is_taken = self.transactions.locks.try_acquire(
+            self.seat.number(),
+            hash,
+            LockMode::Exclusive,
+            &mut self.held,
+        )?;
         if is_taken {
             then(self)?;
         }
@@ -322,8 +332,11 @@ impl<'k> Transaction<'k> {
             return Ok(true);
         }
         let me: &LocalParticipant = &self.seat;
-        let now = self.kernel.pages.guarded(me);
-        self.looked(tree, self.kernel.record_is_same(tree, key, (self.at(), self.time.get()), now.at(), me))
+        let now = self.transactions.pages.guarded(me);
+        self.looked(
+            tree,
+            self.transactions.record_is_same(tree, key, (self.at(), self.time.get()), now.at(), me),
+        )
     }
 
     /// Sets or removes a record. On any error, as when there is no room where much is to go, nothing is set
@@ -341,11 +354,11 @@ impl<'k> Transaction<'k> {
     #[inline]
     pub(super) fn set_one(&mut self, tree: &TreeRef, key: &[u8], value: Option<&[u8]>) -> Result<()> {
         // A file that a part of it is in is also that of children made by fork.
-        self.kernel.pages.check_fence()?;
-        self.kernel.check_record(tree, key, value.map_or(0, <[u8]>::len))?;
+        self.transactions.pages.check_fence()?;
+        self.transactions.check_record(tree, key, value.map_or(0, <[u8]>::len))?;
         self.used.set(self.used.get() + 1);
         self.sets += 1;
-        self.kernel.spill.as_ref().map_or(Ok(()), |place| self.writes.make_room(tree.id, place))?;
+        self.transactions.spill.as_ref().map_or(Ok(()), |place| self.writes.make_room(tree.id, place))?;
         self.writes.set(tree, key, value)
     }
 
@@ -364,7 +377,7 @@ impl<'k> Transaction<'k> {
         let Some(records) = self.writes.records(tree) else { return Ok(None) };
         let found = records.get(key);
         if !matches!(found, Ok(None)) {
-            self.kernel.pages.check_fence()?;
+            self.transactions.pages.check_fence()?;
         }
         found
     }
@@ -386,7 +399,7 @@ impl<'k> Transaction<'k> {
 
     /// The trees of which records are to change.
     pub(crate) fn trees(&self) -> impl Iterator<Item = TreeId> {
-        self.kernel.trees_of(&self.writes)
+        self.transactions.trees_of(&self.writes)
     }
 
     /// Whether anything is to change. Nothing is once it has been published.
@@ -438,7 +451,7 @@ impl<'k> Transaction<'k> {
             Err(error) => {
                 let reads = self.reads.borrow();
                 let trees = self.writes.trees().map(|(tree, _)| tree).chain(reads.trees());
-                return Err(count_conflict(self.kernel.explain(error, trees, &self.seat), &self.seat));
+                return Err(count_conflict(self.transactions.explain(error, trees, &self.seat), &self.seat));
             }
         };
         let number = self.number();
@@ -446,11 +459,11 @@ impl<'k> Transaction<'k> {
         let durability = if self.writes.is_logged() { durability } else { Durability::Memory };
         self.release();
         self.writes = WriteSet::default();
-        let settled = self.kernel.settle(lsn, durability, number);
+        let settled = self.transactions.settle(lsn, durability, number);
         if let Some(replaced) = self.replaced.take() {
             // The snapshot still sees it.
             self.seat.let_go();
-            self.kernel.free_pages_of(&self.seat, replaced, lsn);
+            self.transactions.free_pages_of(&self.seat, replaced, lsn);
         }
         settled.map(|()| lsn)
     }
@@ -464,14 +477,14 @@ impl<'k> Transaction<'k> {
     fn publish(&mut self) -> Result<Lsn> {
         self.writes.forget_void()?;
         let me: &LocalParticipant = &self.seat;
-        let kernel = self.kernel;
-        let large = kernel.store_all_large(me, &self.writes)?;
+        let transactions = self.transactions;
+        let large = transactions.store_all_large(me, &self.writes)?;
         // A transaction that holds record locks goes on: the holder of the gate may be waiting for them.
         if self.gate.is_none() && self.held.is_empty() && !self.passes_gate {
-            kernel.wait_for_gate(me)?;
+            transactions.wait_for_gate(me)?;
         }
         let mut record = ScratchRecord::of(me);
-        let chain = kernel.write_record(&self.writes, &mut record, me)?;
+        let chain = transactions.write_record(&self.writes, &mut record, me)?;
         if self.options.isolation == Isolation::ReadCommitted {
             // Storing and logging may have taken long, and no earlier snapshot is to be kept.
             self.seat.renew();
@@ -485,58 +498,60 @@ impl<'k> Transaction<'k> {
         let at = self.at();
         let time = self.time.get();
         let check = WriteCheck::of(self.options.isolation, (at, time), me);
-        let ahead = self.reads.borrow_mut().validate_ahead(kernel, at, me)?;
+        let ahead = self.reads.borrow_mut().validate_ahead(transactions, at, me)?;
         let (reads, claims, writes) = (&*self.reads.borrow(), &self.claims, &self.writes);
         let contents = &self.contents;
         let validate = |_: &mut ChangedPages<'_>| {
             // Of a transaction that has read a database, too: its pages may say the same for long after its
             // removal.
-            writes.trees().try_for_each(|(tree, _)| kernel.check_there(tree, me))?;
-            reads.trees().try_for_each(|tree| kernel.check_readable(tree, me))?;
+            writes.trees().try_for_each(|(tree, _)| transactions.check_there(tree, me))?;
+            reads.trees().try_for_each(|tree| transactions.check_readable(tree, me))?;
             // As in `check_there`: nobody else publishes meanwhile.
-            let newest = kernel.pages.newest();
-            reads.absent().try_for_each(|tree| kernel.check_absent(tree, newest, me))?;
-            reads.validate(kernel, at, &ahead, me)?;
-            kernel.settle_claims(claims, writes, time, me)
+            let newest = transactions.pages.newest();
+            reads.absent().try_for_each(|tree| transactions.check_absent(tree, newest, me))?;
+            reads.validate(transactions, at, &ahead, me)?;
+            transactions.settle_claims(claims, writes, time, me)
         };
         // Once nothing can get in the way any more.
-        let note = || contents.set(Some(kernel.change_content()));
+        let note = || contents.set(Some(transactions.change_content()));
         let leaves = |record: &mut RecordBuilder| {
-            let mut changes = kernel.changes_of(writes, ChangedPages::new(&kernel.pages, me, at));
-            if kernel.apply_leaves(&mut changes, writes, at, check)? == Tried::Structure {
+            let mut changes = transactions.changes_of(writes, ChangedPages::new(&transactions.pages, me, at));
+            if transactions.apply_leaves(&mut changes, writes, at, check)? == Tried::Structure {
                 return Ok(None);
             }
-            let published = publish::publish(&kernel.pages, &kernel.log, changes, record, |changes| {
-                writes.trees().try_for_each(|(tree, _)| kernel.check_not_rebuilt(tree.id, at))?;
-                validate(changes).map(|()| note())
-            });
+            let published =
+                publish::publish(&transactions.pages, &transactions.log, changes, record, |changes| {
+                    writes.trees().try_for_each(|(tree, _)| transactions.check_not_rebuilt(tree.id, at))?;
+                    validate(changes).map(|()| note())
+                });
             match published {
                 Err(error) if error.is_rebuilt() => Ok(None),
                 done => done.map(Some),
             }
         };
-        let most = kernel.pages_in_place_max(writes);
+        let most = transactions.pages_in_place_max(writes);
         let shape = |record: &mut RecordBuilder| {
-            let _structure = kernel.hold_structure(kernel.trees_of(writes), me)?;
-            let mut changes = kernel.changes_of(writes, ChangedPages::at_newest(&kernel.pages, me));
+            let _structure = transactions.hold_structure(transactions.trees_of(writes), me)?;
+            let mut changes =
+                transactions.changes_of(writes, ChangedPages::at_newest(&transactions.pages, me));
             changes.limit(most);
             // Leaves are latched in key order, and those of a range only when it is removed: so what a write
             // set with ranges changes of single records is looked at in the commit step.
             let (first, last) =
                 if writes.has_ranges() { (WriteCheck::None, check) } else { (check, WriteCheck::None) };
-            kernel.apply_shape(&mut changes, writes, &large, first)?;
-            publish::publish(&kernel.pages, &kernel.log, changes, record, |changes| {
+            transactions.apply_shape(&mut changes, writes, &large, first)?;
+            publish::publish(&transactions.pages, &transactions.log, changes, record, |changes| {
                 validate(changes)?;
-                kernel.check_writes(writes, last).map(|()| note())
+                transactions.check_writes(writes, last).map(|()| note())
             })
         };
         let small = writes.len() <= SHAPE_FIRST && !writes.has_ranges();
-        let done = if small { kernel.patiently(|| leaves(&mut record))? } else { None };
+        let done = if small { transactions.patiently(|| leaves(&mut record))? } else { None };
         let done = match done {
             Some(lsn) => Ok(lsn),
             // The pages of what does not fit memory will hardly fit the cache.
             None if writes.is_spilled() => Err(Error::too_many()),
-            None => kernel.patiently(|| shape(&mut record)),
+            None => transactions.patiently(|| shape(&mut record)),
         };
         let lsn = match done {
             Err(error) if error.is_too_many() => {
@@ -545,7 +560,8 @@ impl<'k> Transaction<'k> {
                     self.seat.let_go();
                 }
                 let validate = |changes: &mut ChangedPages<'_>| validate(changes).map(|()| note());
-                let switched = kernel.commit_beside(me, (writes, large), check, &mut record, validate)?;
+                let switched =
+                    transactions.commit_beside(me, (writes, large), check, &mut record, validate)?;
                 self.replaced.put(Some(switched.replaced));
                 switched.lsn
             }

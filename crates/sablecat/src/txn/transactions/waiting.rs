@@ -29,9 +29,10 @@ impl Transaction<'_> {
         if let Some(empty) = empty {
             reads.absorb(&empty);
         }
-        let (kernel, me) = (self.kernel, &*self.seat);
+        let (transactions, me) = (self.transactions, &*self.seat);
         // A database that is removed between two looks has no page left in the second.
-        let watched = reads.watch(kernel, at, me).map_err(|error| kernel.explain(error, reads.trees(), me));
+        let watched =
+            reads.watch(transactions, at, me).map_err(|error| transactions.explain(error, reads.trees(), me));
         let mut watch = match watched {
             // It has changed, or may have.
             Err(error) if error.is_retryable() => return Ok(true),
@@ -43,17 +44,18 @@ impl Transaction<'_> {
             return Err(Error::new(ErrorKind::NotAllowed, message));
         }
         self.seat.let_go();
-        let disturbed = kernel.pages.recent().sleepers.listen(deadline, || {
+        let disturbed = transactions.pages.recent().sleepers.listen(deadline, || {
             // A committer that has died in the commit step has published nothing that can be seen until it is
             // mended.
-            kernel.pages.stall();
-            let ended = kernel
+            transactions.pages.stall();
+            let ended = transactions
                 .log
                 .fail_if_poisoned()
-                .and_then(|()| kernel.pages.fail_if_poisoned())
-                .and_then(|()| kernel.pages.check_fence());
-            let may_be_had = || passed.get().is_some_and(|passed| passed.may_be_had(kernel, me.number()));
-            let mut is_disturbed = || Ok(reads.is_disturbed(kernel, &mut watch, me)? || may_be_had());
+                .and_then(|()| transactions.pages.fail_if_poisoned())
+                .and_then(|()| transactions.pages.check_fence());
+            let may_be_had =
+                || passed.get().is_some_and(|passed| passed.may_be_had(transactions, me.number()));
+            let mut is_disturbed = || Ok(reads.is_disturbed(transactions, &mut watch, me)? || may_be_had());
             match ended.and_then(|()| is_disturbed()) {
                 Ok(false) => None,
                 Ok(true) => Some(Ok(())),

@@ -123,7 +123,7 @@ impl Trees {
         let rebuilt = || writes.trees().filter(|(tree, _)| tree.id != CATALOG);
         let (_frozen, frozen) = self.freeze(rebuilt().map(|(tree, _)| tree.id), me)?;
         let mut build = Build {
-            kernel: self,
+            trees: self,
             me,
             check,
             frozen,
@@ -141,7 +141,7 @@ impl Trees {
 
 /// Trees being built.
 struct Build<'a> {
-    kernel: &'a Trees,
+    trees: &'a Trees,
     me: &'a LocalParticipant,
     check: WriteCheck<'a>,
     /// The state in which the trees were frozen.
@@ -168,25 +168,25 @@ struct Batch {
 impl<'a> Build<'a> {
     /// Begins changes over the newest state.
     fn changes(&self) -> (ChangedPages<'a>, Lsn) {
-        let changes = ChangedPages::at_newest(&self.kernel.pages, self.me);
+        let changes = ChangedPages::at_newest(&self.trees.pages, self.me);
         let at = changes.at();
         (changes, at)
     }
 
     fn tree(&mut self, tree: &TreeRef, records: &PendingRecords) -> Result<()> {
-        let kernel = self.kernel;
+        let trees = self.trees;
         let (mut root, mut passed, mut more) = (None, None, true);
         for (lower, upper) in records.removed() {
             let mut left = Some(lower.map(<[u8]>::to_vec));
             while let Some(from) = left {
                 let from = from.as_ref().map(Vec::as_slice);
-                let (at, after) = kernel.patiently(|| self.remove_batch(tree, root, (from, upper)))?;
+                let (at, after) = trees.patiently(|| self.remove_batch(tree, root, (from, upper)))?;
                 (root, left) = (Some(at), after.map(Bound::Included));
             }
         }
         while more {
             // When there is no room for a batch it is begun anew.
-            let batch = kernel.patiently(|| self.batch(tree, root, (records, passed.as_deref())))?;
+            let batch = trees.patiently(|| self.batch(tree, root, (records, passed.as_deref())))?;
             (root, passed, more) = (Some(batch.root), batch.passed, batch.more);
         }
         self.roots.extend(root.map(|root| (tree.root, root)));
@@ -201,8 +201,8 @@ impl<'a> Build<'a> {
         root: Option<PageId>,
         (lower, upper): KeyBounds<'_>,
     ) -> Result<(PageId, Option<Vec<u8>>)> {
-        let kernel = self.kernel;
-        let most = kernel.pages_in_batch();
+        let trees = self.trees;
+        let most = trees.pages_in_batch();
         let (mut changes, _) = self.changes();
         let mut copying = Copying::new(&mut changes, self.frozen, most, self.begun.clone());
         let old = tree.tree();
@@ -217,7 +217,7 @@ impl<'a> Build<'a> {
         }
         let (listed, begun) = copying.finish();
         listed.write(&self.list, &mut changes)?;
-        publish::publish(&kernel.pages, &kernel.log, changes, &mut filler(), |_| Ok(()))?;
+        publish::publish(&trees.pages, &trees.log, changes, &mut filler(), |_| Ok(()))?;
         self.begun = begun;
         Ok((root, left))
     }
@@ -230,8 +230,8 @@ impl<'a> Build<'a> {
         root: Option<PageId>,
         (records, after): (&PendingRecords, Option<&[u8]>),
     ) -> Result<Batch> {
-        let kernel = self.kernel;
-        let most = kernel.pages_in_batch();
+        let trees = self.trees;
+        let most = trees.pages_in_batch();
         let (mut changes, now) = self.changes();
         let mut copying = Copying::new(&mut changes, self.frozen, most, self.begun.clone());
         let old = tree.tree();
@@ -250,11 +250,11 @@ impl<'a> Build<'a> {
             };
             self.check_write(tree, &key, now)?;
             let value = value.as_deref();
-            let run = value.filter(|value| kernel.is_large(value.len())).and_then(|_| self.runs.get(stored));
+            let run = value.filter(|value| trees.is_large(value.len())).and_then(|_| self.runs.get(stored));
             let begin = (last == PageId::NONE).then_some(|copying: &mut _| new.append_beside(copying, &key));
             let store = store_with(&new, &key, run);
             if !appending.takes(&mut copying, &new, (&key, value), begin, store)?
-                && !kernel.change_copy(&mut copying, &new, (&key, value), run, &mut last)?
+                && !trees.change_copy(&mut copying, &new, (&key, value), run, &mut last)?
             {
                 break;
             }
@@ -265,7 +265,7 @@ impl<'a> Build<'a> {
         let passed = passed.map(Cow::into_owned);
         let (listed, begun) = copying.finish();
         listed.write(&self.list, &mut changes)?;
-        publish::publish(&kernel.pages, &kernel.log, changes, &mut filler(), |_| Ok(()))?;
+        publish::publish(&trees.pages, &trees.log, changes, &mut filler(), |_| Ok(()))?;
         self.begun = begun;
         self.runs.drain(..stored).for_each(PageRun::keep);
         Ok(Batch { root, passed, more })
@@ -277,14 +277,14 @@ impl<'a> Build<'a> {
         if tree.is_new() {
             return Ok(());
         }
-        let (kernel, view) = (self.kernel, tree.tree());
-        let place = kernel.place(&view, key, now, me)?;
-        let born = kernel.pages.operate(me, || {
-            let mut snapshot = kernel.pages.at_pin(me, now)?;
+        let (trees, view) = (self.trees, tree.tree());
+        let place = trees.place(&view, key, now, me)?;
+        let born = trees.pages.operate(me, || {
+            let mut snapshot = trees.pages.at_pin(me, now)?;
             snapshot.covering(&place.tree, place.sought()).map(header::born)
         })?;
-        let is_in_place = at >= kernel.pages.rebuilt_since();
-        if is_in_place && born <= at || kernel.record_is_same(tree, key, (at, time), now, me)? {
+        let is_in_place = at >= trees.pages.rebuilt_since();
+        if is_in_place && born <= at || trees.record_is_same(tree, key, (at, time), now, me)? {
             return Ok(());
         }
         Err(conflict(
@@ -301,7 +301,7 @@ impl<'a> Build<'a> {
         record: &mut RecordBuilder,
         validate: &impl Fn(&mut ChangedPages<'_>) -> Result<()>,
     ) -> Result<Lsn> {
-        let kernel = self.kernel;
+        let trees = self.trees;
         let (mut changes, mut now) = self.changes();
         let (key, value) =
             (note_key(note.tree), CatalogEntry { list: Some(Listed::Replaced), ..note.clone() }.encode());
@@ -312,7 +312,7 @@ impl<'a> Build<'a> {
             None => {
                 let tree = catalog.tree();
                 let sought = tree.sought(&key);
-                let leaf = kernel.leaf_for(&mut changes, &tree, sought, PageId::NONE, &mut now)?;
+                let leaf = trees.leaf_for(&mut changes, &tree, sought, PageId::NONE, &mut now)?;
                 if tree.try_change(&mut changes, leaf, (sought, Some(&value)))? != Tried::Done {
                     return Err(Error::corruption(format!(
                         "the catalog has lost the note of the list of pages in tree {}",
@@ -327,9 +327,9 @@ impl<'a> Build<'a> {
             bytes.copy_from_slice(&content);
             header::set_page_id(bytes, root);
         }
-        publish::publish(&kernel.pages, &kernel.log, changes, record, |changes| {
+        publish::publish(&trees.pages, &trees.log, changes, record, |changes| {
             validate(changes)?;
-            kernel.say_rebuilt();
+            trees.say_rebuilt();
             Ok(())
         })
     }
@@ -349,9 +349,9 @@ impl<'a> Build<'a> {
             let place = KeyPlace { tree: catalog.tree(), stems: &[], rest: key };
             let leaf = place.tree.find(changes, place.sought())?;
             changes.latched(leaf)?;
-            self.kernel.check_write(changes, leaf, (&catalog, key), &place, self.check)?;
+            self.trees.check_write(changes, leaf, (&catalog, key), &place, self.check)?;
         }
         all.into_iter()
-            .try_for_each(|change| self.kernel.apply_one(changes, &catalog.tree(), change, None).map(drop))
+            .try_for_each(|change| self.trees.apply_one(changes, &catalog.tree(), change, None).map(drop))
     }
 }

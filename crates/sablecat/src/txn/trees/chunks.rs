@@ -83,7 +83,7 @@ fn fits(writes: &WriteSet, most: usize) -> bool {
 /// A write set on its way to the log in chunks: one chunk at a time is put together, so a value is never
 /// copied whole. A chunk may end anywhere, also within a key.
 struct Chunks<'a, 'r> {
-    kernel: &'a Trees,
+    trees: &'a Trees,
     me: &'a LocalParticipant,
     record: &'r mut RecordBuilder,
     /// An operation up to its value.
@@ -94,10 +94,10 @@ struct Chunks<'a, 'r> {
 }
 
 impl<'a, 'r> Chunks<'a, 'r> {
-    fn begin(kernel: &'a Trees, record: &'r mut RecordBuilder, me: &'a LocalParticipant) -> Chunks<'a, 'r> {
-        let chain = kernel.log.new_chain();
+    fn begin(trees: &'a Trees, record: &'r mut RecordBuilder, me: &'a LocalParticipant) -> Chunks<'a, 'r> {
+        let chain = trees.log.new_chain();
         record.begin_chunk(chain);
-        Chunks { kernel, me, record, head: RecordBuilder::new(), chain, chunks: 0, bytes: 0 }
+        Chunks { trees, me, record, head: RecordBuilder::new(), chain, chunks: 0, bytes: 0 }
     }
 
     fn add(&mut self, tree: TreeId, key: &[u8], value: Option<&[u8]>) -> Result<()> {
@@ -122,7 +122,7 @@ impl<'a, 'r> Chunks<'a, 'r> {
     }
 
     fn add_bytes(&mut self, bytes: &[u8]) -> Result<()> {
-        for part in bytes.chunks(self.kernel.log.record_bytes_max() / 4) {
+        for part in bytes.chunks(self.trees.log.record_bytes_max() / 4) {
             self.record.raw(part);
             self.log_if_full()?;
         }
@@ -130,7 +130,7 @@ impl<'a, 'r> Chunks<'a, 'r> {
     }
 
     fn log_if_full(&mut self) -> Result<()> {
-        if self.record.len() > self.kernel.log.record_bytes_max() / 2 { self.log() } else { Ok(()) }
+        if self.record.len() > self.trees.log.record_bytes_max() / 2 { self.log() } else { Ok(()) }
     }
 
     fn log(&mut self) -> Result<()> {
@@ -138,8 +138,8 @@ impl<'a, 'r> Chunks<'a, 'r> {
         self.chunks += 1;
         self.record.finish_body();
         // A publish of no pages: it appends the record.
-        let changes = ChangedPages::new(&self.kernel.pages, self.me, Lsn(0));
-        publish::publish(&self.kernel.pages, &self.kernel.log, changes, self.record, |_| Ok(()))?;
+        let changes = ChangedPages::new(&self.trees.pages, self.me, Lsn(0));
+        publish::publish(&self.trees.pages, &self.trees.log, changes, self.record, |_| Ok(()))?;
         self.record.begin_chunk(self.chain);
         Ok(())
     }

@@ -128,7 +128,7 @@ fn each_of(
         let found = entries(state, &list.tree(), listed, from, LOOKED_AT_ONCE)?;
         let Some(&(last, _)) = found.last() else { return Ok(()) };
         for (first, count) in found {
-            state.kernel.pages.check_run(first, count)?;
+            state.states.pages.check_run(first, count)?;
             (0..count).for_each(|n| tell(PageId(first.0 + n as u32)));
         }
         from = PageId(last.0.saturating_add(1));
@@ -177,10 +177,10 @@ pub(super) struct Pace {
 impl Pace {
     /// Waits until nobody looks at a state from before what has just been freed; for a moment, and not again
     /// if that was not enough. The caller holds no latch.
-    pub(super) fn leave_room(&mut self, kernel: &Trees) {
-        let at = kernel.pages.newest();
+    pub(super) fn leave_room(&mut self, trees: &Trees) {
+        let at = trees.pages.newest();
         let mut pauses = 0..if self.is_stopped { 0 } else { PAUSES };
-        while kernel.pages.participants.is_guarded_before(at) {
+        while trees.pages.participants.is_guarded_before(at) {
             if pauses.next().is_none() {
                 self.is_stopped = true;
                 return;
