@@ -125,8 +125,8 @@ impl<K: Kind> Database<K> {
 
     /// What an environment knows it by, after making sure that it is of that one.
     #[inline]
-    pub(super) fn named_in(&self, core: &Databases) -> Result<&Named> {
-        if K::is(&self.of, Of(core)) { Ok(&self.named) } else { Err(foreign(self.name())) }
+    pub(super) fn named_in(&self, databases: &Databases) -> Result<&Named> {
+        if K::is(&self.of, Of(databases)) { Ok(&self.named) } else { Err(foreign(self.name())) }
     }
 
     /// The name it was opened under.

@@ -342,7 +342,7 @@ pub(super) fn within<S: Read + ?Sized, T>(
     look: impl FnOnce(&EnvTxn<'_>, &TreeRef) -> Result<T>,
 ) -> Result<T> {
     state.with(|Seen(txn)| {
-        let tree = txn.tree(db.named_in(txn.core())?)?;
+        let tree = txn.tree(db.named_in(txn.databases())?)?;
         look(txn, tree)
     })
 }

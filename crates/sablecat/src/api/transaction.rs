@@ -399,7 +399,7 @@ impl<'env> Txn<'env> {
 
     /// Refuses to lock where that would be around what this thread is in the middle of.
     fn refuse_locking(&self, db: &Database) -> Result<()> {
-        within::refuse_around(self.inner.core(), None, Some(self.slot()), || {
+        within::refuse_around(self.inner.databases(), None, Some(self.slot()), || {
             format!("locking a record of the database {:?}", db.name())
         })
     }
@@ -565,7 +565,7 @@ impl<'env> Txn<'env> {
         let slot = Some(self.slot());
         let mut trees = self.inner.records.trees();
         trees.try_for_each(|tree| {
-            within::refuse_around(self.inner.core(), Some(tree), slot, || {
+            within::refuse_around(self.inner.databases(), Some(tree), slot, || {
                 "committing another transaction".to_owned()
             })
         })
@@ -649,12 +649,15 @@ impl<'env> Txn<'env> {
 
     #[inline]
     fn tree_to_write<'d>(&self, db: &'d Database) -> Result<Written<'d>> {
-        noted(&self.lost, db.named_in(self.inner.core()).and_then(|named| self.inner.tree_to_write(named)))
+        noted(
+            &self.lost,
+            db.named_in(self.inner.databases()).and_then(|named| self.inner.tree_to_write(named)),
+        )
     }
 
     #[inline]
     fn tree<'d>(&self, db: &'d Database) -> Result<&'d TreeRef> {
-        noted(&self.lost, db.named_in(self.inner.core()).and_then(|named| self.inner.tree(named)))
+        noted(&self.lost, db.named_in(self.inner.databases()).and_then(|named| self.inner.tree(named)))
     }
 }
 

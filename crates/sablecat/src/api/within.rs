@@ -48,9 +48,9 @@ pub(super) struct Within {
 
 impl Within {
     /// Begins.
-    pub(super) fn begin(core: &Databases, doing: EnclosingWork) -> Within {
+    pub(super) fn begin(databases: &Databases, doing: EnclosingWork) -> Within {
         // Where the stack is gone already, the thread is about to end, and nothing is told any more.
-        if STACK.try_with(|stack| stack.borrow_mut().push((address(core), doing))).is_ok() {
+        if STACK.try_with(|stack| stack.borrow_mut().push((address(databases), doing))).is_ok() {
             DEPTH.set(DEPTH.get() + 1);
         }
         Within { not_moved: PhantomData }
@@ -65,8 +65,8 @@ impl Drop for Within {
     }
 }
 
-pub(super) fn address(core: &Databases) -> usize {
-    std::ptr::from_ref(core).addr()
+pub(super) fn address(databases: &Databases) -> usize {
+    std::ptr::from_ref(databases).addr()
 }
 
 /// Whether this thread is in the middle of anything.
@@ -82,13 +82,13 @@ pub(super) fn any() -> bool {
 /// `NotAllowed`. `what` says what was tried.
 #[inline]
 pub(super) fn refuse_around(
-    core: &Databases,
+    databases: &Databases,
     tree: Option<TreeId>,
     slot: Option<u16>,
     what: impl FnOnce() -> String,
 ) -> Result<()> {
     if any()
-        && let Some(around) = found(core, tree, slot)
+        && let Some(around) = found(databases, tree, slot)
     {
         return Err(refused(what(), around));
     }
@@ -97,9 +97,9 @@ pub(super) fn refuse_around(
 
 /// What is in the way of such a change.
 #[cold]
-fn found(core: &Databases, tree: Option<TreeId>, slot: Option<u16>) -> Option<EnclosingWork> {
+fn found(databases: &Databases, tree: Option<TreeId>, slot: Option<u16>) -> Option<EnclosingWork> {
     let in_the_way = |&&(of, doing): &&(usize, EnclosingWork)| {
-        of == address(core)
+        of == address(databases)
             && match doing {
                 EnclosingWork::Write(writer) => slot != Some(writer),
                 EnclosingWork::Load(loaded) => tree == Some(loaded),

@@ -41,8 +41,8 @@ impl<O: Kind> Index<O> {
         let mut problems = Vec::new();
         for record in state.range(&self.primary, ..)? {
             let (key, value) = record?;
-            let entries =
-                state.with(|Seen(txn)| entries_of(txn.core(), self.name(), &self.info, (&key, &value)))?;
+            let entries = state
+                .with(|Seen(txn)| entries_of(txn.databases(), self.name(), &self.info, (&key, &value)))?;
             for (entry, value) in entries {
                 let found = state.get(&self.entries, &entry)?;
                 if found.as_ref() != Some(&value) && problems.len() < TOLD_MAX {
@@ -69,7 +69,7 @@ impl<O: Kind> Index<O> {
                 None => false,
                 Some(_) if !extracts => true,
                 Some(record) => state
-                    .with(|Seen(txn)| entries_of(txn.core(), self.name(), &self.info, (key, &record)))?
+                    .with(|Seen(txn)| entries_of(txn.databases(), self.name(), &self.info, (key, &record)))?
                     .iter()
                     .any(|(right, _)| *right == entry),
             };

@@ -59,7 +59,7 @@ impl EnvTxn<'_> {
     /// As [`EnvTxn::tree`].
     #[inline]
     pub(crate) fn tree_to_write<'n>(&self, named: &'n Named) -> Result<Written<'n>> {
-        if self.core.kernel.is_surely_there(&named.presence) && !self.changes_databases() {
+        if self.databases.kernel.is_surely_there(&named.presence) && !self.changes_databases() {
             Ok(Written::Known(&named.tree))
         } else {
             self.tree_to_write_if_there(named)
@@ -75,7 +75,7 @@ impl EnvTxn<'_> {
         if let Some(own) = self.own(named)? {
             return Ok(Written::Own(own));
         }
-        match self.core.tree(named) {
+        match self.databases.tree(named) {
             // The transaction is making it, or its commit will find that it is gone.
             Err(error) if matches!(error.kind(), ErrorKind::NotAllowed | ErrorKind::NotFound) => {
                 Ok(Written::Known(&named.tree))
@@ -102,7 +102,7 @@ impl EnvTxn<'_> {
             return Ok(Some(Arc::clone(own)));
         }
         let presence = self.records.presence(entry.tree).knowing(KnownDatabase::of(name, &entry));
-        let own = self.core.name(name, &entry, Arc::new(presence), &self.records)?;
+        let own = self.databases.name(name, &entry, Arc::new(presence), &self.records)?;
         all.insert(entry.tree, Arc::clone(&own));
         Ok(Some(own))
     }
@@ -115,7 +115,7 @@ impl EnvTxn<'_> {
             return Ok(None);
         };
         let presence = Arc::new(seen_as(&name, &entry, self.records.at()));
-        let newer = self.core.name(&name, &entry, presence, &self.records)?;
+        let newer = self.databases.name(&name, &entry, presence, &self.records)?;
         Ok(Some(if named.is_replica() { Arc::new(newer.as_replica()) } else { newer }))
     }
 
@@ -186,7 +186,7 @@ impl EnvTxn<'_> {
         };
         check(&info.primary, "cannot be of")?;
         self.check_by_expiry(name, info)?;
-        let functions = &self.core.config.functions;
+        let functions = &self.databases.config.functions;
         functions.extractor(&info.extractor, name)?;
         let mut names = vec![&info.extractor];
         if let Some((referenced, on_remove)) = &info.references {

@@ -119,12 +119,12 @@ fn entry(unique: bool, index_key: &[u8], key: &[u8]) -> (Vec<u8>, Vec<u8>) {
 /// # Errors
 /// `Invalid` if the extractor was not given.
 pub(crate) fn entries_of(
-    core: &Databases,
+    databases: &Databases,
     name: &str,
     info: &IndexInfo,
     (key, value): (&[u8], &[u8]),
 ) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
-    let found = core.config.functions.extractor(&info.extractor, name)?.keys(key, Some(value));
+    let found = databases.config.functions.extractor(&info.extractor, name)?.keys(key, Some(value));
     Ok(found.sorted().into_iter().map(|index_key| entry(info.unique, index_key, key)).collect())
 }
 

@@ -64,7 +64,7 @@ enum Fate {
 /// A transaction in progress. Dropped without a commit, it changes nothing.
 #[derive(Debug)]
 pub(crate) struct EnvTxn<'e> {
-    pub(in crate::env) core: &'e Databases,
+    pub(in crate::env) databases: &'e Databases,
     pub(crate) records: Transaction<'e>,
     made: Vec<Made>,
     /// What it does about which databases are indices of which.
@@ -83,10 +83,10 @@ impl Drop for EnvTxn<'_> {
 impl<'e> EnvTxn<'e> {
     /// Begins: takes a seat and pins the newest published state.
     #[inline]
-    pub(crate) fn begin(core: &'e Databases, options: Options) -> Result<EnvTxn<'e>> {
+    pub(crate) fn begin(databases: &'e Databases, options: Options) -> Result<EnvTxn<'e>> {
         Ok(EnvTxn {
-            core,
-            records: Transaction::begin(&core.kernel, options)?,
+            databases,
+            records: Transaction::begin(&databases.kernel, options)?,
             made: Vec::new(),
             related: RelationChanges::default(),
         })
@@ -95,13 +95,13 @@ impl<'e> EnvTxn<'e> {
     /// Begins at the snapshot of another one, which only reads and lasts longer: see
     /// [`Transaction::begin_beside`].
     pub(crate) fn begin_beside(
-        core: &'e Databases,
+        databases: &'e Databases,
         options: Options,
         beside: (u16, Lsn),
     ) -> Result<EnvTxn<'e>> {
         Ok(EnvTxn {
-            core,
-            records: Transaction::begin_beside(&core.kernel, options, beside)?,
+            databases,
+            records: Transaction::begin_beside(&databases.kernel, options, beside)?,
             made: Vec::new(),
             related: RelationChanges::default(),
         })
@@ -109,13 +109,13 @@ impl<'e> EnvTxn<'e> {
 
     /// The environment.
     #[inline]
-    pub(crate) fn core(&self) -> &'e Databases {
-        self.core
+    pub(crate) fn databases(&self) -> &'e Databases {
+        self.databases
     }
 
     /// Its time, by which records have expired or not.
     pub(crate) fn time(&self) -> u64 {
-        self.records.time(|| self.core.config.clock.now())
+        self.records.time(|| self.databases.config.clock.now())
     }
 
     /// The tree of a database, if the transaction has that.
@@ -125,7 +125,7 @@ impl<'e> EnvTxn<'e> {
     /// back; `NotAllowed` if another transaction is only just creating it; those of reading the catalog.
     #[inline]
     pub(crate) fn tree<'n>(&self, named: &'n Named) -> Result<&'n TreeRef> {
-        if self.core.kernel.is_surely_there(&named.presence) && !self.changes_databases() {
+        if self.databases.kernel.is_surely_there(&named.presence) && !self.changes_databases() {
             Ok(&named.tree)
         } else {
             self.tree_if_there(named)
@@ -147,7 +147,7 @@ impl<'e> EnvTxn<'e> {
     /// Whether a database is there, or was in the snapshot, which goes on showing its records.
     fn sees(&self, named: &Named) -> Result<bool> {
         let keeps = self.records.keeps_snapshot();
-        if keeps && named.presence.seen() == self.records.at() || self.core.is_there(named)? {
+        if keeps && named.presence.seen() == self.records.at() || self.databases.is_there(named)? {
             return Ok(true);
         }
         Ok(keeps && self.records.has_name(&named.tree)?)
@@ -199,18 +199,18 @@ impl<'e> EnvTxn<'e> {
     /// The database that the transaction sees under a name.
     pub(in crate::env) fn found(&self, name: &str, entry: &CatalogEntry) -> Result<Arc<Named>> {
         if let Some(made) = self.made.iter().find(|made| made.entry.tree == entry.tree) {
-            return self.core.name(name, entry, Arc::clone(&made.presence), &self.records);
+            return self.databases.name(name, entry, Arc::clone(&made.presence), &self.records);
         }
         if self.records.pending_in_catalog(name.as_bytes()).is_some() {
             // Renamed, or given an index, which others do not know.
             let presence = Arc::new(seen_as(name, entry, self.records.at()));
-            return self.core.name(name, entry, presence, &self.records);
+            return self.databases.name(name, entry, presence, &self.records);
         }
-        self.core.found(name, entry, self.records.at(), &self.records)
+        self.databases.found(name, entry, self.records.at(), &self.records)
     }
 
     pub(in crate::env) fn make(&mut self, name: &str, asked: Asked<'_>) -> Result<CatalogEntry> {
-        let mut entry = self.core.make_tree(self.records.committed().me, name, asked)?;
+        let mut entry = self.databases.make_tree(self.records.committed().me, name, asked)?;
         entry.relations.index = asked.index.cloned();
         let presence = Presence::made_in(self.records.number()).knowing(KnownDatabase::of(name, &entry));
         self.made.push(Made { entry: entry.clone(), presence: Arc::new(presence) });
@@ -273,7 +273,7 @@ impl<'e> EnvTxn<'e> {
         catalog::check_name(name)?;
         let tree = catalog_tree();
         let Some(value) = self.records.claim(&tree, name.as_bytes())? else { return Ok(false) };
-        let maker = Some(self.core.kernel.pages.standing());
+        let maker = Some(self.databases.kernel.pages.standing());
         let note = CatalogEntry { maker, ..CatalogEntry::decode(name.as_bytes(), &value)? };
         note.method(name.as_bytes())?;
         self.note_unrelated(&note)?;
@@ -339,7 +339,7 @@ impl<'e> EnvTxn<'e> {
         if will_last && !removed.is_empty() {
             // The snapshot would keep what is freed.
             self.records.give_up();
-            self.core.free_trees(self.records.committed().me, &removed);
+            self.databases.free_trees(self.records.committed().me, &removed);
         }
         committed
     }
@@ -377,7 +377,7 @@ impl<'e> EnvTxn<'e> {
 
     fn unmake(&self, made: Vec<Made>) {
         made.iter().for_each(|made| made.presence.note_gone());
-        self.core.free_trees(self.records.committed().me, made.iter().map(|made| &made.entry));
+        self.databases.free_trees(self.records.committed().me, made.iter().map(|made| &made.entry));
     }
 
     /// Runs `work` and commits, again when others get in the way. Passes the serial gate: the caller may be

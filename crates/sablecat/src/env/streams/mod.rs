@@ -75,28 +75,28 @@ pub(in crate::env) struct Readers {
 /// Keeps the log from somewhere on, for one reader.
 #[derive(Debug)]
 struct Hold<'c> {
-    core: &'c Streams,
+    streams: &'c Streams,
     number: u64,
     from: Lsn,
 }
 
 impl<'c> Hold<'c> {
-    fn begin(core: &'c Streams, from: Lsn) -> Result<Hold<'c>> {
+    fn begin(streams: &'c Streams, from: Lsn) -> Result<Hold<'c>> {
         let number = {
-            let mut readers = lock(&core.readers);
+            let mut readers = lock(&streams.readers);
             readers.next += 1;
             readers.next
         };
-        let mut hold = Hold { core, number, from: Lsn(u64::MAX) };
+        let mut hold = Hold { streams, number, from: Lsn(u64::MAX) };
         hold.set(from)?;
         Ok(hold)
     }
 
     fn set(&mut self, from: Lsn) -> Result<()> {
         self.from = from;
-        let mut readers = lock(&self.core.readers);
+        let mut readers = lock(&self.streams.readers);
         readers.wanted.insert(self.number, from);
-        self.core.want_log(&readers)
+        self.streams.want_log(&readers)
     }
 
     /// The log below is not needed any more.
@@ -107,14 +107,14 @@ impl<'c> Hold<'c> {
 
 impl Drop for Hold<'_> {
     fn drop(&mut self) {
-        if self.core.kernel.pages.participants.is_inherited() {
+        if self.streams.kernel.pages.participants.is_inherited() {
             // In a child made by fork what is said is its parent's.
             return;
         }
-        let mut readers = lock(&self.core.readers);
+        let mut readers = lock(&self.streams.readers);
         readers.wanted.remove(&self.number);
         // A process that was taken for dead says nothing any more, and need not.
-        let _ = self.core.want_log(&readers);
+        let _ = self.streams.want_log(&readers);
     }
 }
 
@@ -155,7 +155,7 @@ impl Streams {
 /// The changes after a place in the log, as they come.
 #[derive(Debug)]
 pub(crate) struct Stream<'c> {
-    core: &'c Streams,
+    streams: &'c Streams,
     reach: Reach,
     tail: LogTail<'c>,
     names: TreeNames,
@@ -191,23 +191,23 @@ pub(crate) struct ChangedRecords<'s> {
 
 impl<'c> Stream<'c> {
     /// The changes after `from`; none: after what has been committed by now.
-    pub(crate) fn begin(core: &'c Streams, from: Option<Lsn>, reach: Reach) -> Result<Stream<'c>> {
-        core.check_log()?;
-        let kernel = &core.kernel;
+    pub(crate) fn begin(streams: &'c Streams, from: Option<Lsn>, reach: Reach) -> Result<Stream<'c>> {
+        streams.check_log()?;
+        let kernel = &streams.kernel;
         kernel.log.fail_if_poisoned()?;
         let committed = || kernel.pages.newest();
         let open = kernel.pages.log_needed_from();
         // Before it is known what that is. A process that lets go of log, and has not seen this, needs no
         // more than what is committed by then.
-        let mut hold = Hold::begin(core, from.unwrap_or_else(committed).min(open))?;
+        let mut hold = Hold::begin(streams, from.unwrap_or_else(committed).min(open))?;
         let from = from.unwrap_or_else(committed);
         let tail = kernel.log.tail_from(from, reach)?;
         let began = tail.at();
         let before = Some(hold.from).filter(|&before| before < began);
         hold.set(before.unwrap_or(began))?;
-        let names = core.names_at(began)?;
+        let names = streams.names_at(began)?;
         Ok(Stream {
-            core,
+            streams,
             reach,
             tail,
             names,
@@ -244,8 +244,8 @@ impl<'c> Stream<'c> {
     }
 
     fn advance_once(&mut self) -> Result<bool> {
-        self.core.check_own()?;
-        self.core.kernel.pages.check_fence()?;
+        self.streams.check_own()?;
+        self.streams.kernel.pages.check_fence()?;
         loop {
             self.let_go()?;
             if !self.tail.advance()? {
@@ -269,7 +269,7 @@ impl<'c> Stream<'c> {
         deadline: Option<Duration>,
         stopped: impl Fn() -> bool,
     ) -> Result<bool> {
-        let kernel = &self.core.kernel;
+        let kernel = &self.streams.kernel;
         loop {
             if stopped() {
                 return Ok(false);
@@ -307,9 +307,9 @@ impl<'c> Stream<'c> {
             // Chunks that lie far behind may be of a transaction that gave up, or of a killed process.
             match self.void {
                 None => {
-                    let open = self.core.kernel.pages.log_needed_from();
+                    let open = self.streams.kernel.pages.log_needed_from();
                     // In this order: what had its commit by then has it below this.
-                    self.void = Some((self.core.kernel.log.tail(), open));
+                    self.void = Some((self.streams.kernel.log.tail(), open));
                 }
                 Some((passed, open)) if at >= passed => {
                     self.tail.forget_chunks(open);

@@ -201,7 +201,7 @@ fn what_a_commit_larger_than_the_cache_replaced_is_freed_once_its_maker_is_dead_
     txn.commit(Durability::Memory).unwrap();
     dies(&dead);
     assert_eq!((lives.compact().unwrap().pages_freed, notes(&lives)), (0, 1), "the snapshot sees it");
-    let named = snapshot.core().database("large").unwrap().expect("it is there");
+    let named = snapshot.databases().database("large").unwrap().expect("it is there");
     for n in 0..2000u32 {
         let value = snapshot.records.get_owned(&named.tree, &n.to_be_bytes()).unwrap();
         assert_eq!(value, Some(vec![n as u8; 300]));
