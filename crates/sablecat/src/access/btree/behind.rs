@@ -49,7 +49,8 @@ pub(super) fn leaves_behind<R: PageRead>(
             let key = [prefix, suffix].concat();
             if forward { tree.below(&key, bound) } else { tree.above(&key, bound) }
         };
-        let behind = if forward { inner.count().saturating_sub(slot) } else { slot.min(inner.count()) };
+        let slot = slot.min(inner.count());
+        let behind = if forward { inner.count() - slot } else { slot };
         (many.without + 1..=behind)
             .take(many.at_most)
             .take_while(|&n| is_wanted(if forward { slot + n - 1 } else { slot - n }))
