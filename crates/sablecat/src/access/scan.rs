@@ -59,6 +59,8 @@ pub(crate) enum WantedPage<'a> {
         hash: u64,
         /// Whether what comes behind it is wanted next, and not what comes before.
         forward: bool,
+        /// The hash that ends what is wanted then.
+        to: u64,
     },
 }
 

@@ -95,6 +95,12 @@ impl<'p> Directory<'p> {
         (hash << self.stretch().level >> (LEVEL_MAX - self.bits())) as usize
     }
 
+    /// The first of the hashes that a slot is for.
+    pub(super) fn first_hash(self, slot: usize) -> u64 {
+        let stretch = self.stretch();
+        stretch.prefix | (slot as u64) << (LEVEL_MAX - self.bits()) >> stretch.level
+    }
+
     /// What a slot leads to.
     #[inline(always)]
     pub(super) fn child(self, slot: usize) -> Child {

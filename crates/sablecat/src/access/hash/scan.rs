@@ -39,29 +39,29 @@ pub(crate) fn wanted<R: PageRead>(
     wanted: WantedPage<'_>,
     foresight: &mut Foresight,
 ) -> Result<PageId> {
-    let (hash, forward) = match wanted {
-        WantedPage::First => (0, true),
-        WantedPage::Last => (u64::MAX, false),
-        WantedPage::At(key) => (hash_of(tree, key), true),
-        WantedPage::Before(key) => (hash_of(tree, key), false),
-        WantedPage::Hash { hash, forward } => (hash, forward),
+    let (hash, toward) = match wanted {
+        WantedPage::First => (0, (true, u64::MAX)),
+        WantedPage::Last => (u64::MAX, (false, 0)),
+        WantedPage::At(key) => (hash_of(tree, key), (true, u64::MAX)),
+        WantedPage::Before(key) => (hash_of(tree, key), (false, 0)),
+        WantedPage::Hash { hash, forward, to } => (hash, (forward, to)),
     };
     let before = reader.waits();
     let mut parent = None;
     let page = find_bucket(reader, tree, hash, |step| parent = Some(step))?;
     reader.read(page, |_| ())?;
     let waited = reader.waits() != before;
-    foresight.came(reader, waited, |many| buckets_behind(reader, tree, parent, forward, many))?;
+    foresight.came(reader, waited, |many| buckets_behind(reader, tree, parent, toward, many))?;
     Ok(page)
 }
 
-/// The buckets with the same directory that come behind the one that `step` leads to, upward or downward, so
-/// many of them.
+/// The buckets with the same directory that come behind the one that `step` leads to, upward or downward, as
+/// far as they are for hashes on this side of `to`, or for that.
 fn buckets_behind<R: PageRead>(
     reader: &R,
     tree: &Tree<'_>,
     step: Option<DirectoryStep>,
-    forward: bool,
+    (forward, to): (bool, u64),
     many: Many,
 ) -> Result<Vec<PageId>> {
     let Some(DirectoryStep { page, slot }) = step else { return Ok(Vec::new()) };
@@ -72,20 +72,26 @@ fn buckets_behind<R: PageRead>(
         let directory = Directory::new(bytes);
         let here = directory.child(slot.min(directory.count() - 1));
         let children: Vec<_> = directory.children().collect();
-        let behind = |slots: &mut dyn Iterator<Item = Child>| {
-            slots
+        // With the slot that ends each on the near side, which is in it upward, and behind it downward.
+        let behind = |children: &mut dyn Iterator<Item = (usize, Child)>| {
+            children
                 .skip(many.without)
                 .take(many.at_most)
-                .filter(|child| !child.is_directory)
-                .map(|c| c.page)
+                .take_while(|&(slot, _)| {
+                    let first = directory.first_hash(slot);
+                    if forward { first <= to } else { first > to }
+                })
+                .filter(|(_, child)| !child.is_directory)
+                .map(|(_, child)| child.page)
                 .collect()
         };
         let at = children.iter().position(|&(_, child)| child == here).unwrap_or_default();
         let (below, above) = (&children[..at], &children[at..]);
         if forward {
-            behind(&mut above.iter().skip(1).map(|&(_, child)| child))
+            behind(&mut above.iter().skip(1).copied())
         } else {
-            behind(&mut below.iter().rev().map(|&(_, child)| child))
+            let ends = children[..=at].iter().skip(1).map(|&(slot, _)| slot);
+            behind(&mut ends.zip(below).map(|(end, &(_, child))| (end, child)).rev())
         }
     })
 }
@@ -349,9 +355,14 @@ impl End {
         source: &mut S,
         (hash, forward): (u64, bool),
     ) -> Result<()> {
+        let to = match if forward { upper } else { lower } {
+            Bound::Included((hash, _)) | Bound::Excluded((hash, _)) => hash,
+            Bound::Unbounded if forward => u64::MAX,
+            Bound::Unbounded => 0,
+        };
         let (lower, upper) = (lower.map(|(_, key)| key), upper.map(|(_, key)| key));
         let part = Part { tree, stems: &[], lower, upper };
-        source.copy(&part, WantedPage::Hash { hash, forward }, &mut self.copy)?;
+        source.copy(&part, WantedPage::Hash { hash, forward, to }, &mut self.copy)?;
         let bytes = self.copy.bytes();
         if !is_bucket_for(bytes, tree, hash) {
             let page = header::page_id(bytes);

@@ -81,3 +81,27 @@ fn walks_ask_for_what_they_will_come_to() {
         core.close().unwrap();
     }
 }
+
+/// It would wait there for whoever comes to it.
+#[test]
+fn nothing_is_asked_for_beyond_a_range() {
+    for method in [Method::Btree, Method::Hash] {
+        let (core, records) = larger_than_cache(method, false);
+        let txn = super::begin(&core);
+        let state = &mut txn.records.committed();
+        let mut walk = |from, to, forward| {
+            let mut walk = Scan::new(from, to);
+            std::iter::from_fn(|| walk.next(&records.tree.tree(), state, forward).unwrap())
+                .map(|(key, _)| key)
+                .collect::<Vec<_>>()
+        };
+        let keys = walk(Bound::Unbounded, Bound::Unbounded, true);
+        for (n, forward) in (1..20).flat_map(|n| [(1000 * n, true), (1000 * n, false)]) {
+            let (from, to) = (keys[n].clone(), keys[n + 700].clone());
+            assert_eq!(walk(Bound::Included(from), Bound::Excluded(to), forward).len(), 700);
+            assert_eq!(core.kernel.pages.ahead.waiting(), [], "{method}, {n}, {forward}");
+        }
+        drop((txn, records));
+        core.close().unwrap();
+    }
+}
