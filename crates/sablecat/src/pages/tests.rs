@@ -118,6 +118,13 @@ impl Pages {
         me.free.borrow_mut().clear();
     }
 
+    /// Builds something in all frames that are free.
+    pub(crate) fn take_all_free(&self, me: &LocalParticipant) {
+        let building = FrameState::Building(me.number());
+        let frames = (1..self.region.geometry().frames as u32).map(FrameId);
+        frames.for_each(|frame| _ = self.region.frame(frame).change(FrameState::Free, building));
+    }
+
     /// As a participant that has waited for frames in vain, and then builds something else in some of those
     /// that it gets.
     #[cfg(feature = "shuttle")]

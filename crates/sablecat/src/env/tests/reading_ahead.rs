@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sablecat_os::disk::{Disk, How};
 use sablecat_os::sim::SimDisk;
 
 use crate::access::{Method, Scan};
@@ -13,12 +14,16 @@ use crate::env::databases::{Asked, Named};
 use crate::env::opening::Core;
 use crate::env::opening::open::open;
 use crate::txn::{Durability, RecordChange};
-use crate::types::{FrameId, PageId};
+use crate::types::{BlockId, FrameId, PageId};
 
 /// A core of which the records take more pages than its cache has.
 fn larger_than_cache(method: Method, background: bool) -> (Arc<Core>, Arc<Named>) {
+    larger_than_cache_on(&SimDisk::new(1), method, background)
+}
+
+fn larger_than_cache_on(disk: &SimDisk, method: Method, background: bool) -> (Arc<Core>, Arc<Named>) {
     let config = Config {
-        disk: Arc::new(SimDisk::new(1)),
+        disk: Arc::new(disk.clone()),
         cache_bytes: Some(1 << 21),
         // Nobody else rings for the thread that keeps house.
         flush_interval: Duration::from_secs(3600),
@@ -51,6 +56,54 @@ fn threads_read_what_is_asked_for() {
     }
     drop(records);
     core.close().unwrap();
+}
+
+/// Pages that are not in memory, in the order of their blocks, as long as these are neighbours.
+fn neighbours_out(core: &Core) -> Vec<PageId> {
+    let entry = |page: PageId| core.kernel.pages.region().entry(page);
+    let mut out: Vec<_> = (1..1000)
+        .map(PageId)
+        .filter(|&page| !is_in_memory(core, page) && entry(page).block().block() != BlockId::NONE)
+        .collect();
+    out.sort_by_key(|&page| entry(page).block().block().0);
+    let blocks: Vec<_> = out.iter().map(|&page| entry(page).block().block().0).collect();
+    let first = (0..).find(|&n| blocks[n + 7] == blocks[n] + 7).expect("some were written together");
+    out.drain(first..first + 8).collect()
+}
+
+#[test]
+fn one_page_that_is_damaged_keeps_no_other_from_being_read() {
+    let disk = SimDisk::new(1);
+    let (core, records) = larger_than_cache_on(&disk, Method::Btree, false);
+    let pages = &core.kernel.pages;
+    let asked = neighbours_out(&core);
+    let place = pages.region().entry(asked[2]).block().block().within();
+    let file = disk.open(&Path::new("larger").join("sablecat.db"), How::default()).unwrap();
+    file.write_at(&[0xff; 64], place * pages.volume().unwrap().block_size() as u64 + 100).unwrap();
+    let behind = (1..1000).map(PageId).filter(|page| !is_in_memory(&core, *page) && !asked.contains(page));
+    let asked: Vec<_> = asked.iter().copied().chain(behind.take(3)).collect();
+    pages.ask_for(&asked);
+    pages.read_ahead(&pages.participants.sit().unwrap()).unwrap();
+    let read: Vec<_> = asked.iter().map(|&page| is_in_memory(&core, page)).collect();
+    assert_eq!(read.iter().position(|read| !read), Some(2), "{read:?}");
+    assert_eq!(read.iter().filter(|read| !**read).count(), 1, "{read:?}");
+    drop(records);
+}
+
+#[test]
+fn what_there_are_no_frames_for_is_left_to_who_comes_to_it() {
+    let (core, records) = larger_than_cache(Method::Btree, false);
+    let pages = &core.kernel.pages;
+    let (reader, other) = (pages.participants.sit().unwrap(), pages.participants.sit().unwrap());
+    let asked = neighbours_out(&core);
+    for _ in 0..3 {
+        pages.sweep_all(&reader);
+        pages.take_all_free(&other);
+    }
+    pages.ask_for(&asked);
+    pages.read_ahead(&reader).unwrap();
+    assert_eq!(pages.ahead.waiting(), asked);
+    drop((reader, other, records));
 }
 
 /// Where nobody reads ahead of them, what they have asked for waits until they come to it.

@@ -27,7 +27,7 @@ use sablecat_os::disk::AlignedBuf;
 
 use super::Pool;
 use super::latch::PageLatch;
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::pages::bell::Bell;
 use crate::pages::participants::LocalParticipant;
 use crate::region::BlockWord;
@@ -155,13 +155,27 @@ impl Pool {
             }
             // Before it takes pages that somebody may come to meanwhile.
             self.look_for_frames(me, frames)?;
-            let run = self.take_run(|_| Some(0), frames.min(me.free.borrow().len()));
-            let Some(run) = run else { return Ok(None) };
+            let found = me.free.borrow().len();
+            if found == 0 {
+                // What was asked for is left to who comes to it, or to the next call.
+                return Ok(None);
+            }
+            let Some(run) = self.take_run(|_| Some(0), frames.min(found)) else { return Ok(None) };
             let begun = clock::monotonic();
-            let pages = self.read_run(&run, me)?;
-            let took = clock::monotonic().saturating_sub(begun);
-            if pages > 0 && took < worth(pages) {
-                self.ahead.declined.store(DECLINED, Ordering::Relaxed);
+            match self.read_run(&run, me) {
+                Ok(pages) => {
+                    let took = clock::monotonic().saturating_sub(begun);
+                    if pages > 0 && took < worth(pages) {
+                        self.ahead.declined.store(DECLINED, Ordering::Relaxed);
+                    }
+                }
+                // Others have taken the frames.
+                Err(error) if error.is_out_of_frames() => {}
+                // One of them is damaged, which its reader is told. The others are read each by itself.
+                Err(error) if error.kind() == ErrorKind::Corruption => {
+                    run.iter().filter(|_| run.len() > 1).for_each(|&page| _ = self.read_run(&[page], me));
+                }
+                Err(error) => return Err(error),
             }
             Ok(Some(()))
         };
