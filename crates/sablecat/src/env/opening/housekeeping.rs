@@ -22,7 +22,7 @@
 //! dirty pages themselves.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, TryLockError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -54,6 +54,8 @@ pub(in crate::env) struct Keeper {
     /// When this process last made sure that others know that it lives, in milliseconds of the monotonic
     /// clock.
     asked: AtomicU64,
+    /// Threads that read ahead.
+    readers: AtomicUsize,
 }
 
 /// For so many intervals of flushing another process may keep house without an end; then this one does.
@@ -89,6 +91,7 @@ impl Default for Keeper {
             sweeping,
             other: RoleWatch::default(),
             asked: AtomicU64::new(0),
+            readers: AtomicUsize::new(0),
         }
     }
 }
@@ -130,11 +133,14 @@ impl Keeper {
 
     fn start_readers(&self, core: &Arc<Core>) -> Result<()> {
         let bell = &core.kernel.pages.ahead.bell;
-        (0..READERS).try_for_each(|_| {
+        // Some may have been started before there was no room for more.
+        (self.readers.load(Ordering::Relaxed)..READERS).try_for_each(|_| {
             // Who wants a page that could not be read is told why.
             self.spawn("sablecat-read", core, bell, CLEANER_SLEEP, |core| {
                 drop(core.kernel.pages.unless_cut_short(|| core.read_ahead()));
-            })
+            })?;
+            self.readers.fetch_add(1, Ordering::Relaxed);
+            Ok(())
         })
     }
 
@@ -308,6 +314,17 @@ mod tests {
         assert_eq!(lock(&core.keeper.threads).len(), 1);
         core.kernel.pages.cleaner.ring();
         wait_for_cleaner(&core);
+        core.close().unwrap();
+    }
+
+    /// Of those that read ahead some may be there: the system had no room for more.
+    #[test]
+    fn no_more_threads_are_started_than_are_missing() {
+        let config = Config { disk: Arc::new(SimDisk::new(1)), background: false, ..Config::default() };
+        let core = open(Path::new("missing"), config, EnvMode::Transactional).unwrap();
+        core.keeper.readers.store(READERS - 2, Ordering::Relaxed);
+        (0..2).for_each(|_| core.keeper.start_readers(&core).unwrap());
+        assert_eq!(lock(&core.keeper.threads).len(), 2);
         core.close().unwrap();
     }
 
