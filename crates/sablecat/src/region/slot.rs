@@ -121,6 +121,8 @@ pub(crate) struct Slot {
     /// A second pin, held through the commit step or through helping, whatever snapshot the transaction
     /// keeps.
     guard: AtomicU64,
+    /// The same as the guard while the owner finishes the commit of another; else none.
+    helps: AtomicU64,
     epoch: AtomicU64,
     /// Twice the commits that the tenants of this slot have published; one more from before the commit point
     /// of the next until that is published. A participant that mends what the dead left says by
@@ -166,6 +168,7 @@ impl Slot {
     pub(super) fn reset(&self) {
         self.pinned.store(NO_PIN, Ordering::Relaxed);
         self.guard.store(NO_PIN, Ordering::Relaxed);
+        self.helps.store(NO_PIN, Ordering::Relaxed);
         self.chain.store(NO_PIN, Ordering::Relaxed);
         self.epoch.store(NO_EPOCH, Ordering::Relaxed);
         self.looked_at.store(ANY_FRAME.0, Ordering::Relaxed);
@@ -251,6 +254,22 @@ impl Slot {
     #[inline]
     pub(crate) fn unguard(&self) {
         self.guard.store(NO_PIN, Ordering::Release);
+    }
+    /// The state above which the owner may put versions in their places for another, if any.
+    #[inline]
+    pub(crate) fn helps(&self) -> Option<Lsn> {
+        match self.helps.load(Ordering::SeqCst) {
+            NO_PIN => None,
+            lsn => Some(Lsn(lsn)),
+        }
+    }
+    /// Says that the owner may do so, before it stores its guard pin.
+    pub(crate) fn begin_helping(&self, at: Lsn) {
+        self.helps.store(at.0, Ordering::SeqCst);
+    }
+    /// It has helped, or is dead.
+    pub(crate) fn end_helping(&self) {
+        self.helps.store(NO_PIN, Ordering::Release);
     }
     /// Stores a pin with a full fence behind it.
     #[inline]

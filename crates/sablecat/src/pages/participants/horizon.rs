@@ -27,6 +27,12 @@
 //! would take what is on the block for its own. If it begins after `visible` was read, its pin is at or above
 //! V, and so is not below a version born at or below V.
 //!
+//! *Helpers.* Who finishes the commit of another puts a version in its place by the latch of the page, which
+//! it knows by the version before, if there was one, and the latch's owner. If there was none, that owner has
+//! the page latched in the same way again when it reads it in, once it has left memory: a helper that was
+//! stopped would name a frame that is another's by then. So as long as somebody helps no version leaves that
+//! is younger than what the helper has pinned, alone or not.
+//!
 //! The role may also be held by a participant that makes no checkpoint but keeps one out, and whose pin is
 //! its own snapshot's: while it holds the role, `captured_below` is another's. So `captured_below` counts
 //! only if the role's holding is still the one whose pin was left out.
@@ -44,9 +50,19 @@ pub(in crate::pages) struct Horizon {
     without_checkpoint: Lsn,
     /// That of checkpoints alone.
     of_checkpoint: Lsn,
-    /// Everything that was visible when it was looked at.
-    visible: Lsn,
+    /// Everything that was visible when it was looked at, and to those that help.
+    visible_to_helpers: Lsn,
     captured_below: u64,
+}
+
+/// Whose pin one is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PinnedBy {
+    /// The holder of the checkpoint role.
+    Checkpoint,
+    /// A participant that finishes the commit of another.
+    Helper,
+    Other,
 }
 
 impl Horizon {
@@ -67,7 +83,8 @@ impl Horizon {
     /// changed.
     #[inline]
     pub(in crate::pages) fn of_lone(&self, page: PageId) -> Lsn {
-        if u64::from(page.0) < self.captured_below { self.visible } else { self.of_checkpoint }
+        let of = if u64::from(page.0) < self.captured_below { Lsn::MAX } else { self.of_checkpoint };
+        of.min(self.visible_to_helpers)
     }
 }
 
@@ -86,16 +103,20 @@ impl Participants {
     pub(in crate::pages) fn horizon(&self) -> Horizon {
         let visible = self.region.header().visible();
         let (mut of_checkpoint, mut without_checkpoint) = (visible, visible);
-        let holding = self.each_pin(|pin, checkpoint| {
-            let of = if checkpoint { &mut of_checkpoint } else { &mut without_checkpoint };
+        let mut visible_to_helpers = visible;
+        let holding = self.each_pin(|pin, by| {
+            let of = if by == PinnedBy::Checkpoint { &mut of_checkpoint } else { &mut without_checkpoint };
             *of = (*of).min(pin);
+            if by == PinnedBy::Helper {
+                visible_to_helpers = visible_to_helpers.min(pin);
+            }
         });
         let all = of_checkpoint.min(without_checkpoint);
         Horizon {
             all,
             without_checkpoint,
             of_checkpoint,
-            visible,
+            visible_to_helpers,
             captured_below: self.captured_below(holding),
         }
     }
@@ -106,17 +127,17 @@ impl Participants {
             return true;
         }
         let (mut wanted, mut checkpoint_wants) = (false, false);
-        let holding = self.each_pin(|pin, checkpoint| {
+        let holding = self.each_pin(|pin, by| {
             let between = born <= pin && pin < superseded;
-            wanted |= between && !checkpoint;
-            checkpoint_wants |= between && checkpoint;
+            wanted |= between && by != PinnedBy::Checkpoint;
+            checkpoint_wants |= between && by == PinnedBy::Checkpoint;
         });
         wanted || checkpoint_wants && u64::from(page.0) >= self.captured_below(holding)
     }
 
-    /// Shows `look` every pin, and whether it is that of the holder of the checkpoint role. Returns which
-    /// holding that was. The caller has read `visible` before.
-    fn each_pin(&self, mut look: impl FnMut(Lsn, bool)) -> RoleHolding {
+    /// Shows `look` every pin, and whose it is. Returns which holding of the checkpoint role there was. The
+    /// caller has read `visible` before.
+    fn each_pin(&self, mut look: impl FnMut(Lsn, PinnedBy)) -> RoleHolding {
         let header = self.region.header();
         // Pairs with the fence of the pin: a pin that this misses was stored after it, and its owner looks at
         // `visible` again.
@@ -125,8 +146,10 @@ impl Participants {
         let high = header.slots_high.0.load(Ordering::SeqCst) as u16;
         for number in 1..high {
             let slot = self.region.slot(number);
-            slot.pinned().into_iter().for_each(|pin| look(pin, number == holding.owner()));
-            slot.guarded().into_iter().for_each(|pin| look(pin, false));
+            let by = if number == holding.owner() { PinnedBy::Checkpoint } else { PinnedBy::Other };
+            slot.pinned().into_iter().for_each(|pin| look(pin, by));
+            slot.guarded().into_iter().for_each(|pin| look(pin, PinnedBy::Other));
+            slot.helps().into_iter().for_each(|pin| look(pin, PinnedBy::Helper));
         }
         holding
     }

@@ -61,6 +61,25 @@ impl Guarded<'_> {
     }
 }
 
+/// As [`Guarded`], of a participant that finishes the commit of another: meanwhile nothing younger leaves
+/// memory (horizon.rs).
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Helping<'a>(Guarded<'a>);
+
+impl Helping<'_> {
+    /// Its LSN.
+    pub(crate) fn at(&self) -> Lsn {
+        self.0.at
+    }
+}
+
+impl Drop for Helping<'_> {
+    fn drop(&mut self) {
+        self.0.me.slot().end_helping();
+    }
+}
+
 impl Drop for Guarded<'_> {
     #[inline]
     fn drop(&mut self) {
@@ -135,6 +154,16 @@ impl Participants {
     #[inline]
     pub(crate) fn guarded<'a>(&self, me: &'a LocalParticipant) -> Guarded<'a> {
         Guarded { me, at: self.guard(me) }
+    }
+
+    /// As [`Participants::guarded`], to finish the commit of another.
+    pub(crate) fn helping<'a>(&self, me: &'a LocalParticipant) -> Helping<'a> {
+        let slot = me.slot();
+        let at = self.pin_with(|at| {
+            slot.begin_helping(at);
+            slot.set_guard(at);
+        });
+        Helping(Guarded { me, at })
     }
 
     /// Pins the newest published state and says which. For what ends it when dropped.

@@ -136,6 +136,7 @@ impl LocalParticipant {
     fn give_back(&self) {
         let slot = self.slot();
         slot.unpin();
+        slot.end_helping();
         slot.unguard();
         slot.exit();
         slot.give_back(self.tenant);

@@ -144,7 +144,7 @@ pub(in crate::txn) fn help(pages: &Pages, log: &Log, me: &LocalParticipant, othe
     if owner == 0 || pages.is_fenced() {
         return;
     }
-    let newest = pages.guarded(me);
+    let newest = pages.helping(me);
     let theirs = pages.slot(owner);
     let phase = theirs.phase();
     let commit = theirs.commit();

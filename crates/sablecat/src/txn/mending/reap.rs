@@ -247,6 +247,7 @@ impl Mender {
 
         slot.exit();
         slot.unpin();
+        slot.end_helping();
         slot.unguard();
         self.pages.free_frames_of(dead, me);
 

@@ -14,6 +14,7 @@ mod full;
 mod gaps;
 mod hashed;
 mod large;
+mod late;
 mod linear;
 mod lost;
 mod mapped_twice;
