@@ -12,8 +12,13 @@ use std::sync::atomic::{self, AtomicUsize};
 use sablecat::{Builder, Env, Method, hash_order};
 
 /// The methods, by what they are called.
-const METHODS: [(&str, Method); 4] =
-    [("btree", Method::Btree), ("counted", Method::Counted), ("flat", Method::Flat), ("hash", Method::Hash)];
+const METHODS: [(&str, Method); 5] = [
+    ("btree", Method::Btree),
+    ("counted", Method::Counted),
+    ("flat", Method::Flat),
+    ("hash", Method::Hash),
+    ("lsm", Method::Lsm),
+];
 
 /// Which of them it is.
 static CHOSEN: AtomicUsize = AtomicUsize::new(0);
@@ -55,9 +60,10 @@ pub fn words() -> [&'static str; 2] {
     [OPTION, METHODS[CHOSEN.load(atomic::Ordering::SeqCst)].0]
 }
 
-/// A builder of environments that make databases by the method.
+/// A builder of environments that make databases by the method. Of an LSM tree the newest layer is as small
+/// as can be: so few records make many layers.
 pub fn builder() -> Builder {
-    Env::builder().method(chosen()).hash_seed(HASH_SEED)
+    Env::builder().method(chosen()).hash_seed(HASH_SEED).newest_layer_bytes(0)
 }
 
 /// Says how many bytes pages have in what this thread checks from now on.
@@ -67,7 +73,12 @@ pub fn set_page_bytes(bytes: usize) {
 
 /// Whether keys may be longer than what fits a page.
 pub fn nests() -> bool {
-    chosen() != Method::Flat
+    !matches!(chosen(), Method::Flat | Method::Lsm)
+}
+
+/// The longest key where the longest that is not nested has so many bytes.
+pub fn key_bytes_max(most: usize) -> usize {
+    if chosen() == Method::Lsm { most - 1 } else { most }
 }
 
 /// Whether keys that begin alike stand together, and so do those of a range.

@@ -205,7 +205,7 @@ impl Shape {
             }
             _ => 5 + (n as usize / 8) % 20,
         };
-        key.resize(len.min(self.key_max), (n % 251) as u8);
+        key.resize(len.min(method::key_bytes_max(self.key_max)), (n % 251) as u8);
         key
     }
 

@@ -97,6 +97,8 @@ pub(crate) enum Arrangement {
     Hash,
     /// In the order of keys, with records counted
     Counted,
+    /// In the order of keys, in layers: for more than memory holds, written more often than read
+    Lsm,
 }
 
 impl From<Arrangement> for Method {
@@ -105,6 +107,7 @@ impl From<Arrangement> for Method {
             Arrangement::Btree => Method::Btree,
             Arrangement::Hash => Method::Hash,
             Arrangement::Counted => Method::Counted,
+            Arrangement::Lsm => Method::Lsm,
         }
     }
 }

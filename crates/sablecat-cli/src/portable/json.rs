@@ -31,6 +31,7 @@ use crate::{Failure, output};
 /// What methods are called, but for B+trees.
 const HASH: &str = "hash";
 const COUNTED: &str = "counted";
+const LSM: &str = "lsm";
 /// What kinds of records are called.
 const VALUES: &str = "values";
 const QUEUE: &str = "queue";
@@ -60,6 +61,7 @@ impl<W: Write> Writer<W> {
         let mut object = json!({ "database": name });
         match made.method {
             Method::Hash => object["method"] = HASH.into(),
+            Method::Lsm => object["method"] = LSM.into(),
             // Renumbered records are always counted.
             Method::Counted if !matches!(made.holds, Holds::Renumbered { .. }) => {
                 object["method"] = COUNTED.into();
@@ -208,8 +210,9 @@ impl<R: BufRead> Reader<R> {
             None => Method::Btree,
             Some(method) if method == HASH => Method::Hash,
             Some(method) if method == COUNTED => Method::Counted,
+            Some(method) if method == LSM => Method::Lsm,
             Some(_) => {
-                let why = format!("\"method\" is {HASH:?} or {COUNTED:?}, or not there");
+                let why = format!("\"method\" is {HASH:?}, {COUNTED:?} or {LSM:?}, or not there");
                 return Err(self.lines.wrong(why));
             }
         };

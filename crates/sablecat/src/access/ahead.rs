@@ -3,7 +3,7 @@
 //! A scan whose pages are in memory asks for none. One that waits for its pages asks for half as many as it
 //! has come to so far, so that at most a third of all is read in vain, and a short scan asks for none; and
 //! again each time that it is through with half of these. Only pages with the same parent: one wait for each
-//! parent remains.
+//! parent remains. A merge, which comes to all there are, asks for as many as may be from the first on.
 
 use super::PageRead;
 use crate::error::Result;
@@ -66,7 +66,7 @@ impl Foresight {
         waited: bool,
         list: impl FnOnce(Many) -> Result<Vec<PageId>>,
     ) -> Result<()> {
-        if waited || self.left > 0 {
+        if waited || self.left > 0 || self.comes_to_all {
             return self.look_ahead(reader, list);
         }
         self.come_to = 0;
@@ -81,14 +81,15 @@ impl Foresight {
     ) -> Result<()> {
         self.come_to += 1;
         self.left = self.left.saturating_sub(1);
-        let window = (self.come_to / 2).min(reader.ahead_max() as u32);
+        let come_to = if self.comes_to_all { u32::MAX } else { self.come_to };
+        let window = (come_to / 2).min(reader.ahead_max() as u32);
         if self.left * 2 > self.window || window < LEAST {
             return Ok(());
         }
         self.window = window;
         let (without, at_most) = (self.left as usize, window.saturating_sub(self.left) as usize);
         let pages = list(Many { without, at_most })?;
-        if !pages.is_empty() && reader.ask_for(&pages) == 0 {
+        if !pages.is_empty() && reader.ask_for(&pages) == 0 && !self.comes_to_all {
             // They are in memory, or it would not be worth it: until it has waited as often again.
             *self = Foresight::default();
         } else {

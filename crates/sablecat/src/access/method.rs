@@ -26,7 +26,7 @@ use super::one_by_one;
 use super::scan::{self, KeyBounds, MayGo, Part, ReadBound, ScanSource, StateSource, WantedPage};
 use super::whole::{Freeing, Load};
 use super::{
-    Append, CopyWrite, Each, Estimate, Home, PageRead, PageWrite, RecordEstimate, Sought, btree, hash,
+    Append, CopyWrite, Each, Estimate, Home, PageRead, PageWrite, RecordEstimate, Sought, btree, hash, lsm,
 };
 use crate::error::Result;
 use crate::pages::Foresight;
@@ -50,6 +50,11 @@ pub enum Method {
     Counted,
     /// A hash table: for records that are looked up by their whole keys, in no order.
     Hash,
+    /// An LSM tree (log-structured merge-tree): for records in the order of their keys that are far more than
+    /// memory holds, and written more often than they are read. What is written stays in memory, and is
+    /// merged in the background with what was written before. Keys fit a page (495 bytes with pages of 4
+    /// KiB). In a Data Store nothing is merged.
+    Lsm,
     /// A flat list, for tests.
     #[cfg(feature = "seam")]
     #[doc(hidden)]
@@ -64,6 +69,7 @@ impl Method {
         Method::Btree,
         Method::Hash,
         Method::Counted,
+        Method::Lsm,
         #[cfg(feature = "seam")]
         Method::Flat,
     ];
@@ -74,6 +80,7 @@ impl Method {
             Method::Btree => 1,
             Method::Hash => 2,
             Method::Counted => 3,
+            Method::Lsm => 4,
             #[cfg(feature = "seam")]
             Method::Flat => 255,
         }
@@ -103,7 +110,7 @@ impl Method {
     /// Makes the root page of a tree, with nothing in it.
     pub(crate) fn format(self, bytes: &mut [u8], tree: TreeId, root: PageId, custom_order: bool) {
         match self {
-            Method::Btree | Method::Counted => {
+            Method::Btree | Method::Counted | Method::Lsm => {
                 btree::format_root(bytes, tree, root, btree::flags_of(self, custom_order));
             }
             Method::Hash => hash::format(bytes, tree, root),
@@ -120,6 +127,7 @@ impl fmt::Display for Method {
             Method::Btree => "B+tree",
             Method::Hash => "hash table",
             Method::Counted => "counted B+tree",
+            Method::Lsm => "LSM tree",
             #[cfg(feature = "seam")]
             Method::Flat => "flat list",
         })
@@ -189,6 +197,7 @@ impl<'a> Tree<'a> {
     pub(crate) fn check_key(&self, page_size: usize, key: &[u8]) -> Result<()> {
         match self.method {
             Method::Btree | Method::Counted | Method::Hash => btree::check_key(self.order, page_size, key),
+            Method::Lsm => lsm::check_key(page_size, key),
             #[cfg(feature = "seam")]
             Method::Flat => flat::check_key(page_size, key),
         }
@@ -222,7 +231,7 @@ impl<'a> Tree<'a> {
     /// Whether the root page has nothing in it, as it was made.
     pub(crate) fn is_as_made(&self, root: &[u8]) -> bool {
         match self.method {
-            Method::Btree | Method::Counted => btree::is_empty_leaf(root),
+            Method::Btree | Method::Counted | Method::Lsm => btree::is_empty_leaf(root),
             Method::Hash => hash::is_as_made(root),
             #[cfg(feature = "seam")]
             Method::Flat => flat::is_as_made(root),
@@ -235,6 +244,7 @@ impl<'a> Tree<'a> {
     pub(crate) fn is_nested(&self, key: &[u8], page_size: usize) -> bool {
         match self.method {
             Method::Btree | Method::Counted | Method::Hash => btree::is_nested(self, key, page_size),
+            Method::Lsm => false,
             #[cfg(feature = "seam")]
             Method::Flat => false,
         }
@@ -245,6 +255,7 @@ impl<'a> Tree<'a> {
     pub(crate) fn place<'k, R: PageRead>(&self, reader: &R, key: &'k [u8]) -> Result<KeyPlace<'a, 'k>> {
         match self.method {
             Method::Btree | Method::Counted | Method::Hash => btree::find_place(reader, self, key, |_| {}),
+            Method::Lsm => Ok(KeyPlace { tree: *self, stems: &[], rest: key }),
             #[cfg(feature = "seam")]
             Method::Flat => Ok(KeyPlace { tree: *self, stems: &[], rest: key }),
         }
@@ -254,6 +265,7 @@ impl<'a> Tree<'a> {
     pub(crate) fn led_to<R: PageRead>(&self, reader: &R, sought: Sought<'_>) -> Result<PageId> {
         match self.method {
             Method::Btree | Method::Counted => btree::leaf_led_to(reader, self, sought.key),
+            Method::Lsm => lsm::led_to(reader, self, sought.key),
             Method::Hash => hash::find(reader, self, sought.hash),
             #[cfg(feature = "seam")]
             Method::Flat => flat::find(reader, self, sought.key),
@@ -267,6 +279,7 @@ impl<'a> Tree<'a> {
             Method::Btree | Method::Counted => {
                 btree::find_leaf(reader, self, sought.key, btree::Toward::Key, |_| {})
             }
+            Method::Lsm => lsm::find(reader, self, sought.key),
             Method::Hash => hash::find(reader, self, sought.hash),
             #[cfg(feature = "seam")]
             Method::Flat => flat::find(reader, self, sought.key),
@@ -277,18 +290,20 @@ impl<'a> Tree<'a> {
     #[inline(always)]
     pub(crate) fn covers(&self, bytes: &[u8], sought: Sought<'_>) -> bool {
         match self.method {
-            Method::Btree | Method::Counted => btree::is_leaf_for(bytes, self, sought),
+            Method::Btree | Method::Counted | Method::Lsm => btree::is_leaf_for(bytes, self, sought),
             Method::Hash => hash::is_bucket_for(bytes, self, sought.hash),
             #[cfg(feature = "seam")]
             Method::Flat => flat::covers(bytes, self, sought.key),
         }
     }
 
-    /// The value of a record in the page that covers its key.
+    /// The value of a record in the page that says what it is: the one that covers its key, or one of an
+    /// older layer.
     #[inline(always)]
     pub(crate) fn get<'p>(&self, bytes: &'p [u8], sought: Sought<'_>) -> Option<StoredValue<'p>> {
         match self.method {
             Method::Btree | Method::Counted => btree::get(bytes, sought, self.order),
+            Method::Lsm => lsm::get(bytes, sought, self),
             Method::Hash => hash::get(bytes, (sought.key, sought.hash)),
             #[cfg(feature = "seam")]
             Method::Flat => flat::get(bytes, sought.key, self.order),
@@ -306,6 +321,7 @@ impl<'a> Tree<'a> {
     ) -> Result<Tried> {
         match self.method {
             Method::Btree | Method::Counted => btree::try_change(writer, self, page, (sought, value)),
+            Method::Lsm => lsm::try_change(writer, self, page, (sought, value)),
             Method::Hash => hash::try_change(writer, page, (sought.hash, (sought.key, value))),
             #[cfg(feature = "seam")]
             Method::Flat => flat::try_change(writer, self, page, (sought.key, value)),
@@ -325,6 +341,7 @@ impl<'a> Tree<'a> {
         let change = (sought.key, value);
         match self.method {
             Method::Btree | Method::Counted => btree::change(writer, self, change, last, store),
+            Method::Lsm => lsm::change(writer, self, change, last, store),
             Method::Hash => hash::change(writer, self, (sought.hash, change), last, store),
             #[cfg(feature = "seam")]
             Method::Flat => flat::change(writer, self, change, last, store),
@@ -336,7 +353,9 @@ impl<'a> Tree<'a> {
     /// the tree. The structure latch is held; the writer's changes come about as a whole or not at all.
     pub(crate) fn append<W: PageWrite>(&self, writer: &mut W, key: &[u8]) -> Result<Option<Append<'a>>> {
         match self.method {
-            Method::Btree if !self.is_nested(key, writer.page_size()) => Append::begin(writer, *self, key),
+            Method::Btree if !self.is_nested(key, writer.page_size()) => {
+                Append::begin_in_use(writer, *self, key)
+            }
             _ => Ok(None),
         }
     }
@@ -368,6 +387,7 @@ impl<'a> Tree<'a> {
     ) -> Result<Option<bool>> {
         match self.method {
             Method::Btree | Method::Counted => btree::change_beside(writer, self, change, last, store),
+            Method::Lsm => lsm::change_beside(writer, self, change, last, store),
             Method::Hash => hash::change_beside(writer, self, change, last, store),
             #[cfg(feature = "seam")]
             Method::Flat => flat::change_beside(writer, self, change, last, store),
@@ -384,7 +404,7 @@ impl<'a> Tree<'a> {
     ) -> Result<Removed> {
         match self.method {
             Method::Btree | Method::Counted => btree::remove_some(writer, self, bounds, most),
-            Method::Hash => one_by_one::remove_some(writer, self, bounds),
+            Method::Hash | Method::Lsm => one_by_one::remove_some(writer, self, bounds),
             #[cfg(feature = "seam")]
             Method::Flat => one_by_one::remove_some(writer, self, bounds),
         }
@@ -415,7 +435,7 @@ impl<'a> Tree<'a> {
     ) -> Result<Removed> {
         match self.method {
             Method::Btree | Method::Counted => btree::remove_some_beside(writer, self, bounds, most),
-            Method::Hash => one_by_one::remove_some_beside(writer, self, bounds),
+            Method::Hash | Method::Lsm => one_by_one::remove_some_beside(writer, self, bounds),
             #[cfg(feature = "seam")]
             Method::Flat => one_by_one::remove_some_beside(writer, self, bounds),
         }
@@ -426,7 +446,7 @@ impl<'a> Tree<'a> {
     pub(crate) fn count<S: ScanSource>(&self, source: &mut S, bounds: KeyBounds<'_>) -> Result<u64> {
         match self.method {
             Method::Btree | Method::Counted => btree::count(source, self, bounds),
-            Method::Hash => one_by_one::count(source, self, bounds),
+            Method::Hash | Method::Lsm => one_by_one::count(source, self, bounds),
             #[cfg(feature = "seam")]
             Method::Flat => one_by_one::count(source, self, bounds),
         }
@@ -442,6 +462,7 @@ impl<'a> Tree<'a> {
     ) -> Result<PageId> {
         match self.method {
             Method::Btree | Method::Counted => btree::wanted(reader, part, wanted, foresight),
+            Method::Lsm => Ok(self.root),
             Method::Hash => hash::wanted(reader, self, wanted, foresight),
             #[cfg(feature = "seam")]
             Method::Flat => flat::wanted(reader, self, wanted),
@@ -461,7 +482,7 @@ impl<'a> Tree<'a> {
     /// From which key to which a page has all records of its tree, as far as it has ends and they say so.
     fn ends_of<'p>(&self, bytes: &'p [u8]) -> (Option<&'p [u8]>, Option<&'p [u8]>) {
         match self.method {
-            Method::Btree | Method::Counted => btree::ends_of(bytes),
+            Method::Btree | Method::Counted | Method::Lsm => btree::ends_of(bytes),
             // Its order is not that of bytes: its pages are for no prefix of keys.
             Method::Hash => (None, None),
             #[cfg(feature = "seam")]
@@ -482,7 +503,9 @@ impl<'a> Tree<'a> {
     #[inline]
     pub(crate) fn inline_value_bytes_max(&self, page_size: usize, key_len: usize) -> usize {
         match self.method {
-            Method::Btree | Method::Counted => btree::node::inline_value_bytes_max(page_size, key_len),
+            Method::Btree | Method::Counted | Method::Lsm => {
+                btree::node::inline_value_bytes_max(page_size, key_len)
+            }
             Method::Hash => hash::inline_value_bytes_max(page_size, key_len),
             #[cfg(feature = "seam")]
             Method::Flat => flat::inline_value_bytes_max(page_size),
@@ -493,7 +516,7 @@ impl<'a> Tree<'a> {
     #[inline]
     pub(crate) fn bound_read<'b>(&self, bound: Bound<&'b [u8]>, page_size: usize) -> ReadBound<'b> {
         match self.method {
-            Method::Btree | Method::Counted => {
+            Method::Btree | Method::Counted | Method::Lsm => {
                 btree::bound_read(self.order, bound, page_size).map(Cow::Borrowed)
             }
             Method::Hash => hash::bound_read(self, bound, page_size),
@@ -524,6 +547,7 @@ impl<'a> Tree<'a> {
         match self.method {
             Method::Btree | Method::Counted => btree::reads_same(self, stems, bounds, states, may_go),
             Method::Hash => hash::reads_same(self, stems, bounds, states, may_go),
+            Method::Lsm => scan::reads_same((self, self), bounds, states, may_go),
             #[cfg(feature = "seam")]
             Method::Flat => scan::reads_same((self, self), bounds, states, may_go),
         }
@@ -543,7 +567,7 @@ impl<'a> Tree<'a> {
         match (self.method, forward) {
             (Method::Btree | Method::Counted, true) => btree::fold(state, self, bounds, sum, each),
             (Method::Btree | Method::Counted, false) => btree::fold_back(state, self, bounds, sum, each),
-            (Method::Hash, _) => scan::fold(state, self, bounds, forward, sum, each),
+            (Method::Hash | Method::Lsm, _) => scan::fold(state, self, bounds, forward, sum, each),
             #[cfg(feature = "seam")]
             (Method::Flat, _) => scan::fold(state, self, bounds, forward, sum, each),
         }
@@ -558,6 +582,7 @@ impl<'a> Tree<'a> {
     pub(crate) fn load(&self, page_size: usize) -> Load<'a> {
         match self.method {
             Method::Btree | Method::Counted => Load::Btree(btree::Load::new(*self, page_size)),
+            Method::Lsm => Load::Lsm(lsm::Load::new(*self, page_size)),
             Method::Hash => Load::Hash(hash::Load::new(*self)),
             #[cfg(feature = "seam")]
             Method::Flat => Load::Flat(flat::Load::new(*self, page_size)),
@@ -568,6 +593,7 @@ impl<'a> Tree<'a> {
     pub(crate) fn freeing(&self) -> Freeing<'a> {
         match self.method {
             Method::Btree | Method::Counted => Freeing::Btree(btree::Freeing::new(*self)),
+            Method::Lsm => Freeing::Lsm(lsm::Freeing::new(*self)),
             Method::Hash => Freeing::Hash(hash::Freeing::new(*self)),
             #[cfg(feature = "seam")]
             Method::Flat => Freeing::Flat(flat::Freeing::new(*self)),
@@ -578,6 +604,7 @@ impl<'a> Tree<'a> {
     pub(crate) fn free_root<W: PageWrite>(&self, writer: &mut W) -> Result<()> {
         match self.method {
             Method::Btree | Method::Counted => btree::free_root(writer, self),
+            Method::Lsm => lsm::free_root(writer, self),
             Method::Hash => hash::free_root(writer, self),
             #[cfg(feature = "seam")]
             Method::Flat => flat::free_root(writer, self),
@@ -592,6 +619,7 @@ impl<'a> Tree<'a> {
     pub(crate) fn reach<R: PageRead>(&self, reader: &R, met: &mut dyn FnMut(PageId) -> bool) -> Result<()> {
         match self.method {
             Method::Btree | Method::Counted => btree::reach(reader, self, met),
+            Method::Lsm => lsm::reach(reader, self, met),
             Method::Hash => hash::reach(reader, self, met),
             #[cfg(feature = "seam")]
             Method::Flat => flat::reach(reader, self, met),
@@ -605,6 +633,7 @@ impl<'a> Tree<'a> {
     pub(crate) fn estimate<R: PageRead>(&self, reader: &R, seed: u64) -> Result<Estimate> {
         match self.method {
             Method::Btree | Method::Counted => btree::estimate(reader, self, seed),
+            Method::Lsm => lsm::estimate(reader, self, seed),
             Method::Hash => hash::estimate(reader, self, seed),
             #[cfg(feature = "seam")]
             Method::Flat => flat::estimate(reader, self),
@@ -623,6 +652,7 @@ impl<'a> Tree<'a> {
     ) -> Result<RecordEstimate> {
         match self.method {
             Method::Btree | Method::Counted => btree::estimate_range(reader, self, bounds, seed),
+            Method::Lsm => lsm::estimate_range(reader, self, bounds, seed),
             Method::Hash => hash::estimate_range(reader, self, bounds, seed),
             #[cfg(feature = "seam")]
             Method::Flat => flat::estimate_range(reader, self, bounds),
@@ -640,6 +670,7 @@ impl<'a> Tree<'a> {
     ) -> Shape {
         match self.method {
             Method::Btree | Method::Counted => btree::verify(reader, self, seen, problem, progress),
+            Method::Lsm => lsm::verify(reader, self, seen, problem, progress),
             Method::Hash => hash::verify(reader, self, seen, problem, progress),
             #[cfg(feature = "seam")]
             Method::Flat => flat::verify(reader, self, seen, problem, progress),

@@ -14,7 +14,9 @@ mod hash;
 mod home;
 mod in_order;
 mod in_turn;
+mod layers;
 pub(crate) mod long;
+mod lsm;
 mod method;
 mod numbers;
 mod one_by_one;
@@ -31,6 +33,7 @@ pub use hash::hash_order;
 pub(crate) use hash::{HashTable, Hashing, SEED_BYTES, Seed};
 pub(crate) use home::{Home, KeyRule, after};
 pub(crate) use in_order::InOrder;
+pub(crate) use lsm::{Drawing, Drawn, LayerDuty, LayerLimits};
 pub use method::Method;
 #[cfg(feature = "fuzzing")]
 pub(crate) use method::exercise;
@@ -108,6 +111,7 @@ pub(crate) fn check_page(bytes: &[u8]) -> std::result::Result<(), String> {
     match header::kind(bytes) {
         Some(long::KIND_LONG) => long::check(bytes),
         Some(kind) if hash::is_kind(kind) => hash::check(bytes),
+        Some(lsm::KIND) => lsm::check(bytes),
         #[cfg(feature = "seam")]
         Some(flat::KIND) => flat::check(bytes),
         _ => btree::node::check_bounds(bytes),

@@ -29,6 +29,10 @@ impl<S: ScanSource> ScanSource for CommittedOnly<'_, S> {
         self.0.copy(part, wanted, into)
     }
 
+    fn copy_unseen(&mut self, part: &Part<'_>, wanted: WantedPage<'_>, into: &mut PageCopy) -> Result<()> {
+        self.0.copy_unseen(part, wanted, into)
+    }
+
     fn pending(&self, _: Bound<&[u8]>, _: Bound<&[u8]>, _: bool) -> Result<Option<PendingRecord>> {
         Ok(None)
     }

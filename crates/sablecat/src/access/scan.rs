@@ -11,7 +11,7 @@ use std::ops::{Bound, ControlFlow};
 #[cfg(feature = "seam")]
 use super::flat;
 use super::method::{Method, StoredValue, Tree};
-use super::{Each, PageRead, btree, hash};
+use super::{Each, PageRead, btree, hash, lsm};
 use crate::error::Result;
 use crate::pages::{Foresight, Snapshot};
 use crate::types::{Lsn, PageId};
@@ -50,6 +50,8 @@ impl PageCopy {
 pub(crate) enum WantedPage<'a> {
     First,
     Last,
+    /// The root, of a method with layers: which there are.
+    Root,
     /// The one that covers this key.
     At(&'a [u8]),
     /// The one that covers what comes right before this key.
@@ -72,6 +74,10 @@ pub(crate) trait ScanSource {
     /// Copies the wanted page.
     fn copy(&mut self, part: &Part<'_>, wanted: WantedPage<'_>, into: &mut PageCopy) -> Result<()>;
 
+    /// The same of a page that says nothing which another does not say that is copied as well: it does not
+    /// count as read.
+    fn copy_unseen(&mut self, part: &Part<'_>, wanted: WantedPage<'_>, into: &mut PageCopy) -> Result<()>;
+
     /// The first (`forward`) or last pending record between the bounds: its key, and whether it sets a value.
     fn pending(
         &self,
@@ -93,6 +99,10 @@ impl<R: PageRead> ScanSource for Scanned<'_, R> {
     fn copy(&mut self, part: &Part<'_>, wanted: WantedPage<'_>, into: &mut PageCopy) -> Result<()> {
         let page = part.tree.wanted(self.0, part, wanted, &mut into.foresight)?;
         self.0.read(page, |bytes| into.fill(bytes))
+    }
+
+    fn copy_unseen(&mut self, part: &Part<'_>, wanted: WantedPage<'_>, into: &mut PageCopy) -> Result<()> {
+        self.copy(part, wanted, into)
     }
 
     fn pending(&self, _: Bound<&[u8]>, _: Bound<&[u8]>, _: bool) -> Result<Option<PendingRecord>> {
@@ -149,6 +159,13 @@ pub(crate) enum ScannedValue {
     Long(PageId, u64),
 }
 
+impl ScannedValue {
+    /// Whether it stands for a removed record ([`StoredValue::REMOVED`]).
+    pub(super) fn is_removed(&self) -> bool {
+        matches!(self, ScannedValue::Long(_, 0))
+    }
+}
+
 /// A scan between two bounds that shrink as records are handed out from either end.
 #[derive(Debug)]
 pub(crate) struct Scan {
@@ -169,6 +186,7 @@ enum Ends {
     Unknown,
     Btree(btree::Ends),
     Hash(hash::Ends),
+    Lsm(lsm::Ends),
     #[cfg(feature = "seam")]
     Flat(flat::Ends),
 }
@@ -227,6 +245,7 @@ impl Scan {
                 let value = match &self.ends {
                     Ends::Btree(ends) => ends.value(forward),
                     Ends::Hash(ends) => ends.value(forward),
+                    Ends::Lsm(ends) => ends.value(forward),
                     #[cfg(feature = "seam")]
                     Ends::Flat(ends) => ends.value(forward),
                     Ends::Unknown => unreachable!("a record was found"),
@@ -308,6 +327,7 @@ impl Scan {
             self.ends = match tree.method {
                 Method::Btree | Method::Counted => Ends::Btree(btree::Ends::default()),
                 Method::Hash => Ends::Hash(hash::Ends::default()),
+                Method::Lsm => Ends::Lsm(lsm::Ends::default()),
                 #[cfg(feature = "seam")]
                 Method::Flat => Ends::Flat(flat::Ends::default()),
             };
@@ -320,6 +340,7 @@ impl Scan {
         match &mut self.ends {
             Ends::Btree(ends) => ends.next(tree, bounds, source, (forward, self.shallow)),
             Ends::Hash(ends) => ends.next(tree, bounds, source, forward),
+            Ends::Lsm(ends) => ends.next(tree, bounds, source, forward),
             #[cfg(feature = "seam")]
             Ends::Flat(ends) => ends.next(tree, bounds, source, forward),
             Ends::Unknown => unreachable!("it was made certain where the scan stands"),

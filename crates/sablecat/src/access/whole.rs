@@ -2,7 +2,7 @@
 
 #[cfg(feature = "seam")]
 use super::flat;
-use super::{PageWrite, btree, hash};
+use super::{PageWrite, btree, hash, lsm};
 use crate::error::Result;
 use crate::types::{PageId, TreeId};
 
@@ -12,6 +12,7 @@ use crate::types::{PageId, TreeId};
 pub(crate) enum Load<'a> {
     Btree(btree::Load<'a>),
     Hash(hash::Load<'a>),
+    Lsm(lsm::Load<'a>),
     #[cfg(feature = "seam")]
     Flat(flat::Load<'a>),
 }
@@ -29,6 +30,7 @@ impl Load<'_> {
         match self {
             Load::Btree(load) => load.push(writer, key, value, store),
             Load::Hash(load) => load.push(writer, key, value, store),
+            Load::Lsm(load) => load.push(writer, key, value, store),
             #[cfg(feature = "seam")]
             Load::Flat(load) => load.push(writer, key, value, store),
         }
@@ -40,6 +42,7 @@ impl Load<'_> {
         match self {
             Load::Btree(load) => load.finish(writer),
             Load::Hash(load) => load.finish(writer),
+            Load::Lsm(load) => load.finish(writer),
             #[cfg(feature = "seam")]
             Load::Flat(load) => load.finish(writer),
         }
@@ -50,6 +53,7 @@ impl Load<'_> {
 pub(crate) enum Freeing<'a> {
     Btree(btree::Freeing<'a>),
     Hash(hash::Freeing<'a>),
+    Lsm(lsm::Freeing<'a>),
     #[cfg(feature = "seam")]
     Flat(flat::Freeing<'a>),
 }
@@ -60,6 +64,7 @@ impl Freeing<'_> {
         match self {
             Freeing::Btree(freeing) => freeing.step(writer, most),
             Freeing::Hash(freeing) => freeing.step(writer, most),
+            Freeing::Lsm(freeing) => freeing.step(writer, most),
             #[cfg(feature = "seam")]
             Freeing::Flat(freeing) => freeing.step(writer, most),
         }

@@ -130,6 +130,14 @@ impl Builder {
         self
     }
 
+    /// How large the newest layer of an LSM tree ([`Method::Lsm`](crate::Method::Lsm)) becomes, in bytes,
+    /// about, before it is merged with others: it stays in the cache, and the larger it is the less often is
+    /// each record written again. At least two pages. Default: a sixteenth of the cache, 8 MiB at most.
+    pub fn newest_layer_bytes(mut self, bytes: usize) -> Self {
+        self.config.newest_layer_bytes = Some(bytes);
+        self
+    }
+
     /// How often housekeeping looks for expired records ([`Expiring`](super::Expiring)) and removes them.
     /// With [`Duration::MAX`] it never does; then only [`Env::sweep`](super::Env::sweep) removes them.
     /// Default: 1 s.

@@ -194,6 +194,33 @@
 //! # }
 //! ```
 //!
+//! # More than memory holds
+//!
+//! An update of a B+tree reads the page that its record is in, and later writes it: where the records are
+//! many times what the cache holds, two transfers for each record that is updated at random. An *LSM tree*,
+//! [`Method::Lsm`](crate::Method::Lsm), collects what is written in memory, and merges it in the background,
+//! in order, with what was written before. Choose it for records that are written more often than they are
+//! read and far more than memory: measurements, events, histories by key. A lookup takes about as many
+//! transfers as in a B+tree. Ranges, snapshots, transactions and durability are the same; keys fit a page
+//! (495 bytes with pages of 4 KiB). It takes more of the disk: what was merged stays until snapshots that see
+//! it end, and a record that was changed is there again until its layers are merged. Values so long that they
+//! have pages of their own are copied each time. Queues cannot be in one. A Data Store can write to one, but
+//! merges nothing. Where nothing runs in the background
+//! ([`Builder::background`](crate::Builder::background)), commits merge.
+//!
+//! ```
+//! # use sablecat::{Env, Method};
+//! # fn main() -> sablecat::Result<()> {
+//! let env = Env::in_memory()?;
+//! let readings = env.database_as("readings", Method::Lsm)?;
+//! for (minute, sensor) in (0..60u32).flat_map(|minute| (0..10u8).map(move |sensor| (minute, sensor))) {
+//!     readings.insert([&[sensor][..], &minute.to_be_bytes()].concat(), "20.5")?;
+//! }
+//! assert_eq!(readings.range([7]..[8])?.count(), 60);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # Numbers of records
 //!
 //! A *counted* B+tree, [`Method::Counted`](crate::Method::Counted), knows the number of a key in the order of

@@ -70,6 +70,11 @@ impl Bell {
         self.heard.notify_all();
     }
 
+    /// Whether the listener is told to go.
+    pub(crate) fn is_stopped(&self) -> bool {
+        *self.stopped.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Waits until the bell is rung or `interval` has passed. False when told to go.
     pub(crate) fn listen(&self, interval: Duration) -> bool {
         let stopped = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);

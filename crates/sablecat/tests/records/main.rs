@@ -16,6 +16,7 @@ mod hash_tables;
 mod holds;
 mod large_values;
 mod long_keys;
+mod lsm;
 mod multi;
 mod multi_cursors;
 mod multi_phantoms;

@@ -40,8 +40,8 @@ pub(crate) struct Appending<'t>(Option<Append<'t>>);
 
 impl<'t> Appending<'t> {
     /// Takes the next record, or its removal, if it comes behind all others. False if not: then it is to be
-    /// changed where it belongs. `begin` looks whether appending can [begin](Append::begin) with this record;
-    /// none: that is known not to be.
+    /// changed where it belongs. `begin` looks whether appending can [begin](Append::begin_in_use) with this
+    /// record; none: that is known not to be.
     pub(crate) fn takes<W: PageWrite>(
         &mut self,
         writer: &mut W,
@@ -71,12 +71,22 @@ impl<'t> Appending<'t> {
 }
 
 impl<'t> Append<'t> {
-    /// Begins to append to a tree, if `key` lies behind all that it has and its last leaf has few records.
-    /// The structure latch is held.
-    pub(crate) fn begin<W: PageWrite>(
+    /// Begins to append to a tree that is changed in other ways too, if `key` lies behind all that it has and
+    /// its last leaf has few records. The structure latch is held.
+    pub(crate) fn begin_in_use<W: PageWrite>(
         writer: &mut W,
         tree: Tree<'t>,
         key: &[u8],
+    ) -> Result<Option<Append<'t>>> {
+        Append::begin(writer, tree, key, FEW)
+    }
+
+    /// As [`Append::begin_in_use`], if its last leaf has no more than so many records.
+    pub(in crate::access) fn begin<W: PageWrite>(
+        writer: &mut W,
+        tree: Tree<'t>,
+        key: &[u8],
+        most: usize,
     ) -> Result<Option<Append<'t>>> {
         let last = find_edge(writer, &tree, false, |_| {})?;
         // Leaves are latched in the order of keys: only one that the key belongs to. Its ends do not change.
@@ -86,7 +96,7 @@ impl<'t> Append<'t> {
         }
         let leaf = Leaf::new(writer.latched(last)?);
         let count = leaf.count();
-        if count > FEW || leaf.upper_fence().is_some() {
+        if count > most || leaf.upper_fence().is_some() {
             return Ok(None);
         }
         let mut before = Vec::new();
@@ -108,7 +118,8 @@ impl<'t> Append<'t> {
         Ok(Some(append))
     }
 
-    /// As [`Append::begin`], for a tree whose root is a copy, by a writer that must not change what is none.
+    /// As [`Append::begin_in_use`], for a tree whose root is a copy, by a writer that must not change what is
+    /// none.
     pub(crate) fn begin_beside<W: CopyWrite>(
         writer: &mut W,
         tree: Tree<'t>,
@@ -116,11 +127,11 @@ impl<'t> Append<'t> {
     ) -> Result<Option<Append<'t>>> {
         // All that leads to the last leaf, if it is that.
         own_leaf(writer, &tree, key)?;
-        Append::begin(writer, tree, key)
+        Append::begin_in_use(writer, tree, key)
     }
 
     /// Takes the next record, whose value `store` stores if it is long.
-    fn push<W: PageWrite>(
+    pub(in crate::access) fn push<W: PageWrite>(
         &mut self,
         writer: &mut W,
         key: &[u8],
@@ -131,7 +142,8 @@ impl<'t> Append<'t> {
         self.push_stored(writer, key, stored)
     }
 
-    fn push_stored<W: PageWrite>(
+    /// Takes the next record, whose value is stored.
+    pub(in crate::access) fn push_stored<W: PageWrite>(
         &mut self,
         writer: &mut W,
         key: &[u8],
@@ -146,7 +158,7 @@ impl<'t> Append<'t> {
     }
 
     /// Writes what is left of what is appended.
-    fn finish<W: PageWrite>(mut self, writer: &mut W) -> Result<()> {
+    pub(in crate::access) fn finish<W: PageWrite>(mut self, writer: &mut W) -> Result<()> {
         let mut image = vec![0; writer.page_size()];
         loop {
             let before = self.leaves.finish(&mut image, PageId::NONE, None);

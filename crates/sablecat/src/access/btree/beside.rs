@@ -43,12 +43,25 @@ pub(crate) fn change_beside<W: CopyWrite>(
         }
         return nest::change(writer, tree, key, value, store).map(Some);
     }
+    let set =
+        value.map(|value| move |writer: &mut W| nest::store_value(writer, tree, key.len(), value, store));
+    set_or_remove_beside(writer, tree, (key, set), last).map(Some)
+}
+
+/// As [`change_beside`], of a key that is not nested; the value is what `set` stores. False if there was
+/// nothing to remove.
+pub(crate) fn set_or_remove_beside<'v, W: CopyWrite>(
+    writer: &mut W,
+    tree: &Tree<'_>,
+    (key, set): (&[u8], Option<impl FnOnce(&mut W) -> Result<StoredValue<'v>>>),
+    last: &mut PageId,
+) -> Result<bool> {
     if *last == PageId::NONE || !writer.read(*last, |bytes| is_leaf_for(bytes, tree, tree.sought(key)))? {
         *last = own_leaf(writer, tree, key)?;
     }
-    match change_leaf(writer, tree, (*last, None), change, store)? {
+    match change_leaf(writer, tree, (*last, None), (key, set))? {
         LeafOutcome::Done => {}
-        LeafOutcome::Missing => return Ok(Some(false)),
+        LeafOutcome::Missing => return Ok(false),
         LeafOutcome::Split => *last = PageId::NONE,
         LeafOutcome::Sparse => {
             *last = PageId::NONE;
@@ -56,7 +69,7 @@ pub(crate) fn change_beside<W: CopyWrite>(
             merge_up(writer, tree, key)?;
         }
     }
-    Ok(Some(true))
+    Ok(true)
 }
 
 /// Makes sure that the child in a slot of an inner page, which is a copy, is one as well, and says which page

@@ -8,9 +8,6 @@ use crate::access::{PageWrite, Sought, long};
 use crate::error::Result;
 use crate::types::{PageId, TreeId};
 
-/// Where the pages of a value are that is in pages of its own.
-type LongAt = (PageId, u64);
-
 /// How a change of a leaf ended.
 pub(super) enum LeafOutcome {
     Done,
@@ -30,14 +27,25 @@ pub(crate) fn try_change<W: PageWrite>(
     page: PageId,
     (sought, value): (Sought<'_>, Option<&[u8]>),
 ) -> Result<Tried> {
-    let key = sought.key;
-    let bytes = writer.latched(page)?;
-    let leaf = Leaf::new(bytes);
+    let is_long = |value: &[u8]| value.len() > inline_value_bytes_max(writer.page_size(), sought.key.len());
+    if value.is_some_and(is_long) {
+        return Ok(Tried::Structure);
+    }
+    try_set(writer, tree, page, (sought, value.map(StoredValue::Inline)))
+}
+
+/// As [`try_change`], of a value that has no pages of its own.
+#[inline(always)]
+pub(crate) fn try_set<W: PageWrite>(
+    writer: &mut W,
+    tree: &Tree<'_>,
+    page: PageId,
+    (sought, value): (Sought<'_>, Option<StoredValue<'_>>),
+) -> Result<Tried> {
+    let leaf = Leaf::new(writer.latched(page)?);
     let place = place_in(leaf, sought, tree.order);
-    // A value in pages of its own: those change as well.
-    if place.is_ok_and(|slot| matches!(leaf.value(slot), StoredValue::Long { .. }))
-        || value.is_some_and(|value| value.len() > inline_value_bytes_max(bytes.len(), key.len()))
-    {
+    // The pages of the value before change as well.
+    if place.is_ok_and(|slot| leaf.value(slot).in_pages().is_some()) {
         return Ok(Tried::Structure);
     }
     // What changes counts changes the pages on the way as well.
@@ -47,12 +55,8 @@ pub(crate) fn try_change<W: PageWrite>(
     // The version that is written has what was read in the same slots.
     let fits = match (value, place) {
         (None, Err(_)) => return Ok(Tried::Missing),
-        (Some(value), Ok(slot)) => {
-            LeafMut::new(writer.write(page)?).replace_value(slot, StoredValue::Inline(value)).is_ok()
-        }
-        (Some(value), Err(slot)) => {
-            LeafMut::new(writer.write(page)?).insert(slot, key, StoredValue::Inline(value)).is_ok()
-        }
+        (Some(value), Ok(slot)) => LeafMut::new(writer.write(page)?).replace_value(slot, value).is_ok(),
+        (Some(value), Err(slot)) => LeafMut::new(writer.write(page)?).insert(slot, sought.key, value).is_ok(),
         (None, Ok(slot)) => {
             let bytes = writer.write(page)?;
             LeafMut::new(bytes).remove(slot);
@@ -92,6 +96,18 @@ pub(crate) fn change<W: PageWrite>(
     if nest::is_nested(tree, key, writer.page_size()) {
         return nest::change(writer, tree, key, value, store);
     }
+    let set =
+        value.map(|value| move |writer: &mut W| nest::store_value(writer, tree, key.len(), value, store));
+    set_or_remove(writer, tree, (key, set), last)
+}
+
+/// As [`change`], of a key that is not nested; the value is what `set` stores.
+pub(crate) fn set_or_remove<'v, W: PageWrite>(
+    writer: &mut W,
+    tree: &Tree<'_>,
+    (key, set): (&[u8], Option<impl FnOnce(&mut W) -> Result<StoredValue<'v>>>),
+    last: &mut PageId,
+) -> Result<bool> {
     let mut way = None;
     if *last == PageId::NONE || !is_leaf_for(writer.latched(*last)?, tree, tree.sought(key)) {
         let counts = tree.method.counts();
@@ -103,7 +119,7 @@ pub(crate) fn change<W: PageWrite>(
         })?;
         way = Some(path);
     }
-    let changed = change_leaf(writer, tree, (*last, way), change, store)?;
+    let changed = change_leaf(writer, tree, (*last, way), (key, set))?;
     if let LeafOutcome::Sparse = changed {
         merge_up(writer, tree, key)?;
     }
@@ -114,22 +130,18 @@ pub(crate) fn change<W: PageWrite>(
 }
 
 /// Sets or removes a record in the leaf for its key, to which this is the way, if that is known, splitting
-/// pages if need be. The pages of the value before are freed last: a writer in place that fails on the way
-/// leaves pages that nothing leads to, and no record without its value.
-pub(super) fn change_leaf<W: PageWrite>(
+/// pages if need be; the value is what `set` stores. The pages of the value before are freed last: a writer
+/// in place that fails on the way leaves pages that nothing leads to, and no record without its value.
+pub(super) fn change_leaf<'v, W: PageWrite>(
     writer: &mut W,
     tree: &Tree<'_>,
     (page, way): (PageId, Option<Vec<Step>>),
-    (key, value): SetOrRemove<'_>,
-    store: impl FnOnce(&mut W, TreeId, &[u8]) -> Result<PageId>,
+    (key, set): (&[u8], Option<impl FnOnce(&mut W) -> Result<StoredValue<'v>>>),
 ) -> Result<LeafOutcome> {
     let leaf = Leaf::new(writer.latched(page)?);
     let place = leaf.search(key, tree.order);
-    let before: Option<LongAt> = match place.map(|slot| leaf.value(slot)) {
-        Ok(StoredValue::Long { first_page, len }) => Some((first_page, len)),
-        _ => None,
-    };
-    let more = match (&value, place) {
+    let before = place.ok().and_then(|slot| leaf.value(slot).in_pages());
+    let more = match (&set, place) {
         (Some(_), Err(_)) => 1,
         (None, Ok(_)) => -1,
         _ => 0,
@@ -143,15 +155,15 @@ pub(super) fn change_leaf<W: PageWrite>(
         }
         counted::make_ready(writer, &path, page)?;
     }
-    let changed = match (value, place) {
+    let changed = match (set, place) {
         (None, Err(_)) => return Ok(LeafOutcome::Missing),
         (None, Ok(slot)) => {
             let bytes = writer.write(page)?;
             LeafMut::new(bytes).remove(slot);
             if should_merge(bytes) && page != tree.root { LeafOutcome::Sparse } else { LeafOutcome::Done }
         }
-        (Some(value), place) => {
-            let stored = nest::store_value(writer, tree, key.len(), value, store)?;
+        (Some(set), place) => {
+            let stored = set(writer)?;
             match put_in_page(writer, tree, page, (key, stored), place) {
                 Ok(changed) => changed,
                 Err(error) => {

@@ -3,7 +3,7 @@
 //! What is left is a tree at any time, with some of its first leaves missing: so freeing can be cut short,
 //! and goes on where it was.
 
-use super::node::{self, Inner, InnerMut, Leaf, LeafMut, NodeKind, Order, StoredValue};
+use super::node::{self, Inner, InnerMut, Leaf, LeafMut, NodeKind, Order};
 use super::{Tree, find_edge, format_root, nest};
 use crate::access::{PageWrite, long};
 use crate::error::Result;
@@ -99,10 +99,7 @@ fn long_values<W: PageWrite>(writer: &W, leaf: PageId) -> Result<Vec<(usize, Pag
         }
         let leaf = Leaf::new(bytes);
         (0..leaf.count())
-            .filter_map(|slot| match leaf.value(slot) {
-                StoredValue::Long { first_page, len } => Some((slot, first_page, len)),
-                StoredValue::Inline(_) => None,
-            })
+            .filter_map(|slot| leaf.value(slot).in_pages().map(|(first_page, len)| (slot, first_page, len)))
             .collect()
     })
 }

@@ -41,8 +41,8 @@ mod verify;
 pub(crate) use append::{Append, Appending};
 pub(super) use behind::leaf_led_to;
 pub(crate) use beside::UnfinishedSubtree;
-pub(super) use beside::{change_beside, copy_subtree, own_nested};
-pub(super) use change::{change, remove_here, try_change};
+pub(super) use beside::{change_beside, copy_subtree, own_nested, set_or_remove_beside};
+pub(super) use change::{change, remove_here, set_or_remove, try_change, try_set};
 pub(super) use count::count;
 pub(super) use counted::{count_below, record_at};
 pub(super) use estimate::estimate;
@@ -79,7 +79,7 @@ pub(super) struct Step {
 }
 
 /// Levels no tree can have: a longer descent follows damaged pages in a circle.
-const LEVELS_MAX: usize = 48;
+pub(super) const LEVELS_MAX: usize = 48;
 
 /// What a page on the way down says. Small enough to stay in registers.
 enum Down {

@@ -33,6 +33,7 @@ pub(crate) fn wanted<R: PageRead>(
         WantedPage::Last => (find_edge(reader, tree, false, note)?, (false, part.lower)),
         WantedPage::At(key) => (find_leaf(reader, tree, key, Toward::Key, note)?, (true, part.upper)),
         WantedPage::Before(key) => (find_leaf(reader, tree, key, Toward::Before, note)?, (false, part.lower)),
+        WantedPage::Root => return Ok(tree.root),
         WantedPage::Hash { .. } => unreachable!("its pages are not found by hashes"),
     };
     let waited = reader.waits() != before;
@@ -99,6 +100,11 @@ impl Ends {
     pub(crate) fn below(stem: &[u8]) -> Ends {
         let end = || End { stems: stem.to_vec(), ..End::default() };
         Ends { front: end(), back: end() }
+    }
+
+    /// What is asked for ahead of it is all there is, from the front on.
+    pub(crate) fn comes_to_all(&mut self) {
+        self.front.outermost.copy.foresight.comes_to_all = true;
     }
 
     /// The value of the record that one end stands at.

@@ -113,7 +113,7 @@ pub(super) fn wanted<R: PageRead>(reader: &R, tree: &Tree<'_>, wanted: WantedPag
         page.upper().is_none_or(|(upper, _)| is_far(tree.order.compare(key, upper)))
     };
     walk(reader, tree, |page| match wanted {
-        WantedPage::First => true,
+        WantedPage::First | WantedPage::Root => true,
         WantedPage::Last => false,
         WantedPage::At(key) => ends(page, &|order| order.is_lt(), key),
         WantedPage::Before(key) => ends(page, &|order| order.is_le(), key),

@@ -45,6 +45,7 @@ pub(crate) fn wanted<R: PageRead>(
         WantedPage::At(key) => (hash_of(tree, key), (true, u64::MAX)),
         WantedPage::Before(key) => (hash_of(tree, key), (false, 0)),
         WantedPage::Hash { hash, forward, to } => (hash, (forward, to)),
+        WantedPage::Root => return Ok(tree.root),
     };
     let before = reader.waits();
     let mut parent = None;

@@ -58,6 +58,8 @@ pub(crate) struct Config {
     pub(crate) checkpoint_log_bytes: u64,
     /// How often housekeeping sweeps what has expired.
     pub(crate) sweep_interval: Duration,
+    /// How large the newest layer of an LSM tree becomes; none: a part of the cache.
+    pub(crate) newest_layer_bytes: Option<usize>,
     /// By which records expire.
     pub(crate) clock: WallClock,
     pub(crate) changes_lag_max: u64,
@@ -130,6 +132,7 @@ impl Default for Config {
             checkpoint_interval: Duration::from_secs(60),
             checkpoint_log_bytes: 128 << 20,
             sweep_interval: Duration::from_secs(1),
+            newest_layer_bytes: None,
             clock: WallClock::default(),
             changes_lag_max: 1 << 30,
             lock_timeout: Duration::from_secs(10),

@@ -534,6 +534,7 @@ fn method_for(name: &str, asked: Asked<'_>, otherwise: Method) -> Result<Method>
     let refused = |of: &str, why: &str| {
         Error::invalid(format!("the database {name:?} as {of}, to hold {holds}: {why}"))
     };
+    let is_queue = matches!(holds, Holds::Queue { .. });
     if let (true, Some(comparator)) = (holds != Holds::Records, asked.comparator) {
         let of = format!("one ordered by the comparator {comparator:?}");
         return Err(refused(&of, "comparators are for plain records"));
@@ -541,7 +542,8 @@ fn method_for(name: &str, asked: Asked<'_>, otherwise: Method) -> Result<Method>
     let Some(method) = asked.method else {
         let method = holds.method().unwrap_or(otherwise);
         let ordered = holds.needs_order() || asked.comparator.is_some();
-        return Ok(if ordered && method.hashes() { Method::default() } else { method });
+        let suits = !(ordered && method.hashes() || is_queue && method == Method::Lsm);
+        return Ok(if suits { method } else { Method::default() });
     };
     if asked.comparator.is_some() && method.hashes() {
         return Err(Error::invalid(format!(
@@ -549,9 +551,12 @@ fn method_for(name: &str, asked: Asked<'_>, otherwise: Method) -> Result<Method>
              of their own"
         )));
     }
-    let of = format!("a {method}");
+    let of = if method == Method::Lsm { format!("an {method}") } else { format!("a {method}") };
     if let Some(only) = holds.method().filter(|&only| only != method) {
         return Err(refused(&of, &format!("these are in a {only}")));
+    }
+    if is_queue && method == Method::Lsm {
+        return Err(refused(&of, "who consumes a record must see at once that it is there"));
     }
     if holds.needs_order() && method.hashes() {
         return Err(refused(&of, "these are in the order of their keys, which a hash table does not keep"));

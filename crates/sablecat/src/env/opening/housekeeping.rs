@@ -15,8 +15,8 @@
 //! too small for what is in use. The first one starts it, before it does anything else: a process that opens
 //! an environment for a moment has only the one.
 //!
-//! Some more read pages that a scan will come to, ahead of it (pages/pool/ahead.rs). The first one starts
-//! them when pages are asked for.
+//! Some more read pages that a scan will come to, ahead of it (pages/pool/ahead.rs), and one seals and merges
+//! the layers of LSM trees (txn/trees/layers.rs). The first one starts them when they are first called for.
 //!
 //! A program that may not have threads calls [`Core::keep_house`] instead, now and then; its operations write
 //! dirty pages themselves.
@@ -105,6 +105,8 @@ impl Keeper {
         let pages = &core.kernel.pages;
         pages.cleaner.until_listened_to(bell);
         pages.ahead.bell.until_listened_to(bell);
+        core.kernel.tending_bell().until_listened_to(bell);
+        core.kernel.has_tender();
         self.spawn("sablecat", core, bell, interval, |core| {
             let cleaner = &core.kernel.pages.cleaner;
             // Without it threads that need frames write what is in their way; it is tried again.
@@ -115,6 +117,10 @@ impl Keeper {
             // The same goes for what is to be read ahead: who wants it reads it.
             if ahead.is_rung() && !ahead.is_listened_to() && core.keeper.start_readers(core).is_ok() {
                 ahead.has_listener();
+            }
+            let tending = core.kernel.tending_bell();
+            if tending.is_rung() && !tending.is_listened_to() && core.keeper.start_tender(core).is_ok() {
+                tending.has_listener();
             }
             // A program's clock may panic, which has been said then. The next sweep asks it again; all else
             // that is to be done is done meanwhile.
@@ -141,6 +147,13 @@ impl Keeper {
             })?;
             self.readers.fetch_add(1, Ordering::Relaxed);
             Ok(())
+        })
+    }
+
+    fn start_tender(&self, core: &Arc<Core>) -> Result<()> {
+        // What could not be done is wanted again with the next change.
+        self.spawn("sablecat-merge", core, core.kernel.tending_bell(), CLEANER_SLEEP, |core| {
+            drop(core.kernel.pages.unless_cut_short(|| core.tend()));
         })
     }
 
@@ -171,6 +184,7 @@ impl Keeper {
         kernel.bell.stop();
         kernel.pages.cleaner.stop();
         kernel.pages.ahead.bell.stop();
+        kernel.tending_bell().stop();
         loop {
             // The one may have started the other before it ends.
             let Some(thread) = lock(&self.threads).pop() else { break };
@@ -191,6 +205,13 @@ impl Core {
     fn read_ahead(&self) -> Result<()> {
         let seat = self.kernel.pages.participants.sit()?;
         self.kernel.pages.read_ahead(&seat)
+    }
+
+    /// Seals and merges layers, until nothing is left to be done.
+    fn tend(&self) -> Result<()> {
+        let goes_on = || !self.kernel.tending_bell().is_stopped();
+        while self.kernel.tend_next(goes_on)? {}
+        Ok(())
     }
 
     /// Does what is due; nothing if another thread or process is at it.

@@ -69,7 +69,7 @@ pub(in crate::env) fn build_kernel(
         Log::open(log_disk, &directory.unwrap_or(Path::new("")).join(LOG), log_config, log_memory(region))?;
     let locks = LockTable::new(region).with_policy(config.deadlock_policy);
     let pages = Pages::new(Arc::clone(region), volume, access::PAGE_KINDS)?;
-    Ok(Kernel::new(pages, (log, locks), config.lock_timeout, spill))
+    Ok(Kernel::new(pages, (log, locks), config.lock_timeout, spill, config.newest_layer_bytes))
 }
 
 /// Makes a new region go on from a superblock: what it says is in use is, until the maps have been looked at.

@@ -81,6 +81,8 @@ pub(crate) struct Foresight {
     pub(crate) window: u32,
     /// Those of these that it has not come to now.
     pub(crate) left: u32,
+    /// It is known to come to all there are.
+    pub(crate) comes_to_all: bool,
 }
 
 /// Where a scan was left that may go on, and what it had asked for.

@@ -28,6 +28,7 @@ mod new_versions;
 mod page_in;
 pub(in crate::pages) mod rest;
 pub(in crate::pages) mod sweep;
+mod together;
 pub(in crate::pages) mod writing;
 
 pub(crate) use new_versions::{NewVersions, PageMap};

@@ -224,8 +224,13 @@ impl Pool {
         }
         let _hand = me.in_hand();
         let block = SealedBlock::unsealed(self.allocate_block(word.volume())?);
+        Ok(Some(self.mark(frame, block, me)))
+    }
+
+    /// Marks a version that is on no block as being written to this one, under the same conditions.
+    pub(super) fn mark(&self, frame: FrameId, block: SealedBlock, me: &LocalParticipant) -> MarkedVersion {
         let claim = BlockWord::fresh(block).writing(me.number());
-        desc.set_block(claim);
-        Ok(Some((frame, claim)))
+        self.region.frame(frame).set_block(claim);
+        (frame, claim)
     }
 }

@@ -96,6 +96,9 @@ impl<'a> Direct<'a> {
             }
             return self.change_with_structure(tree, (sought, value), page);
         }
+        if tree.has_layers() && value.is_none() && !self.has(tree, sought)? {
+            return Ok(false);
+        }
         self.change_with_structure(tree, (sought, value), hint)
     }
 
@@ -109,6 +112,18 @@ impl<'a> Direct<'a> {
         let page = tree.find(self, sought)?;
         self.remember(tree, sought, page)?;
         Ok((!tree.remembers() || tree.covers(self.alone.bytes(page)?, sought)).then_some(page))
+    }
+
+    /// Whether there is a record with a key that is not nested.
+    fn has(&self, tree: &Tree<'_>, sought: Sought<'_>) -> Result<bool> {
+        let page = tree.find(self, sought)?;
+        match self.read(page, |bytes| tree.says(bytes, sought).map(|value| value.is_some()))? {
+            Some(there) => Ok(there),
+            None => match tree.find_below(self, sought)? {
+                Some(page) => self.read(page, |bytes| tree.get(bytes, sought).is_some()),
+                None => Ok(false),
+            },
+        }
     }
 
     /// Remembers the page that a key was in.

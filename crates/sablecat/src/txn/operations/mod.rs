@@ -27,14 +27,15 @@ pub(crate) struct Kernel(Mender);
 
 impl Kernel {
     /// `patience`: how long to wait for a record lock or the serial gate. `spill`: where write sets go that
-    /// are too large for memory; none: they stay there.
+    /// are too large for memory; none: they stay there. `newest_layer_bytes`: as for [`Trees::new`].
     pub(crate) fn new(
         pages: Pages,
         (log, locks): (Log, LockTable),
         patience: Duration,
         spill: Option<SpillSettings>,
+        newest_layer_bytes: Option<usize>,
     ) -> Kernel {
-        let trees = Trees::new(Committer::new(States::new(pages), log, patience));
+        let trees = Trees::new(Committer::new(States::new(pages), log, patience), newest_layer_bytes);
         Kernel(Mender::new(Transactions::new(trees, locks, spill)))
     }
 }

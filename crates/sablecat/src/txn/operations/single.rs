@@ -210,7 +210,10 @@ impl Kernel {
         durability: Durability,
     ) -> Result<bool> {
         let view = tree.tree();
-        if self.is_nested(&view, key) || self.needs_pages(&view, key, change) || tree.follower.is_some() {
+        // What says whether there is anything to remove may be in another page than what is to change.
+        let is_unseen = view.has_layers() && matches!(change, RecordChange::Remove);
+        let takes_more = self.is_nested(&view, key) || self.needs_pages(&view, key, change) || is_unseen;
+        if takes_more || tree.follower.is_some() {
             return self.change_by_transaction(tree, key, change, durability);
         }
         let sought = view.sought(key);
@@ -243,7 +246,10 @@ impl Kernel {
                 Attempt::Done(lsn) => break Some(lsn),
                 Attempt::Nothing => break None,
                 Attempt::Structure => {
-                    break self.patiently(|| self.change_structure(tree, key, change, &mut record, me))?;
+                    let done =
+                        self.patiently(|| self.change_structure(tree, key, change, &mut record, me))?;
+                    self.structure_changed(tree);
+                    break done;
                 }
                 Attempt::Moved => self.help_committer(me),
             }

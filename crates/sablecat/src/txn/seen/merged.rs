@@ -56,18 +56,35 @@ impl StateSource for Merged<'_> {
     }
 }
 
+impl Merged<'_> {
+    /// Copies the wanted page, and says which that is, if the snapshot has the tree.
+    fn copy_page(
+        &self,
+        part: &Part<'_>,
+        wanted: WantedPage<'_>,
+        into: &mut PageCopy,
+    ) -> Result<Option<PageId>> {
+        if !self.tree.is_new() {
+            return self.state.copy_page(part, wanted, into).map(Some);
+        }
+        // It is as it was made.
+        let mut page = vec![0; self.state.page_size()];
+        self.tree.tree().format(&mut page);
+        into.fill(&page);
+        Ok(None)
+    }
+}
+
 impl ScanSource for Merged<'_> {
     fn copy(&mut self, part: &Part<'_>, wanted: WantedPage<'_>, into: &mut PageCopy) -> Result<()> {
-        if self.tree.is_new() {
-            // The snapshot does not have it; it is as it was made.
-            let mut page = vec![0; self.state.page_size()];
-            self.tree.tree().format(&mut page);
-            into.fill(&page);
-            return Ok(());
+        if let Some(page) = self.copy_page(part, wanted, into)? {
+            self.shows(part, page, into.bytes());
         }
-        let page = self.state.copy_page(part, wanted, into)?;
-        self.shows(part, page, into.bytes());
         Ok(())
+    }
+
+    fn copy_unseen(&mut self, part: &Part<'_>, wanted: WantedPage<'_>, into: &mut PageCopy) -> Result<()> {
+        self.copy_page(part, wanted, into).map(drop)
     }
 
     fn pending(

@@ -175,6 +175,10 @@ impl ScanSource for Compared<'_> {
         Ok(())
     }
 
+    fn copy_unseen(&mut self, part: &Part<'_>, wanted: WantedPage<'_>, into: &mut PageCopy) -> Result<()> {
+        self.state.copy_unseen(part, wanted, into)
+    }
+
     fn pending(
         &self,
         lower: Bound<&[u8]>,

@@ -91,6 +91,10 @@ impl ScanSource for CommittedState<'_> {
         self.copy_page(part, wanted, into).map(drop)
     }
 
+    fn copy_unseen(&mut self, part: &Part<'_>, wanted: WantedPage<'_>, into: &mut PageCopy) -> Result<()> {
+        self.copy(part, wanted, into)
+    }
+
     fn pending(&self, _: Bound<&[u8]>, _: Bound<&[u8]>, _: bool) -> Result<Option<PendingRecord>> {
         Ok(None)
     }

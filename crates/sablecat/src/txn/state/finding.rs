@@ -26,7 +26,8 @@ impl States {
         look: impl FnOnce(Option<StoredValue<'_>>) -> R,
     ) -> Result<R> {
         let sought = sought.after(snapshot.operation.me.hints.near(tree.id, Use::Read));
-        Ok(look(tree.get(snapshot.covering(tree, sought)?, sought)))
+        let (_, bytes) = snapshot.saying(tree, sought)?;
+        Ok(look(tree.get(bytes, sought)))
     }
 
     /// Has the processor begin to fetch what a search for a key will look at, if it is remembered where that
@@ -91,6 +92,21 @@ impl States {
             self.look_up(&mut snapshot, &place.tree, place.sought(), |value| value.map(OwnedValue::of))
         })
     }
+
+    /// The value, at an LSN that `me` has pinned, of a record of which the newest layer says nothing.
+    pub(in crate::txn) fn value_below(
+        &self,
+        tree: &Tree<'_>,
+        sought: Sought<'_>,
+        at: Lsn,
+        me: &LocalParticipant,
+    ) -> Result<Option<OwnedValue>> {
+        self.pages.operate(me, || {
+            let mut snapshot = self.pages.at_pin(me, at)?;
+            let Some(page) = tree.find_below(&snapshot, sought)? else { return Ok(None) };
+            Ok(tree.get(snapshot.page(page)?, sought).map(OwnedValue::of))
+        })
+    }
 }
 
 /// A value by which two states of a record are compared. Long values never change in place, so their place
@@ -123,6 +139,18 @@ impl Snapshot<'_> {
     pub(crate) fn covering(&mut self, tree: &Tree<'_>, sought: Sought<'_>) -> Result<&[u8]> {
         let page = self.locate(tree, sought)?;
         self.page(page)
+    }
+
+    /// The page of `tree` that covers a key, and what is in the page that says what its record is: nearly
+    /// always the same.
+    #[inline(always)]
+    pub(crate) fn saying(&mut self, tree: &Tree<'_>, sought: Sought<'_>) -> Result<(PageId, &[u8])> {
+        let page = self.locate(tree, sought)?;
+        let mut saying = page;
+        if tree.has_layers() && tree.says(self.page(page)?, sought).is_none() {
+            saying = tree.find_below(self, sought)?.unwrap_or(page);
+        }
+        self.page(saying).map(|bytes| (page, bytes))
     }
 
     /// Which page of `tree` covers a key: the one used last if that is it, else by descent. It is the one

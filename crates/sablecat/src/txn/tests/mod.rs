@@ -102,7 +102,7 @@ fn spilling_kernel(region: Region, volume: Option<Volume>, spill: Option<SpillSe
     let log = Log::open(None, Path::new(""), config, memory).expect("a log in memory");
     let locks = LockTable::new(&region);
     let pages = Pages::new(region, volume, access::PAGE_KINDS).expect("memory");
-    Kernel::new(pages, (log, locks), Duration::from_secs(60), spill)
+    Kernel::new(pages, (log, locks), Duration::from_secs(60), spill, None)
 }
 
 /// An empty volume on a simulated disk.

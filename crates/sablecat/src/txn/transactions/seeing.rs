@@ -10,7 +10,7 @@ use std::ops::Bound;
 use super::Transaction;
 use crate::access::{Each, KeyBounds, KeyPlace, KeySpan, Scan, ScannedValue, StateSource, StoredValue};
 use crate::error::{Error, ErrorKind, Result};
-use crate::pages::{LocalParticipant, Use, header};
+use crate::pages::{LocalParticipant, Use};
 use crate::txn::catalog::TreeRef;
 use crate::txn::options::Isolation;
 use crate::txn::refusals::removed;
@@ -146,14 +146,14 @@ impl<'k> Transaction<'k> {
             let sought = place.sought().after(me.hints.near(place.tree.id, Use::Read));
             let (page, long) = states.pages.operate(me, || {
                 let mut snapshot = states.pages.at_pin(me, at)?;
-                let bytes = snapshot.covering(&place.tree, sought)?;
+                let (page, bytes) = snapshot.saying(&place.tree, sought)?;
                 let mut long = None;
                 match place.tree.get(bytes, sought) {
                     Some(StoredValue::Long { first_page, len }) => long = Some((first_page, len)),
                     Some(StoredValue::Inline(value)) => shown = Some(show(Some(value))),
                     None => shown = Some(show(None)),
                 }
-                Ok((header::page_id(bytes), long))
+                Ok((page, long))
             })?;
             self.note_key(tree, &place, page);
             match (shown, long) {
@@ -232,12 +232,12 @@ impl<'k> Transaction<'k> {
         let sought = place.sought();
         let (found, page) = states.pages.operate(me, || {
             let mut snapshot = states.pages.at_pin(me, at)?;
-            let bytes = snapshot.covering(&place.tree, sought)?;
+            let (page, bytes) = snapshot.saying(&place.tree, sought)?;
             let found = place.tree.get(bytes, sought).map(|value| match value {
                 StoredValue::Inline(value) => ValueOrPlace::Inline(look(value)),
                 StoredValue::Long { first_page, len } => ValueOrPlace::Long(first_page, len),
             });
-            Ok((found, header::page_id(bytes)))
+            Ok((found, page))
         })?;
         self.note_key(tree, &place, page);
         Ok(found)

@@ -446,8 +446,8 @@ impl<'k> Transaction<'k> {
         if self.writes.is_empty() {
             return Ok(self.at());
         }
-        let lsn = match self.publish() {
-            Ok(lsn) => lsn,
+        let (lsn, is_shaped) = match self.publish() {
+            Ok(published) => published,
             Err(error) => {
                 let reads = self.reads.borrow();
                 let trees = self.writes.trees().map(|(tree, _)| tree).chain(reads.trees());
@@ -455,6 +455,9 @@ impl<'k> Transaction<'k> {
             }
         };
         let number = self.number();
+        let shaped =
+            self.writes.trees().map(|(tree, _)| tree).filter(|tree| is_shaped && tree.tree().has_layers());
+        let shaped: Vec<TreeRef> = shaped.cloned().collect();
         // Of what is temporary there is nothing that a flush would keep.
         let durability = if self.writes.is_logged() { durability } else { Durability::Memory };
         self.release();
@@ -465,6 +468,11 @@ impl<'k> Transaction<'k> {
             self.seat.let_go();
             self.transactions.free_pages_of(&self.seat, replaced, lsn);
         }
+        if !shaped.is_empty() {
+            // It would keep what is merged.
+            self.seat.let_go();
+            shaped.iter().for_each(|tree| self.transactions.structure_changed(tree));
+        }
         settled.map(|()| lsn)
     }
 
@@ -473,8 +481,9 @@ impl<'k> Transaction<'k> {
         self.contents.get()
     }
 
-    /// Makes the changes visible to everybody. On any error nothing happened.
-    fn publish(&mut self) -> Result<Lsn> {
+    /// Makes the changes visible to everybody, and says whether trees have changed their structure. On any
+    /// error nothing happened.
+    fn publish(&mut self) -> Result<(Lsn, bool)> {
         self.writes.forget_void()?;
         let me: &LocalParticipant = &self.seat;
         let transactions = self.transactions;
@@ -547,6 +556,7 @@ impl<'k> Transaction<'k> {
         };
         let small = writes.len() <= SHAPE_FIRST && !writes.has_ranges();
         let done = if small { transactions.patiently(|| leaves(&mut record))? } else { None };
+        let is_shaped = done.is_none();
         let done = match done {
             Some(lsn) => Ok(lsn),
             // The pages of what does not fit memory will hardly fit the cache.
@@ -573,6 +583,6 @@ impl<'k> Transaction<'k> {
         };
         drop(record);
         drop(chain);
-        Ok(lsn)
+        Ok((lsn, is_shaped))
     }
 }

@@ -287,8 +287,15 @@ impl Trees {
         if item.old == FrameId::NONE || is_in_place && self.pages.born(item.old) <= at {
             return Ok(());
         }
-        let now = changes.read_old(page, |bytes| place.tree.get(bytes, place.sought()).map(OwnedValue::of));
-        if !self.was(tree, key, (at, time), now.flatten().as_ref(), me)? {
+        // Its latch holds still what it says, which may not be visible yet; what older layers say is.
+        let sought = place.sought();
+        let said = changes
+            .read_old(page, |bytes| place.tree.says(bytes, sought).map(|value| value.map(OwnedValue::of)));
+        let now = match said.flatten() {
+            Some(now) => now,
+            None => self.value_below(&place.tree, sought, changes.guard(), me)?,
+        };
+        if !self.was(tree, key, (at, time), now.as_ref(), me)? {
             // The next snapshot must have what this one lacks, however long the committer is kept from making
             // it visible.
             self.help_committer(me);

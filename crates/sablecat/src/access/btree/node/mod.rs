@@ -118,6 +118,27 @@ pub(crate) enum StoredValue<'a> {
     },
 }
 
+impl<'a> StoredValue<'a> {
+    /// Stands for a record that is to be taken for removed, where an older layer of its tree may have one
+    /// (access/lsm): no value has pages and no bytes.
+    pub(crate) const REMOVED: StoredValue<'static> = StoredValue::Long { first_page: PageId::NONE, len: 0 };
+
+    /// Whether it stands for a removed record.
+    #[inline]
+    pub(crate) fn is_removed(self) -> bool {
+        self.in_pages().is_none() && !matches!(self, StoredValue::Inline(_))
+    }
+
+    /// Where its pages are, and how many bytes are in them, if it has pages of its own.
+    #[inline]
+    pub(crate) fn in_pages(self) -> Option<(PageId, u64)> {
+        match self {
+            StoredValue::Long { first_page, len } if len > 0 => Some((first_page, len)),
+            _ => None,
+        }
+    }
+}
+
 /// What a page covers: `lower <= key < upper`. An absent fence is infinite.
 ///
 /// An absent lower fence differs from an empty one: under a custom order keys may sort before the empty key.

@@ -1,0 +1,293 @@
+//! Tending LSM trees: sealing and merging their layers, and freeing what was merged (access/lsm).
+//!
+//! Who changes the structure of such a tree has it tended if there is something to be done. A thread does it;
+//! where there is none, those who write do, after their commits. If it does not keep up, they wait: so what
+//! is written is never far more than what is merged. Each step is a commit under the tree's structure latch
+//! that no log record tells of. What it merges is drawn from layers that nobody changes, before it takes the
+//! latch.
+//!
+//! Two that tend one tree do no harm: each step is that of the state it finds, or nothing.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::Trees;
+use crate::access::{Drawing, Drawn, LayerDuty, LayerLimits, long};
+use crate::error::Result;
+use crate::pages::{Bell, LocalParticipant, PageRun};
+use crate::region::ListItem;
+use crate::txn::catalog::TreeRef;
+use crate::txn::commit::changes::ChangedPages;
+use crate::txn::commit::publish::{self, filler};
+use crate::txn::state::CommittedState;
+use crate::types::{FrameId, Lsn, PageId};
+
+/// The part of the cache that the newest layer of a tree takes, and how much at most.
+const NEWEST_PART: usize = 16;
+const NEWEST_BYTES_MAX: usize = 8 << 20;
+/// The fewest leaves that it is sealed with.
+const LEAVES_MIN: usize = 2;
+/// So many steps are made after a commit where no thread makes them: many more than it takes to keep up.
+const STEPS_AT_ONCE: usize = 8;
+/// Where merging does not keep up, who has made the newest layer larger waits: for so long, the longer the
+/// larger it is. So what is written comes to be no more than what is merged.
+const PAUSE: Duration = Duration::from_micros(200);
+const PAUSE_MAX: Duration = Duration::from_millis(10);
+
+/// The part of the cache that snapshots may keep of what is freed.
+const FREED_PART: usize = 16;
+/// The part of the cache that one step of a merge makes, and between how many and how many pages that is.
+const STEP_PART: usize = 32;
+const STEP_PAGES: std::ops::RangeInclusive<usize> = 4..=256;
+
+/// What a process tends.
+#[derive(Debug)]
+pub(in crate::txn) struct Tending {
+    limits: LayerLimits,
+    freed: Mutex<Freed>,
+    wanted: Mutex<VecDeque<TreeRef>>,
+    /// Rung when something is to be done.
+    bell: Arc<Bell>,
+    /// Whether a thread of this process does it.
+    has_thread: AtomicBool,
+}
+
+/// What was freed lately. Snapshots that began before keep it in the cache, although they do not see it.
+#[derive(Debug, Default)]
+struct Freed {
+    pages: usize,
+    /// A state that is no earlier.
+    by: Lsn,
+}
+
+impl Tending {
+    /// `newest_bytes`: how large the newest layer of a tree becomes; none: a part of the cache of `frames`
+    /// pages.
+    pub(super) fn new(newest_bytes: Option<usize>, (frames, page_size): (usize, usize)) -> Tending {
+        let bytes = newest_bytes.unwrap_or_else(|| (frames / NEWEST_PART * page_size).min(NEWEST_BYTES_MAX));
+        let limits = LayerLimits { leaves: (bytes / page_size).max(LEAVES_MIN) };
+        Tending {
+            limits,
+            freed: Mutex::default(),
+            wanted: Mutex::default(),
+            bell: Arc::default(),
+            has_thread: AtomicBool::new(false),
+        }
+    }
+
+    /// Has a tree be tended.
+    fn want(&self, tree: &TreeRef) {
+        let mut wanted = self.wanted();
+        if !wanted.iter().any(|have| have.id == tree.id) {
+            wanted.push_back(tree.clone());
+        }
+        drop(wanted);
+        self.bell.ring();
+    }
+
+    fn freed(&self) -> MutexGuard<'_, Freed> {
+        self.freed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wanted(&self) -> MutexGuard<'_, VecDeque<TreeRef>> {
+        self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What is known from one step of a merge to the next.
+#[derive(Debug, Default)]
+pub(crate) struct TendingProgress {
+    drawings: Vec<Drawing>,
+}
+
+impl Trees {
+    /// Rung when something is to be tended.
+    pub(crate) fn tending_bell(&self) -> &Arc<Bell> {
+        &self.tending.bell
+    }
+
+    /// A thread tends what is to be tended from now on.
+    pub(crate) fn has_tender(&self) {
+        self.tending.has_thread.store(true, Ordering::Relaxed);
+    }
+
+    /// Has a tree tended, of which the structure has changed, if anything is to be done. The caller holds
+    /// nothing.
+    #[inline]
+    pub(in crate::txn) fn structure_changed(&self, tree: &TreeRef) {
+        if tree.tree().has_layers() {
+            // What is wrong is met again by who reads or writes what it concerns; what there is no room for
+            // now is done later.
+            let _ = self.tend_or_call(tree);
+        }
+    }
+
+    #[cold]
+    fn tend_or_call(&self, tree: &TreeRef) -> Result<()> {
+        let seat = self.pages.participants.sit()?;
+        let limits = self.tending.limits;
+        if matches!(self.duty(tree, limits, &seat)?, LayerDuty::Nothing | LayerDuty::Wait) {
+            return Ok(());
+        }
+        let mut progress = TendingProgress::default();
+        if !self.tending.has_thread.load(Ordering::Relaxed) {
+            let mut steps = 0..STEPS_AT_ONCE;
+            while steps.next().is_some() && self.tend(tree, limits, &mut progress, &seat)? {}
+            return Ok(());
+        }
+        self.tending.want(tree);
+        let overdue = {
+            let newest = self.pages.guarded(&seat);
+            tree.tree().overdue(&CommittedState { states: self, me: &seat, at: newest.at() }, limits)?
+        };
+        drop(seat);
+        if overdue > 1 {
+            sablecat_os::atomic::pause(PAUSE.saturating_mul(overdue as u32).min(PAUSE_MAX));
+        }
+        Ok(())
+    }
+
+    /// Tends the next tree of those that are to be tended, until nothing is left to be done to it or
+    /// `goes_on` says no. False: there is none that can be tended now.
+    pub(crate) fn tend_next(&self, goes_on: impl Fn() -> bool) -> Result<bool> {
+        let Some(tree) = self.tending.wanted().pop_front() else { return Ok(false) };
+        let seat = self.pages.participants.sit()?;
+        let mut progress = TendingProgress::default();
+        while goes_on() && self.tend(&tree, self.tending.limits, &mut progress, &seat)? {}
+        if self.duty(&tree, self.tending.limits, &seat)? == LayerDuty::Wait {
+            self.tending.wanted().push_back(tree);
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    /// What is to be done next to a tree.
+    fn duty(&self, tree: &TreeRef, limits: LayerLimits, me: &LocalParticipant) -> Result<LayerDuty> {
+        let newest = self.pages.guarded(me);
+        let state = CommittedState { states: self, me, at: newest.at() };
+        if !self.is_there(tree, newest.at(), me)? {
+            return Ok(LayerDuty::Nothing);
+        }
+        tree.tree().layer_duty(&state, limits, |at| self.may_free(at))
+    }
+
+    /// Whether what is not seen from a state on may be freed now: no snapshot sees it, and there are none
+    /// that would fill the cache with it.
+    fn may_free(&self, at: Lsn) -> bool {
+        let mut freed = self.tending.freed();
+        if freed.pages >= self.pages.frames_max() / FREED_PART && self.pages.is_unseen_before(freed.by) {
+            freed.pages = 0;
+        }
+        freed.pages < self.pages.frames_max() / FREED_PART && self.pages.is_unseen_before(at)
+    }
+
+    /// Does one step of what is to be done to a tree. False: there is nothing.
+    fn tend(
+        &self,
+        tree: &TreeRef,
+        limits: LayerLimits,
+        progress: &mut TendingProgress,
+        me: &LocalParticipant,
+    ) -> Result<bool> {
+        let duty = self.duty(tree, limits, me)?;
+        if matches!(duty, LayerDuty::Nothing | LayerDuty::Wait) {
+            return Ok(false);
+        }
+        let drawn = self.patiently_at_newest(me, || self.draw(tree, progress, duty, me))?;
+        self.patiently_at_newest(me, || self.commit_step(tree, (duty, limits), &drawn, me))?;
+        Ok(true)
+    }
+
+    /// How many pages one step of a merge makes, about.
+    fn step_pages(&self) -> usize {
+        (self.pages.frames_max() / STEP_PART).clamp(*STEP_PAGES.start(), *STEP_PAGES.end())
+    }
+
+    /// Draws the records that a step is about.
+    fn draw(
+        &self,
+        tree: &TreeRef,
+        progress: &mut TendingProgress,
+        duty: LayerDuty,
+        me: &LocalParticipant,
+    ) -> Result<Vec<Drawn>> {
+        let newest = self.pages.pinned(me);
+        let mut state = CommittedState { states: self, me, at: newest.at() };
+        let view = tree.tree();
+        let merge = match duty {
+            LayerDuty::Go(merge) => merge,
+            LayerDuty::Filter(layer) => return Drawing::keys(&view, &layer, &mut state),
+            LayerDuty::Free(n) => {
+                // Each is looked into, for what goes with it.
+                let next = view.freed_next(&state, n)?;
+                self.pages.ask_for(&next[..next.len().min(2 * self.changed_at_once())]);
+                return Ok(Vec::new());
+            }
+            _ => return Ok(Vec::new()),
+        };
+        let begun = progress.drawings.iter().position(|drawing| drawing.goes_on_with(&merge));
+        let mut drawing = match begun {
+            Some(at) => progress.drawings.swap_remove(at),
+            None => Drawing::begin(&view, &merge, &state)?,
+        };
+        let drawn = drawing.draw(&view, &merge, &mut state, self.step_pages() * self.page_size())?;
+        if !drawn.is_empty() {
+            progress.drawings.push(drawing);
+        }
+        Ok(drawn)
+    }
+
+    /// The commit of a step, if it still is what is to be done.
+    fn commit_step(
+        &self,
+        tree: &TreeRef,
+        (duty, limits): (LayerDuty, LayerLimits),
+        drawn: &[Drawn],
+        me: &LocalParticipant,
+    ) -> Result<()> {
+        let view = tree.tree();
+        let mut large = Vec::new();
+        for (key, value) in drawn {
+            if let Some(value) = value.as_ref().filter(|value| self.is_large(value.len())) {
+                large.push(self.store_large(me, (tree.id, view.home.of_key(key)), value)?);
+            }
+        }
+        let mut runs = large.iter();
+        let structure = self.hold_structure(std::iter::once(tree.id), me)?;
+        if !self.is_there(tree, self.pages.guarded(me).at(), me)? {
+            return Ok(());
+        }
+        let mut changes = ChangedPages::at_newest(&self.pages, me);
+        if view.layer_duty(&changes, limits, |at| self.may_free(at))? != duty {
+            return Ok(());
+        }
+        let most = self.changed_at_once();
+        view.tend_layers(&mut changes, duty, (drawn, most), |changes, within, key, value| {
+            match self.is_large(value.len()).then(|| runs.next()).flatten() {
+                Some(run) => changes.add_run(run, within, value),
+                None => long::store(changes, (within, view.home.of_key(key)), value),
+            }
+        })?;
+        let changed = changes.items().len();
+        let is_made = |item: &&ListItem| item.old == FrameId::NONE;
+        let made: Vec<PageId> = changes.items().iter().filter(is_made).map(|item| item.page).collect();
+        let at = publish::publish(&self.pages, &self.log, changes, &mut filler(), |_| {
+            self.check_there(tree, me)?;
+            if duty == LayerDuty::Seal {
+                self.say_rebuilt();
+            }
+            Ok(())
+        })?;
+        if let LayerDuty::Free(_) = duty {
+            let mut freed = self.tending.freed();
+            *freed = Freed { pages: freed.pages + changed, by: freed.by.max(at) };
+        }
+        large.into_iter().for_each(PageRun::keep);
+        drop(structure);
+        // What cannot be written now is written when its frame is wanted.
+        let _ = self.pages.write_together(&made, me);
+        Ok(())
+    }
+}

@@ -1,0 +1,162 @@
+//! LSM trees: what layers say together, whatever is being merged.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use sablecat::{Database, Durability, Env, ErrorKind, Method};
+use sablecat_os::sim::SimDisk;
+
+fn open(disk: &SimDisk) -> Env {
+    Env::builder()
+        .page_size(1024)
+        .background(false)
+        .cache_size(512 * 1024)
+        .newest_layer_bytes(8 * 1024)
+        .log_segment_size(1 << 20)
+        .durability(Durability::NoSync)
+        .disk(Arc::new(disk.clone()))
+        .open("env")
+        .expect("opened")
+}
+
+fn key(n: u32) -> Vec<u8> {
+    format!("{:08x}", n.wrapping_mul(0x9e37_79b1)).into_bytes()
+}
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn assert_is(records: &Database, model: &Model) {
+    let found: Vec<_> = records.range(..).expect("begun").map(|record| record.expect("read")).collect();
+    assert_eq!(found.len(), model.len());
+    assert!(found.iter().map(|(key, value)| (key, value)).eq(model));
+    let back = records.range(..).expect("begun").rev().map(|record| record.expect("read"));
+    assert!(back.eq(model.iter().rev().map(|(key, value)| (key.clone(), value.clone()))));
+    for n in 0..4000 {
+        assert_eq!(records.get(key(n)).expect("read"), model.get(&key(n)).cloned(), "{n}");
+    }
+}
+
+/// All layers are read for it but what is freed; what it sees stays, however much is merged meanwhile.
+#[test]
+fn a_snapshot_sees_what_it_saw_while_all_is_merged_again_and_again() {
+    let env = open(&SimDisk::new(1));
+    let records = env.database_as("records", Method::Lsm).expect("made");
+    let write = |round: u8| {
+        (0..4000).for_each(|n| records.insert(key(n), [round; 60]).expect("inserted"));
+    };
+    write(0);
+    let before = env.snapshot().expect("begun");
+    (1..5).for_each(write);
+    let seen: Vec<_> = before.range(&records, ..).expect("begun").map(|found| found.expect("kept")).collect();
+    assert_eq!(seen.len(), 4000);
+    assert!(seen.iter().all(|(_, value)| value[..] == [0; 60]));
+    assert!((0..4000).all(|n| before.get(&records, key(n)).expect("kept").as_deref() == Some(&[0; 60][..])));
+    drop(before);
+    // What was kept for it is freed then.
+    (5..7).for_each(write);
+    env.checkpoint().expect("written");
+    let report = env.verify(&mut |_| {}).expect("read");
+    assert_eq!((report.problems, report.pages_unreachable), (Vec::new(), 0));
+    assert!(report.pages < 4 * 4000 / 10, "{} pages", report.pages);
+}
+
+/// Threads merge, free and seal while others read and write.
+#[test]
+fn what_is_merged_in_the_background_disturbs_nobody() {
+    let env = Env::builder()
+        .page_size(1024)
+        .cache_size(512 * 1024)
+        .newest_layer_bytes(16 * 1024)
+        .durability(Durability::NoSync)
+        .disk(Arc::new(SimDisk::new(1)))
+        .open("env")
+        .expect("opened");
+    let records = env.database_as("records", Method::Lsm).expect("made");
+    (0..2000).for_each(|n| records.insert(key(n), 0u32.to_be_bytes()).expect("inserted"));
+    let stop = AtomicBool::new(false);
+    let added: u32 = std::thread::scope(|scope| {
+        let adders: Vec<_> = (0..3u32)
+            .map(|thread| {
+                let (env, records) = (&env, &records);
+                scope.spawn(move || {
+                    for n in 0..2000u32 {
+                        let at = key(n.wrapping_mul(2_654_435_761 + thread) % 2000);
+                        env.write(|txn| {
+                            let count = txn.get(records, &at)?.expect("none is removed");
+                            let count = u32::from_be_bytes(count[..].try_into().expect("four bytes"));
+                            txn.insert(records, &at, (count + 1).to_be_bytes())
+                        })
+                        .expect("committed");
+                    }
+                    2000
+                })
+            })
+            .collect();
+        let reader = scope.spawn(|| {
+            let mut walks = 0;
+            while !stop.load(Ordering::Relaxed) || walks == 0 {
+                match records.range(..).expect("begun").collect::<sablecat::Result<Vec<_>>>() {
+                    Ok(all) => assert_eq!(all.len(), 2000),
+                    // Too much is changed for so small a cache.
+                    Err(error) => assert_eq!(error.kind(), ErrorKind::SnapshotTooOld),
+                }
+                walks += 1;
+            }
+        });
+        let added = adders.into_iter().map(|adder| adder.join().expect("ended")).sum();
+        stop.store(true, Ordering::Relaxed);
+        reader.join().expect("ended");
+        added
+    });
+    let counts = records.range(..).expect("begun").map(|record| {
+        let (_, count) = record.expect("read");
+        u32::from_be_bytes(count[..].try_into().expect("four bytes"))
+    });
+    assert_eq!(counts.sum::<u32>(), added);
+    let report = env.verify(&mut |_| {}).expect("read");
+    assert_eq!(report.problems, [""; 0]);
+}
+
+#[test]
+fn keys_fit_a_page_and_queues_are_elsewhere() {
+    let env = open(&SimDisk::new(1));
+    let records = env.database_as("records", Method::Lsm).expect("made");
+    records.insert([7; 111], "").expect("the longest");
+    assert_eq!(records.insert([7; 112], "").expect_err("too long").kind(), ErrorKind::Invalid);
+    let options = sablecat::DatabaseOptions::new().method(Method::Lsm);
+    let queue = sablecat::Holds::Queue { record_bytes: 8, pad: 0 };
+    let error = env.database_with("jobs", options.holds(queue)).expect_err("not in layers");
+    assert!(error.to_string().contains("an LSM tree"), "{error}");
+}
+
+#[test]
+fn records_are_what_was_written_last() {
+    let disk = SimDisk::new(1);
+    let mut model = Model::new();
+    let mut env = open(&disk);
+    let mut n = 0u32;
+    for round in 0..6u32 {
+        let records = env.database_as("records", Method::Lsm).expect("made");
+        for _ in 0..1500 {
+            n += 1;
+            let at = n.wrapping_mul(2_654_435_761) % 4000;
+            if n % 5 == round % 5 {
+                assert_eq!(records.remove(key(at)).expect("removed"), model.remove(&key(at)).is_some());
+            } else {
+                // One of some has pages of its own.
+                let value = vec![n as u8; if n.is_multiple_of(97) { 1500 } else { 60 }];
+                records.insert(key(at), &value).expect("inserted");
+                model.insert(key(at), value);
+            }
+        }
+        assert_is(&records, &model);
+        env.checkpoint().expect("written");
+        let report = env.verify(&mut |_| {}).expect("read");
+        assert_eq!((report.problems, report.pages_unreachable), (Vec::new(), 0));
+        assert_eq!(report.records, model.len() as u64);
+        drop(records);
+        env.close().expect("closed");
+        env = open(&disk);
+    }
+}
