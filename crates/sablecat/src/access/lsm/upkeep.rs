@@ -27,6 +27,9 @@ const MERGES_MAX: usize = 6;
 const LAYERS_MAX: usize = 28;
 /// Nor with so many that were sealed and not merged: these are to be merged while they are in memory.
 const SEALED_MAX: usize = 2 * MERGED_MIN;
+/// A layer that was sealed with more than so many times the usual size gets no filters before it is merged:
+/// all of its keys would have to be in memory at once.
+const FILTERED_MAX: u64 = 8;
 /// Entries of the root page that are kept for what is merged.
 const ENTRIES_SPARE: usize = 2;
 
@@ -84,9 +87,9 @@ pub(in crate::access) fn duty<R: PageRead>(
         return Ok(LayerDuty::Seal);
     }
     let unit = (limits.leaves * reader.page_size()) as u64;
-    // Of one that is very large all would have to be in memory at once.
     let is_bare = |layer: &Layer| {
-        layer.filters == PageId::NONE && layer.bytes <= unit.saturating_mul(2) && filter::has_filters(tree)
+        let is_small = layer.bytes <= unit.saturating_mul(FILTERED_MAX);
+        layer.filters == PageId::NONE && is_small && filter::has_filters(tree)
     };
     if let Some(layer) = below.iter().find(|layer| is_bare(layer)) {
         return Ok(LayerDuty::Filter(*layer));

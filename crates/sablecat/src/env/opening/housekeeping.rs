@@ -106,7 +106,7 @@ impl Keeper {
         pages.cleaner.until_listened_to(bell);
         pages.ahead.bell.until_listened_to(bell);
         core.kernel.tending_bell().until_listened_to(bell);
-        core.kernel.has_tender();
+        core.kernel.set_tender(true);
         self.spawn("sablecat", core, bell, interval, |core| {
             let cleaner = &core.kernel.pages.cleaner;
             // Without it threads that need frames write what is in their way; it is tried again.
@@ -119,8 +119,13 @@ impl Keeper {
                 ahead.has_listener();
             }
             let tending = core.kernel.tending_bell();
-            if tending.is_rung() && !tending.is_listened_to() && core.keeper.start_tender(core).is_ok() {
-                tending.has_listener();
+            if tending.is_rung() && !tending.is_listened_to() {
+                let is_there = core.keeper.start_tender(core).is_ok();
+                // Where there is no room for it those who write do it.
+                core.kernel.set_tender(is_there);
+                if is_there {
+                    tending.has_listener();
+                }
             }
             // A program's clock may panic, which has been said then. The next sweep asks it again; all else
             // that is to be done is done meanwhile.

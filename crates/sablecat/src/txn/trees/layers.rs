@@ -108,9 +108,9 @@ impl Trees {
         &self.tending.bell
     }
 
-    /// A thread tends what is to be tended from now on.
-    pub(crate) fn has_tender(&self) {
-        self.tending.has_thread.store(true, Ordering::Relaxed);
+    /// Whether a thread tends what is to be tended from now on.
+    pub(crate) fn set_tender(&self, is_there: bool) {
+        self.tending.has_thread.store(is_there, Ordering::Relaxed);
     }
 
     /// Has a tree tended, of which the structure has changed, if anything is to be done. The caller holds
