@@ -19,7 +19,7 @@
 //! against.
 
 use crate::beside::{Line, Said, Table};
-use crate::contestant::{HASH, OURS};
+use crate::contestant::{HASH, LSM, OURS};
 use crate::field::Field;
 use crate::grid::thousands;
 use crate::mix::Mix;
@@ -161,13 +161,20 @@ fn lines_in_the_pool() -> Vec<Line> {
 }
 
 fn lines_by_pool(pools: &[Pool]) -> Vec<Line> {
-    let of = |label: &'static str, pick: fn(&Pool) -> &'static str| {
+    type Pick = fn(&Pool) -> &'static str;
+    let of = |label: &'static str, ours: &'static str, pick: Pick| {
         pools.iter().map(move |pool| Line {
             at: pool.0,
+            ours: ours.to_owned(),
             ..Line::new(label, Mode::Background, pick(pool)).threads(THREADS)
         })
     };
-    of("read", |pool| pool.1).chain(of("write", |pool| pool.2)).collect()
+    let (read, write): (Pick, Pick) = (|pool| pool.1, |pool| pool.2);
+    of("read", OURS, read)
+        .chain(of("write", OURS, write))
+        .chain(of("read, LSM tree", LSM, read))
+        .chain(of("write, LSM tree", LSM, write))
+        .collect()
 }
 
 #[cfg(test)]

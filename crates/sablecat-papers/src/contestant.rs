@@ -33,6 +33,9 @@ pub const SHARED: &str = "sablecat-shared";
 pub(crate) const HASH: &str = "sablecat-hash";
 pub(crate) const HASH_SHARED: &str = "sablecat-hash-shared";
 
+/// Our LSM trees.
+pub(crate) const LSM: &str = "sablecat-lsm";
+
 /// Our queues.
 pub(crate) const QUEUE: &str = "sablecat-queue";
 pub(crate) const QUEUE_SHARED: &str = "sablecat-queue-shared";
@@ -42,8 +45,8 @@ pub(crate) const DUPS: &str = "sablecat-dups";
 pub(crate) const DUPS_SHARED: &str = "sablecat-dups-shared";
 
 /// All of ours.
-pub(crate) const ALL_OURS: [&str; 8] =
-    [OURS, SHARED, HASH, HASH_SHARED, QUEUE, QUEUE_SHARED, DUPS, DUPS_SHARED];
+pub(crate) const ALL_OURS: [&str; 9] =
+    [OURS, SHARED, HASH, HASH_SHARED, LSM, QUEUE, QUEUE_SHARED, DUPS, DUPS_SHARED];
 
 /// Whether a system is ours.
 pub(crate) fn is_ours(system: &str) -> bool {
@@ -57,6 +60,8 @@ pub(crate) enum Keeps {
     Records,
     /// The same, in a hash table of ours, beside what is ours of the kind above.
     OwnTable,
+    /// The same, in an LSM tree of ours.
+    OwnLayers,
     /// It is a queue: it can be written to, and its records be taken.
     Queue,
     /// It keeps many values for each key, sorted.
@@ -67,6 +72,7 @@ pub(crate) enum Keeps {
 pub(crate) fn keeps(system: &str) -> Keeps {
     match system {
         HASH | HASH_SHARED => Keeps::OwnTable,
+        LSM => Keeps::OwnLayers,
         QUEUE_SHARED => Keeps::Queue,
         DUPS_SHARED => Keeps::Duplicates,
         _ if system.ends_with("-queue") => Keeps::Queue,
@@ -191,6 +197,8 @@ impl Contestant for Program {
             DEVICE => mode == Mode::Sync,
             // A data store is one handle's.
             SHARED | HASH_SHARED => mode != Mode::Ds,
+            // And merges no layers.
+            LSM => mode != Mode::Ds,
             // Elsewhere it is configured as plain lmdb is.
             "lmdb-writemap" => matches!(mode, Mode::WriteNoSync | Mode::Sync),
             _ => !self.by_cursor || mode == Mode::Ds,

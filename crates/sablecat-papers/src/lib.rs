@@ -72,7 +72,7 @@ pub use results::Results;
 pub use row::{Attached, Row};
 pub use serve::{SYSTEMS, serve};
 
-use contestant::{ALL_OURS, Contestant, DEVICE, HASH, Keeps, Peers, Program, keeps};
+use contestant::{ALL_OURS, Contestant, DEVICE, HASH, Keeps, LSM, Peers, Program, keeps};
 use field::{Field, Outcome};
 use place::Place;
 
@@ -327,7 +327,7 @@ pub fn run(suite: Suite, options: &Options, progress: &mut dyn Progress) -> Resu
     }
     let ours: &[&str] = match suite {
         Suite::Engine => &ALL_OURS,
-        Suite::Bangdb => &[OURS, HASH],
+        Suite::Bangdb => &[OURS, HASH, LSM],
         Suite::Wp43 | Suite::Wp11g | Suite::Ycsb if options.shared => &[OURS, SHARED],
         _ => &[OURS],
     };
@@ -338,6 +338,7 @@ pub fn run(suite: Suite, options: &Options, progress: &mut dyn Progress) -> Resu
     let takes_part = |one: &&dyn Contestant| match keeps(one.name()) {
         Keeps::Records => true,
         Keeps::OwnTable => matches!(suite, Suite::Engine | Suite::Bangdb),
+        Keeps::OwnLayers => suite == Suite::Bangdb,
         Keeps::Queue | Keeps::Duplicates => suite == Suite::Engine,
     };
     let contestants = contestants.filter(takes_part).collect();

@@ -28,7 +28,9 @@ use std::time::{Duration, Instant};
 use sablecat::Method;
 use sablecat_os::interrupt;
 
-use crate::contestant::{DEVICE, DUPS, DUPS_SHARED, HASH, HASH_SHARED, OURS, QUEUE, QUEUE_SHARED, SHARED};
+use crate::contestant::{
+    DEVICE, DUPS, DUPS_SHARED, HASH, HASH_SHARED, LSM, OURS, QUEUE, QUEUE_SHARED, SHARED,
+};
 use crate::machine;
 use crate::mix::Act;
 use crate::protocol::{Answer, Figures, Kind, Open, Request, Run};
@@ -44,8 +46,8 @@ use loops::{Job, Tally};
 use pairs::Pairs;
 
 /// The systems that can be served.
-pub const SYSTEMS: [&str; 9] =
-    [OURS, SHARED, HASH, HASH_SHARED, QUEUE, QUEUE_SHARED, DUPS, DUPS_SHARED, DEVICE];
+pub const SYSTEMS: [&str; 10] =
+    [OURS, SHARED, HASH, HASH_SHARED, LSM, QUEUE, QUEUE_SHARED, DUPS, DUPS_SHARED, DEVICE];
 
 /// Answers the requests on standard input until it ends; a store that is still open then is dropped.
 ///
@@ -138,6 +140,7 @@ impl Server {
         let system = match system {
             OURS | SHARED => System::Engine { shared: system == SHARED, method: Method::Btree },
             HASH | HASH_SHARED => System::Engine { shared: system == HASH_SHARED, method: Method::Hash },
+            LSM => System::Engine { shared: false, method: Method::Lsm },
             QUEUE | QUEUE_SHARED => System::Queue { shared: system == QUEUE_SHARED },
             DUPS | DUPS_SHARED => System::Pairs { shared: system == DUPS_SHARED },
             DEVICE => System::Device,

@@ -19,7 +19,8 @@
 //! compared (by the records instead of by the leaf's version). States at or above it are of after the switch
 //! or, if the switch died before its commit point, of after it might have been. So it is in the last commit
 //! step of a bulk load that has published pages before: these are younger than what they say of their tree,
-//! and a snapshot from in between does not have that.
+//! and a snapshot from in between does not have that. And so it is where an LSM tree gets another newest
+//! layer (trees/layers.rs): leaves of the one before cover keys as they did, and are not the place of any.
 //!
 //! *Leaves.* What is built beside a tree looks like leaves of it, and may have the number of a leaf that
 //! somebody remembers and that has gone since; so do the pages of a bulk load. Before the first of them a
