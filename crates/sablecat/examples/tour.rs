@@ -26,7 +26,7 @@ fn main() -> Result<()> {
     };
     let env = Env::builder().extractor("city", part(0)).extractor("name", part(1)).open(&directory)?;
 
-    // Records in the order of their keys, or by their hashes, or with numbers.
+    // Records in the order of their keys, or by their hashes, or with numbers, or merged in the background.
     let people = env.database("people")?;
     people.insert("1", "Rome,Livia")?;
     people.insert("2", "Oslo,Kari")?;
@@ -36,6 +36,10 @@ fn main() -> Result<()> {
     let scores = env.database_as("scores", Method::Counted)?;
     scores.insert("ada", "70")?;
     assert_eq!(scores.nth(0)?.map(|(name, _)| name).as_deref(), Some(&b"ada"[..]));
+
+    let readings = env.database_as("readings", Method::Lsm)?;
+    readings.insert("7/2026-11-29", "20.5")?;
+    assert_eq!(readings.range("7/".."8")?.count(), 1);
 
     // Records that are gone from a time on.
     let logins = Expiring::open(&env, "logins")?;

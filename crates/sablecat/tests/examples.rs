@@ -122,7 +122,7 @@ fn changes_are_gone_on_with() {
 #[test]
 fn the_tour_goes_through_everything() {
     for printed in run("tour") {
-        assert_eq!(printed, "a line of each: 20 databases\n");
+        assert_eq!(printed, "a line of each: 21 databases\n");
     }
 }
 

@@ -284,8 +284,9 @@ impl Builder {
     /// Whether threads do the housekeeping (background maintenance). One flushes the log, writes checkpoints
     /// and finishes the work of processes that died; another writes changed pages ahead of need while the
     /// cache is too small, eight more read what scans and large commits will come to, once these wait for the
-    /// disk, and one merges the layers of LSM trees, which commits do where there is none. Without them, call [`Env::keep_house`] about every flush interval, or
-    /// [`Env::sync`] and [`Env::checkpoint`] when you choose. Default: yes.
+    /// disk, and one merges the layers of LSM trees, which commits do where there is none. Without them, call
+    /// [`Env::keep_house`] about every flush interval, or [`Env::sync`] and [`Env::checkpoint`] when you
+    /// choose. Default: yes.
     pub fn background(mut self, background: bool) -> Self {
         self.config.background = background;
         self
