@@ -458,7 +458,8 @@ impl Builder {
     }
 
     /// The access method of new databases for which no other one is asked for: see [`Env::database_as`].
-    /// Databases with a comparator are always B+trees. Default: B+trees.
+    /// Databases with a comparator are always B+trees, and so are those of what is in the order of its keys
+    /// (queues, globals and their like) where this says hash tables or LSM trees. Default: B+trees.
     pub fn method(mut self, method: crate::Method) -> Self {
         self.config.method = method;
         self

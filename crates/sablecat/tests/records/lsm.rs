@@ -128,6 +128,14 @@ fn keys_fit_a_page_and_queues_are_elsewhere() {
     let queue = sablecat::Holds::Queue { record_bytes: 8, pad: 0 };
     let error = env.database_with("jobs", options.holds(queue)).expect_err("not in layers");
     assert!(error.to_string().contains("an LSM tree"), "{error}");
+    let env = Env::builder()
+        .comparator("reversed", |one, other| other.cmp(one))
+        .disk(Arc::new(SimDisk::new(1)))
+        .open("env")
+        .expect("opened");
+    let reversed = sablecat::DatabaseOptions::new().method(Method::Lsm).ordered_by("reversed");
+    let error = env.database_with("reversed", reversed).expect_err("in the order of bytes");
+    assert!(error.to_string().contains("an LSM tree"), "{error}");
 }
 
 #[test]

@@ -6,8 +6,6 @@
 //! hash coding with allowable errors, Communications of the ACM 13, 1970; all bits from one hash as in Kirsch
 //! and Mitzenmacher, Less hashing, same performance, 2006.) So a filter is made with the records that it is
 //! for, whatever comes after them, and lies in one page, beside those that are asked about the same keys.
-//!
-//! Trees whose keys are ordered by a comparator have none: to that, keys of other bytes may be the same.
 
 use std::ops::Bound;
 
@@ -15,7 +13,7 @@ use super::page::Layer;
 use super::scan::SideBySide;
 use crate::access::PageRead;
 use crate::access::btree::{self, Toward, node};
-use crate::access::method::{Order, StoredValue, Tree};
+use crate::access::method::{StoredValue, Tree};
 use crate::access::scan::Scanned;
 use crate::error::{Error, Result};
 
@@ -58,11 +56,6 @@ impl FilterHash {
     fn may_be_in(self, filter: &[u8]) -> bool {
         filter.is_empty() || self.bits(filter.len()).all(|bit| filter[bit / 8] & 1 << (bit % 8) != 0)
     }
-}
-
-/// Whether the records of a tree have filters.
-pub(super) fn has_filters(tree: &Tree<'_>) -> bool {
-    !matches!(tree.order, Order::Custom(_))
 }
 
 /// How many keys a filter is for, at most: as many as keep it in a page, beside the longest key.

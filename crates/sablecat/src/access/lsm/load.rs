@@ -66,7 +66,7 @@ impl<'t> Load<'t> {
             filters.load.finish(writer)?;
         }
         let newest = writer.allocate(self.tree.home.volume)?;
-        form_part(&self.tree, writer.write(newest)?, newest, self.tree.id);
+        form_part(writer.write(newest)?, newest, self.tree.id);
         let layers = Layers { newest, below: vec![layer], ..Layers::default() };
         layers.write(writer.write(self.tree.root)?, self.tree.root, self.tree.id);
         Ok(layer.records)

@@ -9,7 +9,7 @@ use super::page::{self, Layer, LayerMerge, Layers, Retired, newest_at, part_id};
 use super::scan::SideBySide;
 use crate::access::btree::node::{self, Inner, NodeKind};
 use crate::access::btree::{self, Append};
-use crate::access::method::{Order, StoredValue, Tree};
+use crate::access::method::{Method, StoredValue, Tree};
 use crate::access::scan::StateSource;
 use crate::access::wrong::damaged;
 use crate::access::{PageRead, PageWrite};
@@ -89,7 +89,7 @@ pub(in crate::access) fn duty<R: PageRead>(
     let unit = (limits.leaves * reader.page_size()) as u64;
     let is_bare = |layer: &Layer| {
         let is_small = layer.bytes <= unit.saturating_mul(FILTERED_MAX);
-        layer.filters == PageId::NONE && is_small && filter::has_filters(tree)
+        layer.filters == PageId::NONE && is_small
     };
     if let Some(layer) = below.iter().find(|layer| is_bare(layer)) {
         return Ok(LayerDuty::Filter(*layer));
@@ -191,9 +191,7 @@ pub(in crate::access) fn perform<W: PageWrite>(
         }
         LayerDuty::Filter(bare) => {
             let Some(layer) = layers.below.iter_mut().find(|layer| **layer == bare) else { return Ok(()) };
-            let root = writer.allocate(tree.home.volume)?;
-            btree::format_root(writer.write(root)?, part_id(root), root, 0);
-            layer.filters = root;
+            layer.filters = new_filters(writer, tree)?;
             layer.records = drawn.len() as u64;
             append_filters(writer, tree, layer, drawn)?;
         }
@@ -211,21 +209,23 @@ pub(in crate::access) fn perform<W: PageWrite>(
 }
 
 /// Forms the root page of a part of a tree, with nothing in it.
-pub(super) fn form_part(tree: &Tree<'_>, bytes: &mut [u8], root: PageId, id: TreeId) {
-    let flags = btree::flags_of(newest_at(tree, root).method, matches!(tree.order, Order::Custom(_)));
-    btree::format_root(bytes, id, root, flags);
+pub(super) fn form_part(bytes: &mut [u8], root: PageId, id: TreeId) {
+    btree::format_root(bytes, id, root, btree::flags_of(Method::Btree, false));
 }
 
 /// Makes a layer with nothing in it.
 pub(super) fn new_layer<W: PageWrite>(writer: &mut W, tree: &Tree<'_>) -> Result<Layer> {
     let root = writer.allocate(tree.home.volume)?;
-    form_part(tree, writer.write(root)?, root, part_id(root));
-    let mut layer = Layer { root, id: part_id(root), ..Layer::default() };
-    if filter::has_filters(tree) {
-        layer.filters = writer.allocate(tree.home.volume)?;
-        btree::format_root(writer.write(layer.filters)?, part_id(layer.filters), layer.filters, 0);
-    }
-    Ok(layer)
+    form_part(writer.write(root)?, root, part_id(root));
+    let filters = new_filters(writer, tree)?;
+    Ok(Layer { root, id: part_id(root), filters, ..Layer::default() })
+}
+
+/// Makes a tree of filters with nothing in it.
+fn new_filters<W: PageWrite>(writer: &mut W, tree: &Tree<'_>) -> Result<PageId> {
+    let root = writer.allocate(tree.home.volume)?;
+    form_part(writer.write(root)?, root, part_id(root));
+    Ok(root)
 }
 
 /// Has another, empty layer be the newest. Others that have found pages of the one before must be told.
@@ -247,7 +247,7 @@ fn seal<W: PageWrite>(writer: &mut W, tree: &Tree<'_>) -> Result<()> {
     layers.below.insert(0, Layer { root: layers.newest, id: tree.id, bytes, ..Layer::default() });
     layers.merges.iter_mut().for_each(|merge| merge.first += 1);
     layers.newest = writer.allocate(tree.home.volume)?;
-    form_part(tree, writer.write(layers.newest)?, layers.newest, tree.id);
+    form_part(writer.write(layers.newest)?, layers.newest, tree.id);
     layers.write(writer.write(tree.root)?, tree.root, tree.id);
     Ok(())
 }

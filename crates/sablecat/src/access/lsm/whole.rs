@@ -62,7 +62,7 @@ impl<'t> Freeing<'t> {
             Some(last) => super::upkeep::free_some(writer, tree, (&mut layers, last), most)?,
             None if free_some(writer, &newest_at(tree, layers.newest), most)? => {}
             None => {
-                super::upkeep::form_part(tree, writer.write(tree.root)?, tree.root, tree.id);
+                super::upkeep::form_part(writer.write(tree.root)?, tree.root, tree.id);
                 return Ok(true);
             }
         }

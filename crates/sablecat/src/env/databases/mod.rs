@@ -542,13 +542,20 @@ fn method_for(name: &str, asked: Asked<'_>, otherwise: Method) -> Result<Method>
     let Some(method) = asked.method else {
         let method = holds.method().unwrap_or(otherwise);
         let ordered = holds.needs_order() || asked.comparator.is_some();
-        let suits = !(ordered && method.hashes() || is_queue && method == Method::Lsm);
+        // What is in the order of its keys has long ones, too.
+        let suits = !ordered || !matches!(method, Method::Hash | Method::Lsm);
         return Ok(if suits { method } else { Method::default() });
     };
     if asked.comparator.is_some() && method.hashes() {
         return Err(Error::invalid(format!(
             "a comparator for the database {name:?}, which would be a hash table: hash tables have an order \
              of their own"
+        )));
+    }
+    if asked.comparator.is_some() && method == Method::Lsm {
+        return Err(Error::invalid(format!(
+            "a comparator for the database {name:?}, which would be an LSM tree: those are in the order of \
+             bytes"
         )));
     }
     let of = if method == Method::Lsm { format!("an {method}") } else { format!("a {method}") };
