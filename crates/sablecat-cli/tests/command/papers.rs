@@ -189,7 +189,7 @@ fn pools_hold_all_records_and_some_of_them() {
     assert_eq!(labels(&report), expected);
     let rows = report["rows"].as_array().unwrap();
     let systems: BTreeSet<_> = rows.iter().map(|row| row["system"].as_str().unwrap()).collect();
-    assert_eq!(systems, BTreeSet::from(["sablecat", "sablecat-hash", "twin"]));
+    assert_eq!(systems, BTreeSet::from(["sablecat", "sablecat-hash", "sablecat-lsm", "twin"]));
     for row in rows {
         let pool = if row["op"].as_str().unwrap().ends_with("totally stressed") { 81_000 } else { 405_000 };
         let is_part = row["op"].as_str().unwrap().contains("stressed");

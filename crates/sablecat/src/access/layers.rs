@@ -71,8 +71,9 @@ impl Tree<'_> {
         writer: &mut W,
         duty: LayerDuty,
         (drawn, most): (&[Drawn], usize),
+        is_enough: impl Fn(&W) -> bool,
         store: impl FnMut(&mut W, TreeId, &[u8], &[u8]) -> Result<PageId>,
     ) -> Result<()> {
-        lsm::perform(writer, self, duty, (drawn, most), store)
+        lsm::perform(writer, self, duty, (drawn, most), is_enough, store)
     }
 }

@@ -61,6 +61,33 @@ fn a_snapshot_sees_what_it_saw_while_all_is_merged_again_and_again() {
     assert!(report.pages < 4 * 4000 / 10, "{} pages", report.pages);
 }
 
+/// Merges with the oldest layer leave removals out, and so may come to many records without drawing one.
+#[test]
+fn removals_in_a_row_end_no_merge() {
+    let env = open(&SimDisk::new(1));
+    let records = env.database_as("records", Method::Lsm).expect("made");
+    let write = |range: std::ops::Range<u32>, value: Option<u8>| {
+        for part in range.step_by(20) {
+            env.write(|txn| {
+                (part..part + 20).try_for_each(|n| match value {
+                    Some(value) => txn.insert(&records, n.to_be_bytes(), [value; 60]),
+                    None => txn.remove(&records, n.to_be_bytes()).map(drop),
+                })
+            })
+            .expect("committed");
+        }
+    };
+    write(0..2000, Some(1));
+    for round in 2..8 {
+        write(2000..9000, Some(round));
+        write(2000..8000, None);
+        assert_eq!(records.len().expect("read"), 3000, "round {round}");
+    }
+    let found: Vec<_> = records.range(..).expect("begun").map(|record| record.expect("read").0).collect();
+    let wanted = (0..2000u32).chain(8000..9000).map(|n| n.to_be_bytes().to_vec());
+    assert!(found.into_iter().eq(wanted));
+}
+
 /// Threads merge, free and seal while others read and write.
 #[test]
 fn what_is_merged_in_the_background_disturbs_nobody() {

@@ -108,10 +108,11 @@ pub(in crate::access) fn duty<R: PageRead>(
             .map(|layer| layer.bytes)
             .sum()
     };
-    Ok(merges
-        .iter()
-        .min_by_key(|merge| bytes(merge))
-        .map_or(LayerDuty::Nothing, |merge| LayerDuty::Go(*merge)))
+    Ok(match merges.iter().min_by_key(|merge| bytes(merge)) {
+        Some(merge) => LayerDuty::Go(*merge),
+        None if !retired.is_empty() => LayerDuty::Wait,
+        None => LayerDuty::Nothing,
+    })
 }
 
 /// How many times as large as it should be the newest layer is, about.
@@ -164,12 +165,14 @@ fn to_merge(below: &[Layer], merges: &[LayerMerge], unit: u64) -> Option<(usize,
 }
 
 /// Does what is to be done, if it still is: the structure latch is held. `drawn` is what a merge goes on
-/// with; `most` how many pages should be freed at once, about; `store` stores the long value of a key.
+/// with; `most` how many long values of a page are freed at once, and `is_enough` says of all that is;
+/// `store` stores the long value of a key.
 pub(in crate::access) fn perform<W: PageWrite>(
     writer: &mut W,
     tree: &Tree<'_>,
     duty: LayerDuty,
     (drawn, most): (&[Drawn], usize),
+    is_enough: impl Fn(&W) -> bool,
     store: impl FnMut(&mut W, TreeId, &[u8], &[u8]) -> Result<PageId>,
 ) -> Result<()> {
     if duty == LayerDuty::Seal {
@@ -183,7 +186,7 @@ pub(in crate::access) fn perform<W: PageWrite>(
             let from = header::born(writer.latched(tree.root)?);
             layers.retired.iter_mut().for_each(|retired| _ = retired.from.get_or_insert(from));
         }
-        LayerDuty::Free(n) => free_some(writer, tree, (&mut layers, n), most)?,
+        LayerDuty::Free(n) => free_some(writer, tree, (&mut layers, n), most, is_enough)?,
         LayerDuty::Begin(first, count) => {
             let drops_removals = first + count == layers.below.len();
             let made = new_layer(writer, tree)?;
@@ -310,15 +313,16 @@ fn end_merge(layers: &mut Layers, at: usize) {
     layers.merges.iter_mut().filter(|merge| merge.first > first).for_each(|merge| merge.first -= gone);
 }
 
-/// Frees some pages of one of the trees that were merged.
+/// Frees some pages of one of the trees that were merged, until it is enough.
 pub(super) fn free_some<W: PageWrite>(
     writer: &mut W,
     tree: &Tree<'_>,
     (layers, n): (&mut Layers, usize),
     most: usize,
+    is_enough: impl Fn(&W) -> bool,
 ) -> Result<()> {
     let Some(Retired { layer, .. }) = layers.retired.get_mut(n) else { return Ok(()) };
-    if !super::whole::free_some(writer, &layer.tree(tree), most)? {
+    if !super::whole::free_some(writer, &layer.tree(tree), most, is_enough)? {
         match layer.filter_tree(tree) {
             Some(filters) => {
                 *layer = Layer { root: filters.root, id: filters.id, ..Layer::default() };
@@ -363,16 +367,23 @@ impl Drawing {
         (self.of, self.records) == (merge.made.root, merge.made.records)
     }
 
-    /// Begins to draw what a merge goes on with.
-    pub(crate) fn begin<S: StateSource>(tree: &Tree<'_>, merge: &LayerMerge, source: &S) -> Result<Drawing> {
+    /// Begins to draw what a merge goes on with; none if that is another by now, or of other layers.
+    pub(crate) fn begin<S: StateSource>(
+        tree: &Tree<'_>,
+        merge: &LayerMerge,
+        source: &S,
+    ) -> Result<Option<Drawing>> {
         let layers = super::layers(source, tree)?.unwrap_or_default();
+        if !layers.merges.contains(merge) {
+            return Ok(None);
+        }
         let inputs = layers.below.get(merge.first..merge.first + merge.count).unwrap_or_default();
-        Ok(Drawing {
+        Ok(Some(Drawing {
             of: merge.made.root,
             merged: SideBySide::of_layers(inputs).whole(),
             passed: last_key(source, &merge.made.tree(tree))?,
             records: merge.made.records,
-        })
+        }))
     }
 
     /// Draws all records of a layer that was sealed, without their values.
@@ -404,8 +415,9 @@ impl Drawing {
                 found => Some(source.load(found)?),
             };
             self.passed.get_or_insert_default().clone_from(&key);
-            bytes += key.len() + value.as_ref().map_or(0, Vec::len) + RECORD_BYTES;
+            // What is left out does not count: that nothing is drawn says that there is no more.
             if value.is_some() || !merge.drops_removals {
+                bytes += key.len() + value.as_ref().map_or(0, Vec::len) + RECORD_BYTES;
                 drawn.push((key, value));
             }
         }

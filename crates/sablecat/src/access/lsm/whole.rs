@@ -59,8 +59,8 @@ impl<'t> Freeing<'t> {
         let made = layers.merges.drain(..).map(|merge| merge.made);
         layers.retired.extend(made.chain(layers.below.drain(..)).map(Retired::new));
         match layers.retired.len().checked_sub(1) {
-            Some(last) => super::upkeep::free_some(writer, tree, (&mut layers, last), most)?,
-            None if free_some(writer, &newest_at(tree, layers.newest), most)? => {}
+            Some(last) => super::upkeep::free_some(writer, tree, (&mut layers, last), most, |_| true)?,
+            None if free_some(writer, &newest_at(tree, layers.newest), most, |_| true)? => {}
             None => {
                 super::upkeep::form_part(writer.write(tree.root)?, tree.root, tree.id);
                 return Ok(true);
@@ -71,16 +71,21 @@ impl<'t> Freeing<'t> {
     }
 }
 
-/// Frees some pages of a part of a tree, its root last. False: it is freed.
-pub(super) fn free_some<W: PageWrite>(writer: &mut W, part: &Tree<'_>, most: usize) -> Result<bool> {
+/// Frees some pages of a part of a tree, its root last, until it is enough. False: it is freed.
+pub(super) fn free_some<W: PageWrite>(
+    writer: &mut W,
+    part: &Tree<'_>,
+    most: usize,
+    is_enough: impl Fn(&W) -> bool,
+) -> Result<bool> {
     let mut freeing = btree::Freeing::new(*part);
-    for _ in 0..most {
-        if !freeing.step(writer, most)? {
-            btree::free_root(writer, part)?;
-            return Ok(false);
+    while freeing.step(writer, most)? {
+        if is_enough(writer) {
+            return Ok(true);
         }
     }
-    Ok(true)
+    btree::free_root(writer, part)?;
+    Ok(false)
 }
 
 /// Frees a root, the only page that is left.

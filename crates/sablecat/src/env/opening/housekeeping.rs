@@ -215,8 +215,7 @@ impl Core {
     /// Seals and merges layers, until nothing is left to be done.
     fn tend(&self) -> Result<()> {
         let goes_on = || !self.kernel.tending_bell().is_stopped();
-        while self.kernel.tend_next(goes_on)? {}
-        Ok(())
+        self.kernel.tend_wanted(goes_on)
     }
 
     /// Does what is due; nothing if another thread or process is at it.

@@ -149,18 +149,30 @@ impl Trees {
         Ok(())
     }
 
-    /// Tends the next tree of those that are to be tended, until nothing is left to be done to it or
-    /// `goes_on` says no. False: there is none that can be tended now.
-    pub(crate) fn tend_next(&self, goes_on: impl Fn() -> bool) -> Result<bool> {
-        let Some(tree) = self.tending.wanted().pop_front() else { return Ok(false) };
+    /// Tends each of the trees that are to be tended, until nothing is left to be done to it or `goes_on`
+    /// says no. What waits for snapshots is looked at with the next call.
+    pub(crate) fn tend_wanted(&self, goes_on: impl Fn() -> bool) -> Result<()> {
         let seat = self.pages.participants.sit()?;
-        let mut progress = TendingProgress::default();
-        while goes_on() && self.tend(&tree, self.tending.limits, &mut progress, &seat)? {}
-        if self.duty(&tree, self.tending.limits, &seat)? == LayerDuty::Wait {
-            self.tending.wanted().push_back(tree);
-            return Ok(false);
+        let wanted = std::mem::take(&mut *self.tending.wanted());
+        for tree in wanted {
+            // What goes wrong with one is no reason to leave the others.
+            if let Ok(LayerDuty::Wait) = self.tend_whole(&tree, &goes_on, &seat) {
+                self.tending.wanted().push_back(tree);
+            }
         }
-        Ok(true)
+        Ok(())
+    }
+
+    /// Does what can be done to a tree, and says what is left.
+    fn tend_whole(
+        &self,
+        tree: &TreeRef,
+        goes_on: &impl Fn() -> bool,
+        me: &LocalParticipant,
+    ) -> Result<LayerDuty> {
+        let (limits, mut progress) = (self.tending.limits, TendingProgress::default());
+        while goes_on() && self.tend(tree, limits, &mut progress, me)? {}
+        self.duty(tree, limits, me)
     }
 
     /// What is to be done next to a tree.
@@ -195,7 +207,9 @@ impl Trees {
         if matches!(duty, LayerDuty::Nothing | LayerDuty::Wait) {
             return Ok(false);
         }
-        let drawn = self.patiently_at_newest(me, || self.draw(tree, progress, duty, me))?;
+        let Some(drawn) = self.patiently_at_newest(me, || self.draw(tree, progress, duty, me))? else {
+            return Ok(true);
+        };
         self.patiently_at_newest(me, || self.commit_step(tree, (duty, limits), &drawn, me))?;
         Ok(true)
     }
@@ -205,38 +219,41 @@ impl Trees {
         (self.pages.frames_max() / STEP_PART).clamp(*STEP_PAGES.start(), *STEP_PAGES.end())
     }
 
-    /// Draws the records that a step is about.
+    /// Draws the records that a step is about; none: it is not what is to be done any more.
     fn draw(
         &self,
         tree: &TreeRef,
         progress: &mut TendingProgress,
         duty: LayerDuty,
         me: &LocalParticipant,
-    ) -> Result<Vec<Drawn>> {
+    ) -> Result<Option<Vec<Drawn>>> {
         let newest = self.pages.pinned(me);
         let mut state = CommittedState { states: self, me, at: newest.at() };
         let view = tree.tree();
         let merge = match duty {
             LayerDuty::Go(merge) => merge,
-            LayerDuty::Filter(layer) => return Drawing::keys(&view, &layer, &mut state),
+            LayerDuty::Filter(layer) => return Drawing::keys(&view, &layer, &mut state).map(Some),
             LayerDuty::Free(n) => {
                 // Each is looked into, for what goes with it.
                 let next = view.freed_next(&state, n)?;
                 self.pages.ask_for(&next[..next.len().min(2 * self.changed_at_once())]);
-                return Ok(Vec::new());
+                return Ok(Some(Vec::new()));
             }
-            _ => return Ok(Vec::new()),
+            _ => return Ok(Some(Vec::new())),
         };
         let begun = progress.drawings.iter().position(|drawing| drawing.goes_on_with(&merge));
         let mut drawing = match begun {
             Some(at) => progress.drawings.swap_remove(at),
-            None => Drawing::begin(&view, &merge, &state)?,
+            None => match Drawing::begin(&view, &merge, &state)? {
+                Some(drawing) => drawing,
+                None => return Ok(None),
+            },
         };
         let drawn = drawing.draw(&view, &merge, &mut state, self.step_pages() * self.page_size())?;
         if !drawn.is_empty() {
             progress.drawings.push(drawing);
         }
-        Ok(drawn)
+        Ok(Some(drawn))
     }
 
     /// The commit of a step, if it still is what is to be done.
@@ -264,7 +281,8 @@ impl Trees {
             return Ok(());
         }
         let most = self.changed_at_once();
-        view.tend_layers(&mut changes, duty, (drawn, most), |changes, within, key, value| {
+        let is_enough = |changes: &ChangedPages<'_>| changes.items().len() >= most;
+        view.tend_layers(&mut changes, duty, (drawn, most), is_enough, |changes, within, key, value| {
             match self.is_large(value.len()).then(|| runs.next()).flatten() {
                 Some(run) => changes.add_run(run, within, value),
                 None => long::store(changes, (within, view.home.of_key(key)), value),
