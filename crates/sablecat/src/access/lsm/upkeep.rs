@@ -141,20 +141,21 @@ fn leaves_about<R: PageRead>(reader: &R, tree: &Tree<'_>) -> Result<usize> {
     Err(damaged(tree, page, "is deeper below the root than a tree can be"))
 }
 
-/// The first layers of like size that are enough to be merged, and are not: the small ones before the large
-/// ones. Layers are the larger the older they are, so what comes before a layer is no larger.
+/// The first layers of like size that are enough to be merged, and are not, with the smaller ones before
+/// them: the small ones before the large ones. Layers are the larger the older they are, so what comes before
+/// a layer is no larger; a larger one is not merged for the sake of some small ones.
 fn to_merge(below: &[Layer], merges: &[LayerMerge], unit: u64) -> Option<(usize, usize)> {
     let is_merged =
         |n: usize| merges.iter().any(|merge| (merge.first..merge.first + merge.count).contains(&n));
     // Of as many bytes as the newest has when it is sealed, half as many, or twice: 0; of four times that: 1.
-    let class = |layer: &Layer| (layer.bytes.saturating_mul(2) / unit.max(1)).max(1).ilog(4);
-    let highest = below.iter().map(class).max()?;
-    for most in 0..=highest {
+    let class = |n: usize| (below[n].bytes.saturating_mul(2) / unit.max(1)).max(1).ilog(4);
+    let highest = (0..below.len()).map(class).max()?;
+    for size in 0..=highest {
         let mut first = 0;
         while first < below.len() {
-            let fits = |n: &usize| !is_merged(*n) && class(&below[*n]) <= most;
+            let fits = |n: &usize| !is_merged(*n) && class(*n) <= size;
             let count = (first..below.len()).take_while(fits).count();
-            if count >= MERGED_MIN {
+            if (first..first + count).filter(|&n| class(n) == size).count() >= MERGED_MIN {
                 let merged = count.min(MERGED_MAX);
                 return Some((first + count - merged, merged));
             }
@@ -440,4 +441,36 @@ fn last_key<R: PageRead>(reader: &R, tree: &Tree<'_>) -> Result<Option<Vec<u8>>>
             key
         })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layers_of_like_size_are_merged() {
+        let picked = |sizes: &[u64], merged: &[(usize, usize)]| {
+            let below: Vec<_> = sizes.iter().map(|&bytes| Layer { bytes, ..Layer::default() }).collect();
+            let merge = |&(first, count): &(usize, usize)| LayerMerge {
+                first,
+                count,
+                drops_removals: false,
+                made: Layer::default(),
+            };
+            to_merge(&below, &merged.iter().map(merge).collect::<Vec<_>>(), 10)
+        };
+        assert_eq!(picked(&[], &[]), None);
+        assert_eq!(picked(&[10, 10, 10], &[]), None);
+        assert_eq!(picked(&[10, 12, 9, 10], &[]), Some((0, 4)));
+        // A large one is not rewritten for three small ones.
+        assert_eq!(picked(&[10, 10, 10, 5000], &[]), None);
+        assert_eq!(picked(&[10, 10, 10, 10, 5000], &[]), Some((0, 4)));
+        // With the small ones before those that are enough.
+        assert_eq!(picked(&[10, 40, 40, 40, 40, 5000], &[]), Some((0, 5)));
+        // While some are merged, those after and before them are.
+        assert_eq!(picked(&[10, 10, 10, 10, 10, 40, 40, 40, 40], &[(1, 4)]), Some((5, 4)));
+        assert_eq!(picked(&[10, 10, 10, 10, 40, 40, 40, 40], &[(4, 4)]), Some((0, 4)));
+        // The oldest of many.
+        assert_eq!(picked(&[10; 12], &[]), Some((4, 8)));
+    }
 }
