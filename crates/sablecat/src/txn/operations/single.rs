@@ -229,6 +229,7 @@ impl Kernel {
         }
         record.finish_body();
         self.wait_for_gate(me)?;
+        let mut is_shaped = false;
         let done = loop {
             let attempt = if view.is_of_structure(change.of(key)) {
                 Ok(Attempt::Structure)
@@ -246,19 +247,21 @@ impl Kernel {
                 Attempt::Done(lsn) => break Some(lsn),
                 Attempt::Nothing => break None,
                 Attempt::Structure => {
-                    let done =
-                        self.patiently(|| self.change_structure(tree, key, change, &mut record, me))?;
-                    self.structure_changed(tree);
-                    break done;
+                    is_shaped = true;
+                    break self.patiently(|| self.change_structure(tree, key, change, &mut record, me))?;
                 }
                 Attempt::Moved => self.help_committer(me),
             }
         };
         drop(record);
-        match done {
+        let settled = match done {
             Some(lsn) => self.settle(lsn, tree.durability(durability), me.number()).map(|()| true),
             None => Ok(false),
+        };
+        if is_shaped {
+            self.structure_changed(tree);
         }
+        settled
     }
 
     fn needs_pages(&self, tree: &Tree<'_>, key: &[u8], change: RecordChange<'_>) -> bool {
