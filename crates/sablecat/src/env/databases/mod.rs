@@ -534,7 +534,6 @@ fn method_for(name: &str, asked: Asked<'_>, otherwise: Method) -> Result<Method>
     let refused = |of: &str, why: &str| {
         Error::invalid(format!("the database {name:?} as {of}, to hold {holds}: {why}"))
     };
-    let is_queue = matches!(holds, Holds::Queue { .. });
     if let (true, Some(comparator)) = (holds != Holds::Records, asked.comparator) {
         let of = format!("one ordered by the comparator {comparator:?}");
         return Err(refused(&of, "comparators are for plain records"));
@@ -546,23 +545,21 @@ fn method_for(name: &str, asked: Asked<'_>, otherwise: Method) -> Result<Method>
         let suits = !ordered || !matches!(method, Method::Hash | Method::Lsm);
         return Ok(if suits { method } else { Method::default() });
     };
-    if asked.comparator.is_some() && method.hashes() {
-        return Err(Error::invalid(format!(
-            "a comparator for the database {name:?}, which would be a hash table: hash tables have an order \
-             of their own"
-        )));
-    }
-    if asked.comparator.is_some() && method == Method::Lsm {
-        return Err(Error::invalid(format!(
-            "a comparator for the database {name:?}, which would be an LSM tree: those are in the order of \
-             bytes"
-        )));
-    }
     let of = if method == Method::Lsm { format!("an {method}") } else { format!("a {method}") };
+    let in_its_order = match method {
+        Method::Hash => Some("hash tables have an order of their own"),
+        Method::Lsm => Some("LSM trees are in the order of bytes"),
+        _ => None,
+    };
+    if let (Some(_), Some(why)) = (asked.comparator, in_its_order) {
+        return Err(Error::invalid(format!(
+            "a comparator for the database {name:?}, which would be {of}: {why}"
+        )));
+    }
     if let Some(only) = holds.method().filter(|&only| only != method) {
         return Err(refused(&of, &format!("these are in a {only}")));
     }
-    if is_queue && method == Method::Lsm {
+    if let (Holds::Queue { .. }, Method::Lsm) = (holds, method) {
         return Err(refused(&of, "who consumes a record must see at once that it is there"));
     }
     if holds.needs_order() && method.hashes() {
