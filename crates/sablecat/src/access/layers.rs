@@ -26,6 +26,20 @@ impl Tree<'_> {
         }
     }
 
+    /// The page that says what a record is: the one that covers its key, or one of an older layer.
+    #[inline(always)]
+    pub(crate) fn saying<R: PageRead>(
+        &self,
+        reader: &R,
+        covering: PageId,
+        sought: Sought<'_>,
+    ) -> Result<PageId> {
+        if !self.has_layers() || reader.read(covering, |bytes| self.says(bytes, sought).is_some())? {
+            return Ok(covering);
+        }
+        Ok(self.find_below(reader, sought)?.unwrap_or(covering))
+    }
+
     /// Whether what the page that covers a key does not say older layers may. A removal does not look there
     /// whether there is something to remove.
     #[inline(always)]

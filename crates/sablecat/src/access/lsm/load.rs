@@ -1,7 +1,7 @@
 //! Loading records in bulk: they are the only layer below the newest, which is empty.
 
 use super::filter::{self, FilterHash};
-use super::page::{Layer, Layers};
+use super::page::{Layer, Layers, filters_at};
 use super::upkeep::form_part;
 use crate::access::PageWrite;
 use crate::access::btree;
@@ -21,7 +21,7 @@ pub(crate) struct Load<'t> {
 struct Begun<'t> {
     layer: Layer,
     records: btree::Load<'t>,
-    filters: Option<Filters>,
+    filters: Filters,
     bytes: u64,
 }
 
@@ -51,23 +51,18 @@ impl<'t> Load<'t> {
         };
         begun.records.push(writer, key, value, store)?;
         begun.bytes += (key.len() + value.len()) as u64;
-        if let Some(filters) = &mut begun.filters {
-            filters.push(writer, key, filter::keys_max(self.page_size))?;
-        }
-        Ok(())
+        begun.filters.push(writer, key, filter::keys_max(self.page_size))
     }
 
     pub(crate) fn finish<W: PageWrite>(self, writer: &mut W) -> Result<u64> {
-        let Some(Begun { mut layer, records, filters, bytes }) = self.begun else { return Ok(0) };
+        let Some(Begun { mut layer, records, mut filters, bytes }) = self.begun else { return Ok(0) };
         layer.records = records.finish(writer)?;
         layer.bytes = bytes;
-        if let Some(mut filters) = filters {
-            filters.emit(writer)?;
-            filters.load.finish(writer)?;
-        }
+        filters.emit(writer)?;
+        filters.load.finish(writer)?;
         let newest = writer.allocate(self.tree.home.volume)?;
         form_part(writer.write(newest)?, newest, self.tree.id);
-        let layers = Layers { newest, below: vec![layer], ..Layers::default() };
+        let layers = Layers { below: vec![layer], ..Layers::of_newest(newest) };
         layers.write(writer.write(self.tree.root)?, self.tree.root, self.tree.id);
         Ok(layer.records)
     }
@@ -76,11 +71,11 @@ impl<'t> Load<'t> {
 impl<'t> Begun<'t> {
     fn new<W: PageWrite>(writer: &mut W, tree: &Tree<'t>, page_size: usize) -> Result<Begun<'t>> {
         let layer = super::upkeep::new_layer(writer, tree)?;
-        let filters = layer.filter_tree(tree).map(|tree| Filters {
-            load: btree::Load::new(tree, page_size),
+        let filters = Filters {
+            load: btree::Load::new(filters_at(tree, layer.filters), page_size),
             first: Vec::new(),
             hashes: Vec::new(),
-        });
+        };
         Ok(Begun { layer, records: btree::Load::new(layer.tree(tree), page_size), filters, bytes: 0 })
     }
 }

@@ -74,27 +74,25 @@ pub(super) fn check_key(page_size: usize, key: &[u8]) -> Result<()> {
     )))
 }
 
-/// The layer that takes the changes.
+/// Shows `look` the root of a tree.
+#[inline]
+fn at_root<R: PageRead, T>(reader: &R, tree: &Tree<'_>, look: impl FnOnce(&[u8]) -> T) -> Result<T> {
+    let looked = reader.read(tree.root, |bytes| {
+        if header::tree_id(bytes) == tree.id { Ok(look(bytes)) } else { Err(misplaced(tree, tree.root)) }
+    });
+    looked.map_err(|error| unborn(tree, tree.root, error))?
+}
+
+/// The layer that takes the changes: the tree itself, if it has no others.
 #[inline]
 fn newest<'t, R: PageRead>(reader: &R, tree: &Tree<'t>) -> Result<Tree<'t>> {
-    let root = reader.read(tree.root, |bytes| {
-        if header::tree_id(bytes) != tree.id {
-            return Err(misplaced(tree, tree.root));
-        }
-        Ok(if has_layers(bytes) { page::newest(bytes) } else { tree.root })
-    });
-    root.map_err(|error| unborn(tree, tree.root, error))?.map(|root| newest_at(tree, root))
+    let root = |bytes: &[u8]| if has_layers(bytes) { page::newest(bytes) } else { tree.root };
+    at_root(reader, tree, root).map(|root| newest_at(tree, root))
 }
 
 /// The layers of a tree; none: it is a B+tree so far.
 fn layers<R: PageRead>(reader: &R, tree: &Tree<'_>) -> Result<Option<Layers>> {
-    let layers = reader.read(tree.root, |bytes| {
-        if header::tree_id(bytes) != tree.id {
-            return Err(misplaced(tree, tree.root));
-        }
-        Ok(has_layers(bytes).then(|| Layers::read(bytes)))
-    });
-    layers.map_err(|error| unborn(tree, tree.root, error))?
+    at_root(reader, tree, |bytes| has_layers(bytes).then(|| Layers::read(bytes)))
 }
 
 /// The page of the newest layer that covers a key.
@@ -148,11 +146,6 @@ pub(super) fn find_below<R: PageRead>(reader: &R, tree: &Tree<'_>, key: &[u8]) -
     Ok(None)
 }
 
-/// Whether older layers may have a record, which a removal must then hide.
-fn is_layered<R: PageRead>(reader: &R, tree: &Tree<'_>) -> Result<bool> {
-    reader.read(tree.root, has_layers)
-}
-
 /// Sets or removes a record in the page that covers its key, if nothing else has to change. Whether there is
 /// a record to be removed is not looked for in older layers.
 #[inline]
@@ -166,7 +159,7 @@ pub(super) fn try_change<W: PageWrite>(
     match value {
         // Where there are no layers in the state that the page was found in, there are none: or the tree is
         // another since, which this change will then be told.
-        None if is_layered(writer, tree)? => {
+        None if writer.read(tree.root, has_layers)? => {
             btree::try_set(writer, &newest, page, (sought, Some(StoredValue::REMOVED)))
         }
         value => btree::try_change(writer, &newest, page, (sought, value)),
@@ -183,7 +176,8 @@ pub(super) fn change<W: PageWrite>(
     store: impl FnOnce(&mut W, TreeId, &[u8]) -> Result<PageId>,
 ) -> Result<bool> {
     let newest = newest(writer, tree)?;
-    if value.is_none() && is_layered(writer, tree)? {
+    // Older layers may have a record, which is then to be hidden.
+    if value.is_none() && newest.root != tree.root {
         return btree::set_or_remove(writer, &newest, (key, Some(removal)), last);
     }
     btree::change(writer, &newest, (key, value), last, store)
@@ -203,7 +197,7 @@ pub(super) fn change_beside<W: CopyWrite>(
         page::set_newest(writer.write(tree.root)?, copy);
         newest.root = copy;
     }
-    if value.is_none() && is_layered(writer, tree)? {
+    if value.is_none() && newest.root != tree.root {
         return btree::set_or_remove_beside(writer, &newest, (key, Some(removal)), last).map(Some);
     }
     btree::change_beside(writer, &newest, (key, value), last, store)

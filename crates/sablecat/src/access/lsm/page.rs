@@ -93,14 +93,7 @@ impl Layer {
 
     /// Its filters as a tree, if it has any.
     pub(super) fn filter_tree(&self, around: &Tree<'_>) -> Option<Tree<'static>> {
-        let home = Home { volume: around.home.volume, keys: &[] };
-        (self.filters != PageId::NONE).then_some(Tree {
-            id: part_id(self.filters),
-            root: self.filters,
-            method: Method::Btree,
-            order: Order::Bytes,
-            home,
-        })
+        (self.filters != PageId::NONE).then(|| filters_at(around, self.filters))
     }
 
     fn read(bytes: &[u8], n: usize) -> Layer {
@@ -124,6 +117,12 @@ impl Layer {
         entry[16..24].copy_from_slice(&self.bytes.to_le_bytes());
         entry[24..].copy_from_slice(&self.records.to_le_bytes());
     }
+}
+
+/// The filters of a layer, as a tree with this root.
+pub(super) fn filters_at(around: &Tree<'_>, root: PageId) -> Tree<'static> {
+    let home = Home { volume: around.home.volume, keys: &[] };
+    Tree { id: part_id(root), root, method: Method::Btree, order: Order::Bytes, home }
 }
 
 /// The number of a tree that is a part of another: none that a database has.
@@ -173,6 +172,11 @@ pub(super) fn entries_max(page_size: usize) -> usize {
 }
 
 impl Layers {
+    /// No layers but the newest.
+    pub(super) fn of_newest(newest: PageId) -> Layers {
+        Layers { newest, ..Layers::default() }
+    }
+
     /// What a root page says that has layers below it.
     pub(super) fn read(bytes: &[u8]) -> Layers {
         let [below, merges, retired] = counts(bytes);

@@ -71,8 +71,7 @@ pub(in crate::access) fn duty<R: PageRead>(
     is_unseen: impl Fn(Lsn) -> bool,
 ) -> Result<LayerDuty> {
     let layers = super::layers(reader, tree)?;
-    let Layers { newest, below, merges, retired } =
-        layers.unwrap_or(Layers { newest: tree.root, ..Layers::default() });
+    let Layers { newest, below, merges, retired } = layers.unwrap_or(Layers::of_newest(tree.root));
     if retired.iter().any(|retired| retired.from.is_none()) {
         return Ok(LayerDuty::Note);
     }
@@ -244,7 +243,7 @@ fn seal<W: PageWrite>(writer: &mut W, tree: &Tree<'_>) -> Result<()> {
             let [root, below] = writer.write_all([tree.root, moved])?;
             below.copy_from_slice(root);
             header::set_page_id(below, moved);
-            Layers { newest: moved, ..Layers::default() }
+            Layers::of_newest(moved)
         }
     };
     let bytes = (leaves * writer.page_size()) as u64;

@@ -34,8 +34,8 @@ fn retired(layers: &Layers) -> impl Iterator<Item = &Layer> {
 
 /// The layers in which there are records, the newest first: each as a tree.
 fn with_records<'t, R: PageRead>(reader: &R, tree: &Tree<'t>) -> Result<Vec<Tree<'t>>> {
-    let below = super::layers(reader, tree)?.map_or_else(Vec::new, |layers| layers.below);
-    let newest = super::newest(reader, tree)?;
+    let Layers { newest, below, .. } = super::layers(reader, tree)?.unwrap_or(Layers::of_newest(tree.root));
+    let newest = newest_at(tree, newest);
     Ok(std::iter::once(newest).chain(below.iter().map(|layer| layer.tree(tree))).collect())
 }
 

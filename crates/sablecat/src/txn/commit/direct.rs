@@ -117,13 +117,7 @@ impl<'a> Direct<'a> {
     /// Whether there is a record with a key that is not nested.
     fn has(&self, tree: &Tree<'_>, sought: Sought<'_>) -> Result<bool> {
         let page = tree.find(self, sought)?;
-        match self.read(page, |bytes| tree.says(bytes, sought).map(|value| value.is_some()))? {
-            Some(there) => Ok(there),
-            None => match tree.find_below(self, sought)? {
-                Some(page) => self.read(page, |bytes| tree.get(bytes, sought).is_some()),
-                None => Ok(false),
-            },
-        }
+        self.read(tree.saying(self, page, sought)?, |bytes| tree.get(bytes, sought).is_some())
     }
 
     /// Remembers the page that a key was in.

@@ -146,10 +146,7 @@ impl Snapshot<'_> {
     #[inline(always)]
     pub(crate) fn saying(&mut self, tree: &Tree<'_>, sought: Sought<'_>) -> Result<(PageId, &[u8])> {
         let page = self.locate(tree, sought)?;
-        let mut saying = page;
-        if tree.has_layers() && tree.says(self.page(page)?, sought).is_none() {
-            saying = tree.find_below(self, sought)?.unwrap_or(page);
-        }
+        let saying = tree.saying(self, page, sought)?;
         self.page(saying).map(|bytes| (page, bytes))
     }
 
