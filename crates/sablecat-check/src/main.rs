@@ -27,7 +27,7 @@ const USAGE: &str =
        sablecat-check storm [--processes N] [--commits N] [--cache BYTES] [--seed S] [--faults PER_MILLION]
                             [--aim any|housekeeping|reaping|checkpoint|commit|serial]
        and with any of the last three: --compression lz4, --encryption
-       and with any of them: --method btree|counted|flat|hash";
+       and with any of them: --method btree|counted|flat|hash|lsm";
 
 fn main() -> ExitCode {
     let mut words: Vec<String> = std::env::args().skip(1).collect();

@@ -4,7 +4,7 @@
 use super::method::{Method, StoredValue, Tree};
 use super::{Drawn, LayerDuty, LayerLimits, PageRead, PageWrite, Sought, lsm};
 use crate::error::Result;
-use crate::types::{Lsn, PageId, TreeId};
+use crate::types::{Lsn, PageId};
 
 impl Tree<'_> {
     /// What the page that covers a key says of its record: the value, or that there is none. None: it says
@@ -78,16 +78,15 @@ impl Tree<'_> {
     }
 
     /// Does what is to be done to its layers, if it still is. The structure latch is held. `drawn` is what a
-    /// merge goes on with; some `most` pages are freed at once; `store` stores the long value of a key. When
-    /// the newest layer was sealed, others must be told that the tree was built anew.
+    /// merge goes on with; some `most` pages are freed at once. When the newest layer was sealed, others must
+    /// be told that the tree was built anew.
     pub(crate) fn tend_layers<W: PageWrite>(
         &self,
         writer: &mut W,
         duty: LayerDuty,
         (drawn, most): (&[Drawn], usize),
         is_enough: impl Fn(&W) -> bool,
-        store: impl FnMut(&mut W, TreeId, &[u8], &[u8]) -> Result<PageId>,
     ) -> Result<()> {
-        lsm::perform(writer, self, duty, (drawn, most), is_enough, store)
+        lsm::perform(writer, self, duty, (drawn, most), is_enough)
     }
 }

@@ -160,9 +160,26 @@ pub(crate) enum ScannedValue {
 }
 
 impl ScannedValue {
+    /// As a leaf stores it.
+    pub(super) fn as_stored(&self) -> StoredValue<'_> {
+        match self {
+            ScannedValue::Bytes(value) => StoredValue::Inline(value),
+            &ScannedValue::Long(first_page, len) => StoredValue::Long { first_page, len },
+        }
+    }
+
     /// Whether it stands for a removed record ([`StoredValue::REMOVED`]).
     pub(super) fn is_removed(&self) -> bool {
-        matches!(self, ScannedValue::Long(_, 0))
+        self.as_stored().is_removed()
+    }
+}
+
+impl From<StoredValue<'_>> for ScannedValue {
+    fn from(stored: StoredValue<'_>) -> ScannedValue {
+        match stored {
+            StoredValue::Inline(value) => ScannedValue::Bytes(value.to_vec()),
+            StoredValue::Long { first_page, len } => ScannedValue::Long(first_page, len),
+        }
     }
 }
 

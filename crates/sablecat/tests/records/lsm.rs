@@ -193,3 +193,76 @@ fn records_are_what_was_written_last() {
         env = open(&disk);
     }
 }
+
+/// A transaction that has read a long value is not in conflict with a merge that has moved its record.
+#[test]
+fn long_values_stay_where_they_are_while_their_layers_are_merged() {
+    let env = open(&SimDisk::new(1));
+    let records = env.database_as("records", Method::Lsm).expect("made");
+    (0..100).for_each(|n| records.insert(key(n), [1; 3000]).expect("inserted"));
+    // The records are in a layer that was sealed, all of which changed since.
+    (100..1000).for_each(|n| records.insert(key(n), [1; 60]).expect("inserted"));
+    let mut txn = env.begin().expect("begun");
+    let read = (0..3).map(|n| txn.get(&records, key(n)).expect("read").expect("there"));
+    assert!(read.into_iter().all(|value| value[..] == [1; 3000]));
+    (1000..4000).for_each(|n| records.insert(key(n), [2; 60]).expect("inserted"));
+    txn.insert(&records, key(5000), [3]).expect("taken");
+    txn.commit().expect("nobody has changed what it has read");
+}
+
+/// Wherever a merge stands, each long value is led to once, and goes with what leads to it.
+#[test]
+fn long_values_belong_to_one_layer_at_a_time() {
+    let env = open(&SimDisk::new(1));
+    let records = env.database_as("records", Method::Lsm).expect("made");
+    let mut model = Model::new();
+    let check = |model: &Model| {
+        env.checkpoint().expect("written");
+        let report = env.verify(&mut |_| {}).expect("read");
+        assert_eq!((report.problems, report.pages_unreachable), (Vec::new(), 0));
+        assert_eq!(report.records, model.len() as u64);
+    };
+    for n in 0..6000u32 {
+        let at = n.wrapping_mul(2_654_435_761) % 500;
+        // Replaced by another long one, by a short one, or removed.
+        let value = vec![n as u8; if n.is_multiple_of(3) { 60 } else { 1500 }];
+        if n.is_multiple_of(7) {
+            assert_eq!(records.remove(key(at)).expect("removed"), model.remove(&key(at)).is_some());
+        } else {
+            records.insert(key(at), &value).expect("inserted");
+            model.insert(key(at), value);
+        }
+        if n.is_multiple_of(61) {
+            check(&model);
+        }
+    }
+    assert_is(&records, &model);
+    records.clear().expect("cleared");
+    check(&Model::new());
+}
+
+/// A merge may be anywhere when its database goes: what it has handed on goes once, and so does what it has not.
+#[test]
+fn a_database_goes_with_its_long_values_while_layers_are_merged() {
+    let env = Env::builder()
+        .page_size(1024)
+        .cache_size(256 * 1024)
+        .newest_layer_bytes(32 * 1024)
+        .durability(Durability::NoSync)
+        .disk(Arc::new(SimDisk::new(1)))
+        .open("env")
+        .expect("opened");
+    for round in 0..40u32 {
+        let name = format!("to be removed {round}");
+        let records = env.database_as(&name, Method::Lsm).expect("made");
+        for n in 0..1000 + 50 * round {
+            let value = vec![n as u8; if n.is_multiple_of(8) { 1500 } else { 150 }];
+            records.insert(key(n % 900), value).expect("inserted");
+        }
+        drop(records);
+        assert!(env.remove_database(&name).expect("removed"));
+        env.checkpoint().expect("written");
+        let report = env.verify(&mut |_| {}).expect("read");
+        assert_eq!((report.problems, report.pages_unreachable), (Vec::new(), 0), "round {round}");
+    }
+}

@@ -254,13 +254,7 @@ fn nth_in(tree: &Tree<'_>, bytes: &[u8], n: u64) -> Result<Nth> {
         if key_len == stem_bytes {
             return Ok(Nth::Nested(left, nest::subtree_at(tree, bytes, slot)?, key));
         }
-        return Ok(Nth::Found(
-            key,
-            match record.value() {
-                StoredValue::Inline(value) => ScannedValue::Bytes(value.to_vec()),
-                StoredValue::Long { first_page, len } => ScannedValue::Long(first_page, len),
-            },
-        ));
+        return Ok(Nth::Found(key, record.value().into()));
     }
     Ok(Nth::Beyond)
 }

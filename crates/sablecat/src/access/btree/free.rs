@@ -4,7 +4,7 @@
 //! and goes on where it was.
 
 use super::node::{self, Inner, InnerMut, Leaf, LeafMut, NodeKind, Order};
-use super::{Tree, find_edge, format_root, nest};
+use super::{OwnValues, Tree, find_edge, format_root, nest};
 use crate::access::{PageWrite, long};
 use crate::error::Result;
 use crate::types::PageId;
@@ -14,18 +14,25 @@ pub(crate) struct Freeing<'t> {
     outermost: Tree<'t>,
     /// The subtrees on the way to the leaf freed last, each in the first leaf of the one before.
     below: Vec<Tree<'t>>,
+    /// The long values that are freed with it.
+    own: OwnValues,
 }
 
 impl<'t> Freeing<'t> {
     pub(crate) fn new(tree: Tree<'t>) -> Freeing<'t> {
-        Freeing { outermost: tree, below: Vec::new() }
+        Freeing::of_owner(tree, OwnValues::All)
+    }
+
+    /// A tree of which only some long values are its own.
+    pub(in crate::access) fn of_owner(tree: Tree<'t>, own: OwnValues) -> Freeing<'t> {
+        Freeing { outermost: tree, below: Vec::new(), own }
     }
 
     /// Frees the first leaf without the rest, or some of its long values if these are many, or the first
     /// subtree in it if that is a single leaf, or the same in that subtree. False, with nothing freed, if
     /// there is nothing but the root.
     pub(crate) fn step<W: PageWrite>(&mut self, writer: &mut W, most: usize) -> Result<bool> {
-        let Freeing { outermost, below } = self;
+        let Freeing { outermost, below, own } = self;
         loop {
             let tree = *below.last().unwrap_or(outermost);
             let mut path = Vec::new();
@@ -39,18 +46,18 @@ impl<'t> Freeing<'t> {
                 below.push(subtree);
                 continue;
             }
-            if thin_out(writer, leaf, most)? {
+            if thin_out(writer, leaf, own, most)? {
                 return Ok(true);
             }
             if leaf != tree.root {
-                free_long_values(writer, leaf)?;
+                free_long_values(writer, leaf, own)?;
                 writer.free(leaf)?;
                 return drop_first_child(writer, &tree, path).map(|()| true);
             }
             if below.pop().is_none() {
                 return Ok(false);
             }
-            free_long_values(writer, leaf)?;
+            free_long_values(writer, leaf, own)?;
             writer.free(leaf)?;
             let around = below.last().unwrap_or(outermost);
             let leaf = find_edge(writer, around, true, |_| {})?;
@@ -61,12 +68,18 @@ impl<'t> Freeing<'t> {
             return Ok(true);
         }
     }
+
+    /// Frees the root, the only page that is left.
+    pub(in crate::access) fn end<W: PageWrite>(self, writer: &mut W) -> Result<()> {
+        let root = self.outermost.root;
+        free_long_values(writer, root, &self.own)?;
+        writer.free(root)
+    }
 }
 
 /// Frees a root, the only page that a tree has left.
 pub(crate) fn free_root<W: PageWrite>(writer: &mut W, tree: &Tree<'_>) -> Result<()> {
-    free_long_values(writer, tree.root)?;
-    writer.free(tree.root)
+    Freeing::new(*tree).end(writer)
 }
 
 /// Takes the first leaf, which was freed, out of the pages above it, which are freed with their last child.
@@ -91,27 +104,28 @@ fn drop_first_child<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, mut path: Vec
     Ok(())
 }
 
-/// The long values of a leaf: slot, first page and length of each.
-fn long_values<W: PageWrite>(writer: &W, leaf: PageId) -> Result<Vec<(usize, PageId, u64)>> {
+/// The long values of a leaf that are its tree's own: slot, first page and length of each.
+fn long_values<W: PageWrite>(writer: &W, leaf: PageId, own: &OwnValues) -> Result<Vec<(usize, PageId, u64)>> {
     writer.read(leaf, |bytes| {
         if node::kind(bytes) != Some(NodeKind::Leaf) {
             return Vec::new();
         }
         let leaf = Leaf::new(bytes);
         (0..leaf.count())
+            .filter(|&slot| own.has(&leaf, slot))
             .filter_map(|slot| leaf.value(slot).in_pages().map(|(first_page, len)| (slot, first_page, len)))
             .collect()
     })
 }
 
-/// Frees the pages of all long values of a leaf.
-fn free_long_values<W: PageWrite>(writer: &mut W, leaf: PageId) -> Result<()> {
-    long_values(writer, leaf)?.into_iter().try_for_each(|(_, first, len)| long::free(writer, first, len))
+/// Frees the pages of the long values of a leaf that are its tree's own.
+fn free_long_values<W: PageWrite>(writer: &mut W, leaf: PageId, own: &OwnValues) -> Result<()> {
+    long_values(writer, leaf, own)?.into_iter().try_for_each(|(_, first, len)| long::free(writer, first, len))
 }
 
 /// Removes some long values from a leaf if it has more than should be freed at once. True if it did.
-fn thin_out<W: PageWrite>(writer: &mut W, leaf: PageId, most: usize) -> Result<bool> {
-    let values = long_values(writer, leaf)?;
+fn thin_out<W: PageWrite>(writer: &mut W, leaf: PageId, own: &OwnValues, most: usize) -> Result<bool> {
+    let values = long_values(writer, leaf, own)?;
     if values.len() < most {
         return Ok(false);
     }

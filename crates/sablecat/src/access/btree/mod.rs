@@ -30,6 +30,7 @@ mod load;
 pub(crate) mod nest;
 pub(crate) mod node;
 mod on_page;
+mod own;
 mod range;
 mod reach;
 mod removal;
@@ -52,14 +53,15 @@ pub(super) use free::{Freeing, free_root};
 pub(super) use load::Load;
 pub(super) use nest::{check_key, find as find_place, find_around, is_nested};
 pub(crate) use on_page::RecordsOnPage;
+pub(super) use own::OwnValues;
 pub(super) use range::estimate_range;
-pub(super) use reach::reach;
+pub(super) use reach::{reach, reach_own};
 pub(super) use removal::{remove_some, remove_some_beside};
 pub(super) use scan::{Ends, bound_read, reads_same, wanted};
 pub(crate) use several::Several;
 #[cfg(test)]
 pub(crate) use shape::{put, remove};
-pub(super) use verify::verify;
+pub(super) use verify::{verify, verify_own};
 
 use std::ops::{Bound, Range};
 

@@ -3,7 +3,7 @@
 //! (estimate.rs).
 
 use super::node::{self, Inner, Leaf, NodeKind, Order, StoredValue};
-use super::{Tree, damaged, nest};
+use super::{OwnValues, Tree, damaged, nest};
 use crate::access::{PageRead, long};
 use crate::error::{Error, Result};
 use crate::pages::header;
@@ -29,6 +29,16 @@ pub(crate) fn reach<R: PageRead>(
     tree: &Tree<'_>,
     met: &mut dyn FnMut(PageId) -> bool,
 ) -> Result<()> {
+    reach_own(reader, tree, &OwnValues::All, met)
+}
+
+/// As [`reach`], of a tree of which only some long values are its own.
+pub(in crate::access) fn reach_own<R: PageRead>(
+    reader: &R,
+    tree: &Tree<'_>,
+    own: &OwnValues,
+    met: &mut dyn FnMut(PageId) -> bool,
+) -> Result<()> {
     let mut ahead = vec![ReachStep::root(tree)];
     while let Some(step) = ahead.pop() {
         if !met(step.page) {
@@ -38,7 +48,8 @@ pub(crate) fn reach<R: PageRead>(
             (0..pages).all(|n| u32::try_from(u64::from(first.0) + n).map(PageId).is_ok_and(&mut *met))
         };
         reader.read(step.page, |bytes| {
-            step.look(bytes, &mut ahead, &mut |first, len| long(first, long::page_count(len, bytes.len())))
+            let mut long = |first, len| long(first, long::page_count(len, bytes.len()));
+            step.look_owning(bytes, &mut ahead, own, &mut long)
         })??;
     }
     Ok(())
@@ -67,6 +78,16 @@ impl<'t> ReachStep<'t> {
         ahead: &mut Vec<ReachStep<'t>>,
         long: &mut dyn FnMut(PageId, u64) -> bool,
     ) -> Result<()> {
+        self.look_owning(bytes, ahead, &OwnValues::All, long)
+    }
+
+    fn look_owning(
+        &self,
+        bytes: &[u8],
+        ahead: &mut Vec<ReachStep<'t>>,
+        own: &OwnValues,
+        long: &mut dyn FnMut(PageId, u64) -> bool,
+    ) -> Result<()> {
         let ReachStep { tree, page, level, stems_len } = self;
         if header::tree_id(bytes) != tree.id || level.is_some_and(|level| level != node::level(bytes)) {
             return Err(damaged(tree, *page, "belongs to another tree, or to another level of it"));
@@ -85,7 +106,7 @@ impl<'t> ReachStep<'t> {
                 }));
                 Ok(())
             }
-            Some(NodeKind::Leaf) => self.look_into_leaf(bytes, ahead, long),
+            Some(NodeKind::Leaf) => self.look_into_leaf(bytes, ahead, own, long),
             _ => Err(damaged(tree, *page, "is neither a leaf nor an inner page")),
         }
     }
@@ -94,6 +115,7 @@ impl<'t> ReachStep<'t> {
         &self,
         bytes: &[u8],
         ahead: &mut Vec<ReachStep<'t>>,
+        own: &OwnValues,
         long: &mut dyn FnMut(PageId, u64) -> bool,
     ) -> Result<()> {
         let ReachStep { tree, page, stems_len, .. } = self;
@@ -113,6 +135,7 @@ impl<'t> ReachStep<'t> {
                     stems_len: stems_len + stem_bytes,
                 });
             } else if let StoredValue::Long { first_page, len } = leaf.value(slot)
+                && own.has(&leaf, slot)
                 && !long(first_page, len)
             {
                 return Err(damaged(

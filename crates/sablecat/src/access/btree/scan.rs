@@ -10,7 +10,7 @@ use std::cmp::Ordering;
 use std::ops::Bound;
 
 use super::behind::leaves_behind;
-use super::node::{Leaf, Order, StoredValue};
+use super::node::{Leaf, Order};
 use super::{Toward, Tree, damaged, find_edge, find_leaf, find_place, nest};
 use crate::access::scan::{self, MayGo, Part, ScanSource, ScannedValue, WantedPage};
 use crate::access::{PageCopy, PageRead};
@@ -110,10 +110,7 @@ impl Ends {
     /// The value of the record that one end stands at.
     pub(crate) fn value(&self, forward: bool) -> ScannedValue {
         let side = if forward { self.front.innermost() } else { self.back.innermost() };
-        match side.leaf().value(side.slot(forward)) {
-            StoredValue::Inline(bytes) => ScannedValue::Bytes(bytes.to_vec()),
-            StoredValue::Long { first_page, len } => ScannedValue::Long(first_page, len),
-        }
+        side.leaf().value(side.slot(forward)).into()
     }
 
     /// The key of the next record from one end, which then stands at that record's slot; none if no more lie

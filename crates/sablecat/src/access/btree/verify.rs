@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::node::{self, Fences, Inner, Leaf, NodeKind, StoredValue};
-use super::{Tree, counted, nest};
+use super::{OwnValues, Tree, counted, nest};
 use crate::access::ahead::Many;
 use crate::access::method::Shape;
 use crate::access::{PageRead, long};
@@ -19,9 +19,22 @@ pub(crate) fn verify<R: PageRead>(
     problem: &mut dyn FnMut(String),
     progress: &mut dyn FnMut(u64),
 ) -> Shape {
+    verify_own(reader, tree, &OwnValues::All, seen, problem, progress)
+}
+
+/// As [`verify`], of a tree of which only some long values are its own.
+pub(in crate::access) fn verify_own<R: PageRead>(
+    reader: &R,
+    tree: &Tree<'_>,
+    own: &OwnValues,
+    seen: &mut HashSet<PageId>,
+    problem: &mut dyn FnMut(String),
+    progress: &mut dyn FnMut(u64),
+) -> Shape {
     let mut walk = Walk {
         reader,
         tree: *tree,
+        own,
         stems_len: 0,
         found: 0,
         below: Vec::new(),
@@ -55,6 +68,7 @@ struct Walk<'a, R> {
     /// The tree or subtree that is being walked, the bytes of the stems that lead to it, and the records
     /// found in it, references included.
     tree: Tree<'a>,
+    own: &'a OwnValues,
     stems_len: usize,
     found: u64,
     /// Subtrees to be walked, and how many records they are said to have.
@@ -173,7 +187,9 @@ impl<R: PageRead> Walk<'_, R> {
                 }
             } else {
                 self.shape.records += 1;
-                if let StoredValue::Long { first_page, len } = leaf.value(slot) {
+                if let StoredValue::Long { first_page, len } = leaf.value(slot)
+                    && self.own.has(&leaf, slot)
+                {
                     self.long(page, slot, first_page, len, bytes.len());
                 }
             }

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::ops::Bound;
 
 use super::page::Page;
-use crate::access::method::{StoredValue, Tree};
+use crate::access::method::Tree;
 use crate::access::scan::{PageCopy, Part, ScanSource, ScannedValue, WantedPage};
 use crate::access::wrong::damaged;
 use crate::error::Result;
@@ -29,11 +29,8 @@ impl Ends {
     /// The value of the record that one end stands at.
     pub(crate) fn value(&self, forward: bool) -> ScannedValue {
         let end = if forward { &self.front } else { &self.back };
-        match Page::new(end.copy.bytes()).records().nth(end.at) {
-            Some((_, StoredValue::Inline(value))) => ScannedValue::Bytes(value.to_vec()),
-            Some((_, StoredValue::Long { first_page, len })) => ScannedValue::Long(first_page, len),
-            None => unreachable!("it stands at a record"),
-        }
+        let (_, stored) = Page::new(end.copy.bytes()).records().nth(end.at).expect("it stands at a record");
+        stored.into()
     }
 
     /// The key of the next record from one end, which then stands at that record; none if no more lie between

@@ -17,7 +17,7 @@ use super::{DirectoryStep, find_bucket, hash_of, is_bucket_for, is_directory, ne
 use crate::access::PageRead;
 use crate::access::ahead::Many;
 use crate::access::btree::{self, nest, node};
-use crate::access::method::{StoredValue, Tree};
+use crate::access::method::Tree;
 use crate::access::scan::{MayGo, PageCopy, Part, ReadBound, ScanSource, ScannedValue, WantedPage};
 use crate::access::wrong::damaged;
 use crate::error::Result;
@@ -196,10 +196,7 @@ impl Ends {
         let end = if forward { &self.front } else { &self.back };
         match &end.below {
             Some(below) => below.1.value(forward),
-            None => match end.record(forward).1 {
-                StoredValue::Inline(value) => ScannedValue::Bytes(value.to_vec()),
-                StoredValue::Long { first_page, len } => ScannedValue::Long(first_page, len),
-            },
+            None => end.record(forward).1.into(),
         }
     }
 

@@ -34,8 +34,12 @@
 //! all of the records. A lookup asks each layer's filter, and goes down one layer for the record, in a
 //! hundredth of the cases another for nothing. A scan goes along all layers.
 //!
-//! *Not here:* keys too long for a page, of which a B+tree makes subtrees. Long values are copied when their
-//! layers are merged.
+//! *Long values* stay where they are when their layers are merged, and what is made leads to them (as in Lu and
+//! others, WiscKey: separating keys from values in SSD-conscious storage, FAST 2016): each belongs to the
+//! layers that are merged until a step appends its record to what is made, and to that from then on. The same
+//! step frees those that the record hides. So what was merged has none when it is freed.
+//!
+//! *Not here:* keys too long for a page, of which a B+tree makes subtrees.
 
 mod filter;
 mod load;

@@ -20,6 +20,8 @@
 //!                                  24  u64  records, removals among them
 //! ```
 
+use std::ops::Range;
+
 use crate::access::Home;
 use crate::access::method::{Method, Order, Tree};
 use crate::pages::header;
@@ -65,6 +67,13 @@ pub(crate) struct Retired {
     pub(super) layer: Layer,
     /// From this state on it is not seen; none: that is not known yet.
     pub(super) from: Option<Lsn>,
+}
+
+impl LayerMerge {
+    /// Which layers are merged.
+    pub(super) fn window(&self) -> Range<usize> {
+        self.first..self.first + self.count
+    }
 }
 
 impl Retired {

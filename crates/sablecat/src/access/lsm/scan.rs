@@ -163,6 +163,16 @@ impl SideBySide {
     pub(super) fn value(&self, forward: bool) -> ScannedValue {
         self.parts[self.at].ends.value(forward)
     }
+
+    /// The long values that older layers have under the key of the record that it stands at.
+    pub(super) fn hidden<'s>(
+        &'s self,
+        key: &'s [u8],
+        forward: bool,
+    ) -> impl Iterator<Item = (PageId, u64)> + 's {
+        let older = self.parts[self.at + 1..].iter().filter(|part| part.key.as_deref() == Some(key));
+        older.filter_map(move |part| part.ends.value(forward).as_stored().in_pages())
+    }
 }
 
 /// A source that notes nothing of what is read.

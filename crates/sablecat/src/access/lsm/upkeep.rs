@@ -8,11 +8,11 @@ use super::filter::{self, FilterHash};
 use super::page::{self, Layer, LayerMerge, Layers, Retired, newest_at, part_id};
 use super::scan::SideBySide;
 use crate::access::btree::node::{self, Inner, NodeKind};
-use crate::access::btree::{self, Append};
-use crate::access::method::{Method, StoredValue, Tree};
-use crate::access::scan::StateSource;
+use crate::access::btree::{self, Append, OwnValues};
+use crate::access::method::{Method, Tree};
+use crate::access::scan::{ScannedValue, StateSource};
 use crate::access::wrong::damaged;
-use crate::access::{PageRead, PageWrite};
+use crate::access::{PageRead, PageWrite, long};
 use crate::error::Result;
 use crate::pages::header;
 use crate::types::{Lsn, PageId, TreeId};
@@ -60,8 +60,15 @@ pub(crate) enum LayerDuty {
     Filter(Layer),
 }
 
-/// A record to be appended to what a merge makes: none as its value says that it was removed.
-pub(crate) type Drawn = (Vec<u8>, Option<Vec<u8>>);
+/// A record to be appended to what a merge makes.
+#[derive(Debug)]
+pub(crate) struct Drawn {
+    key: Vec<u8>,
+    /// The value, of which what is made takes over the pages if it is long; or that it was removed.
+    value: ScannedValue,
+    /// Long values that older layers have in its place: nobody leads to them any more.
+    hidden: Vec<(PageId, u64)>,
+}
 
 /// What is to be done next to a tree; `is_unseen` says whether no snapshot is left from before a state.
 pub(in crate::access) fn duty<R: PageRead>(
@@ -100,12 +107,7 @@ pub(in crate::access) fn duty<R: PageRead>(
         return Ok(LayerDuty::Begin(first, count));
     }
     let bytes = |merge: &LayerMerge| -> u64 {
-        below
-            .get(merge.first..merge.first + merge.count)
-            .unwrap_or_default()
-            .iter()
-            .map(|layer| layer.bytes)
-            .sum()
+        below.get(merge.window()).unwrap_or_default().iter().map(|layer| layer.bytes).sum()
     };
     Ok(match merges.iter().min_by_key(|merge| bytes(merge)) {
         Some(merge) => LayerDuty::Go(*merge),
@@ -144,8 +146,7 @@ fn leaves_about<R: PageRead>(reader: &R, tree: &Tree<'_>) -> Result<usize> {
 /// them: the small ones before the large ones. Layers are the larger the older they are, so what comes before
 /// a layer is no larger; a larger one is not merged for the sake of some small ones.
 fn to_merge(below: &[Layer], merges: &[LayerMerge], unit: u64) -> Option<(usize, usize)> {
-    let is_merged =
-        |n: usize| merges.iter().any(|merge| (merge.first..merge.first + merge.count).contains(&n));
+    let is_merged = |n: usize| merges.iter().any(|merge| merge.window().contains(&n));
     // Of as many bytes as the newest has when it is sealed, half as many, or twice: 0; of four times that: 1.
     let class = |n: usize| (below[n].bytes.saturating_mul(2) / unit.max(1)).max(1).ilog(4);
     let highest = (0..below.len()).map(class).max()?;
@@ -165,15 +166,13 @@ fn to_merge(below: &[Layer], merges: &[LayerMerge], unit: u64) -> Option<(usize,
 }
 
 /// Does what is to be done, if it still is: the structure latch is held. `drawn` is what a merge goes on
-/// with; `most` how many long values of a page are freed at once, and `is_enough` says of all that is;
-/// `store` stores the long value of a key.
+/// with; `most` how many long values of a page are freed at once, and `is_enough` says of all that is.
 pub(in crate::access) fn perform<W: PageWrite>(
     writer: &mut W,
     tree: &Tree<'_>,
     duty: LayerDuty,
     (drawn, most): (&[Drawn], usize),
     is_enough: impl Fn(&W) -> bool,
-    store: impl FnMut(&mut W, TreeId, &[u8], &[u8]) -> Result<PageId>,
 ) -> Result<()> {
     if duty == LayerDuty::Seal {
         return seal(writer, tree);
@@ -203,7 +202,7 @@ pub(in crate::access) fn perform<W: PageWrite>(
             if drawn.is_empty() {
                 end_merge(&mut layers, at);
             } else {
-                append(writer, tree, &mut layers.merges[at].made, drawn, store)?;
+                append(writer, tree, &mut layers.merges[at].made, drawn)?;
             }
         }
     }
@@ -255,23 +254,13 @@ fn seal<W: PageWrite>(writer: &mut W, tree: &Tree<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Appends some records to a layer that is being made, and filters of them.
-fn append<W: PageWrite>(
-    writer: &mut W,
-    tree: &Tree<'_>,
-    made: &mut Layer,
-    drawn: &[Drawn],
-    mut store: impl FnMut(&mut W, TreeId, &[u8], &[u8]) -> Result<PageId>,
-) -> Result<()> {
-    let mut records = begin(writer, made.tree(tree), &drawn[0].0)?;
-    for (key, value) in drawn {
-        match value {
-            Some(value) => {
-                records.push(writer, key, value, |writer, id, value| store(writer, id, key, value))?;
-            }
-            None => records.push_stored(writer, key, StoredValue::REMOVED)?,
-        }
-        made.bytes += (key.len() + value.as_ref().map_or(0, Vec::len)) as u64;
+/// Appends some records to a layer that is being made, and filters of them, and frees what they hide.
+fn append<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, made: &mut Layer, drawn: &[Drawn]) -> Result<()> {
+    let mut records = begin(writer, made.tree(tree), &drawn[0].key)?;
+    for Drawn { key, value, hidden } in drawn {
+        records.push_stored(writer, key, value.as_stored())?;
+        made.bytes += bytes_of(key, value) as u64;
+        hidden.iter().try_for_each(|&(first, len)| long::free(writer, first, len))?;
     }
     records.finish(writer)?;
     made.records += drawn.len() as u64;
@@ -286,12 +275,12 @@ fn append_filters<W: PageWrite>(
     drawn: &[Drawn],
 ) -> Result<()> {
     let (Some(filters), false) = (layer.filter_tree(tree), drawn.is_empty()) else { return Ok(()) };
-    let mut append = begin(writer, filters, &drawn[0].0)?;
+    let mut append = begin(writer, filters, &drawn[0].key)?;
     // As many keys for each.
     let parts = drawn.len().div_ceil(filter::keys_max(writer.page_size()));
     for part in drawn.chunks(drawn.len().div_ceil(parts)) {
-        let hashes: Vec<FilterHash> = part.iter().map(|(key, _)| FilterHash::of(key)).collect();
-        append.push(writer, &part[0].0, &filter::make(&hashes), |_, _, _| Err(filter::too_long()))?;
+        let hashes: Vec<FilterHash> = part.iter().map(|drawn| FilterHash::of(&drawn.key)).collect();
+        append.push(writer, &part[0].key, &filter::make(&hashes), |_, _, _| Err(filter::too_long()))?;
     }
     append.finish(writer)
 }
@@ -313,7 +302,8 @@ fn end_merge(layers: &mut Layers, at: usize) {
     layers.merges.iter_mut().filter(|merge| merge.first > first).for_each(|merge| merge.first -= gone);
 }
 
-/// Frees some pages of one of the trees that were merged, until it is enough.
+/// Frees some pages of one of the trees that were merged, until it is enough. What has long values by then
+/// is what was made of it.
 pub(super) fn free_some<W: PageWrite>(
     writer: &mut W,
     tree: &Tree<'_>,
@@ -322,7 +312,7 @@ pub(super) fn free_some<W: PageWrite>(
     is_enough: impl Fn(&W) -> bool,
 ) -> Result<()> {
     let Some(Retired { layer, .. }) = layers.retired.get_mut(n) else { return Ok(()) };
-    if !super::whole::free_some(writer, &layer.tree(tree), most, is_enough)? {
+    if !super::whole::free_some(writer, layer.tree(tree), OwnValues::None, most, is_enough)? {
         match layer.filter_tree(tree) {
             Some(filters) => {
                 *layer = Layer { root: filters.root, id: filters.id, ..Layer::default() };
@@ -377,24 +367,24 @@ impl Drawing {
         if !layers.merges.contains(merge) {
             return Ok(None);
         }
-        let inputs = layers.below.get(merge.first..merge.first + merge.count).unwrap_or_default();
+        let inputs = layers.below.get(merge.window()).unwrap_or_default();
         Ok(Some(Drawing {
             of: merge.made.root,
             merged: SideBySide::of_layers(inputs).whole(),
-            passed: last_key(source, &merge.made.tree(tree))?,
+            passed: merge.passed(tree, source)?,
             records: merge.made.records,
         }))
     }
 
-    /// Draws all records of a layer that was sealed, without their values.
-    pub(crate) fn keys<S: StateSource>(tree: &Tree<'_>, layer: &Layer, source: &mut S) -> Result<Vec<Drawn>> {
+    /// Draws all records of a layer that was sealed.
+    pub(crate) fn all<S: StateSource>(tree: &Tree<'_>, layer: &Layer, source: &mut S) -> Result<Vec<Drawn>> {
         let (mut merged, mut drawn) = (SideBySide::of_layers(slice::from_ref(layer)), Vec::<Drawn>::new());
         loop {
-            let from = drawn.last().map_or(Bound::Unbounded, |(key, _)| Bound::Excluded(&key[..]));
-            match merged.next(tree, (from, Bound::Unbounded), source, true)? {
-                Some(key) => drawn.push((key, None)),
-                None => return Ok(drawn),
-            }
+            let from = drawn.last().map_or(Bound::Unbounded, |drawn| Bound::Excluded(&drawn.key[..]));
+            let Some(key) = merged.next(tree, (from, Bound::Unbounded), source, true)? else {
+                return Ok(drawn);
+            };
+            drawn.push(Drawn { key, value: merged.value(true), hidden: Vec::new() });
         }
     }
 
@@ -410,15 +400,14 @@ impl Drawing {
         while bytes < most {
             let from = self.passed.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
             let Some(key) = self.merged.next(tree, (from, Bound::Unbounded), source, true)? else { break };
-            let value = match self.merged.value(true) {
-                removed if removed.is_removed() => None,
-                found => Some(source.load(found)?),
-            };
+            let (value, hidden) =
+                (self.merged.value(true), self.merged.hidden(&key, true).collect::<Vec<_>>());
             self.passed.get_or_insert_default().clone_from(&key);
-            // What is left out does not count: that nothing is drawn says that there is no more.
-            if value.is_some() || !merge.drops_removals {
-                bytes += key.len() + value.as_ref().map_or(0, Vec::len) + RECORD_BYTES;
-                drawn.push((key, value));
+            // What is left out does not count: that nothing is drawn says that there is no more. A removal of
+            // what is to be freed stays until the next merge: so the last key that was appended says what was.
+            if !(value.is_removed() && merge.drops_removals && hidden.is_empty()) {
+                bytes += bytes_of(&key, &value) + hidden.len() * source.page_size();
+                drawn.push(Drawn { key, value, hidden });
             }
         }
         self.records += drawn.len() as u64;
@@ -428,18 +417,37 @@ impl Drawing {
 
 /// What a record takes of a page beside key and value, about.
 const RECORD_BYTES: usize = 8;
+/// What names the pages of a long value.
+const PLACE_BYTES: usize = 16;
 
-/// The last key of a tree.
-fn last_key<R: PageRead>(reader: &R, tree: &Tree<'_>) -> Result<Option<Vec<u8>>> {
-    let last = btree::find_edge(reader, tree, false, |_| {})?;
-    reader.read(last, |bytes| {
-        let leaf = node::Leaf::new(bytes);
-        leaf.count().checked_sub(1).map(|slot| {
-            let mut key = Vec::new();
-            leaf.copy_key(slot, &mut key);
-            key
+/// How many bytes a record takes of a page, about.
+fn bytes_of(key: &[u8], value: &ScannedValue) -> usize {
+    let value_bytes = match value {
+        ScannedValue::Bytes(value) => value.len(),
+        ScannedValue::Long(..) => PLACE_BYTES,
+    };
+    key.len() + value_bytes + RECORD_BYTES
+}
+
+impl LayerMerge {
+    /// The last key that was appended to what is made; none: none was. Long values of keys up to this one are
+    /// those of what is made, or freed; of keys behind it, those of the layers that are merged.
+    pub(super) fn passed<R: PageRead>(&self, around: &Tree<'_>, reader: &R) -> Result<Option<Vec<u8>>> {
+        let last = btree::find_edge(reader, &self.made.tree(around), false, |_| {})?;
+        reader.read(last, |bytes| {
+            let leaf = node::Leaf::new(bytes);
+            leaf.count().checked_sub(1).map(|slot| {
+                let mut key = Vec::new();
+                leaf.copy_key(slot, &mut key);
+                key
+            })
         })
-    })
+    }
+
+    /// Which long values of the layers that are merged are their own.
+    pub(super) fn left<R: PageRead>(&self, around: &Tree<'_>, reader: &R) -> Result<OwnValues> {
+        Ok(self.passed(around, reader)?.map_or(OwnValues::All, OwnValues::Above))
+    }
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use super::page::{Layer, Layers, Retired, newest_at};
-use crate::access::btree;
+use super::page::{Layer, LayerMerge, Layers, Retired, newest_at};
+use crate::access::btree::{self, OwnValues};
 use crate::access::estimate::{Estimate, RecordEstimate};
 use crate::access::method::{Shape, Tree};
 use crate::access::one_by_one;
@@ -13,13 +13,11 @@ use crate::access::{PageRead, PageWrite};
 use crate::error::Result;
 use crate::types::PageId;
 
-/// The B+trees that some layers are, with those of their filters.
-fn parts<'l, 't: 'l>(
-    tree: &'l Tree<'t>,
-    layers: impl IntoIterator<Item = &'l Layer> + 'l,
-) -> impl Iterator<Item = Tree<'t>> + 'l {
-    let with_filters = |layer: &Layer| std::iter::once(layer.tree(tree)).chain(layer.filter_tree(tree));
-    layers.into_iter().flat_map(with_filters)
+/// The B+trees that a layer is: that of its records, of which the long values are to be told, and that of its
+/// filters, which have none.
+fn parts<'t>(tree: &Tree<'t>, layer: &Layer, own: OwnValues) -> impl Iterator<Item = (Tree<'t>, OwnValues)> {
+    let filters = layer.filter_tree(tree).map(|filters| (filters, OwnValues::None));
+    std::iter::once((layer.tree(tree), own)).chain(filters)
 }
 
 /// The layers below the newest that are whole, and those that are being made.
@@ -27,9 +25,28 @@ fn whole_and_made(layers: &Layers) -> impl Iterator<Item = &Layer> {
     layers.below.iter().chain(layers.merges.iter().map(|merge| &merge.made))
 }
 
-/// What was merged and is to be freed.
-fn retired(layers: &Layers) -> impl Iterator<Item = &Layer> {
-    layers.retired.iter().map(|retired| &retired.layer)
+/// All B+trees of the layers below the newest that are whole or being made, each with its long values.
+fn whole_and_made_parts<'t, R: PageRead>(
+    reader: &R,
+    tree: &Tree<'t>,
+    layers: &Layers,
+) -> Result<Vec<(Tree<'t>, OwnValues)>> {
+    let mut all = Vec::new();
+    for (n, layer) in layers.below.iter().enumerate() {
+        let merge = layers.merges.iter().find(|merge| merge.window().contains(&n));
+        let own = merge.map_or(Ok(OwnValues::All), |merge| merge.left(tree, reader))?;
+        all.extend(parts(tree, layer, own));
+    }
+    all.extend(layers.merges.iter().flat_map(|merge| parts(tree, &merge.made, OwnValues::All)));
+    Ok(all)
+}
+
+/// The B+trees of what was merged and is to be freed.
+fn retired_parts<'l, 't: 'l>(
+    tree: &'l Tree<'t>,
+    layers: &'l Layers,
+) -> impl Iterator<Item = (Tree<'t>, OwnValues)> + 'l {
+    layers.retired.iter().flat_map(|retired| parts(tree, &retired.layer, OwnValues::None))
 }
 
 /// The layers in which there are records, the newest first: each as a tree.
@@ -55,36 +72,62 @@ impl<'t> Freeing<'t> {
         let Some(mut layers) = super::layers(writer, tree)? else {
             return btree::Freeing::new(newest_at(tree, tree.root)).step(writer, most);
         };
-        // Nothing is merged any more.
-        let made = layers.merges.drain(..).map(|merge| merge.made);
-        layers.retired.extend(made.chain(layers.below.drain(..)).map(Retired::new));
-        match layers.retired.len().checked_sub(1) {
-            Some(last) => super::upkeep::free_some(writer, tree, (&mut layers, last), most, |_| true)?,
-            None if free_some(writer, &newest_at(tree, layers.newest), most, |_| true)? => {}
-            None => {
-                super::upkeep::form_part(writer.write(tree.root)?, tree.root, tree.id);
-                return Ok(true);
-            }
+        if let Some(last) = layers.retired.len().checked_sub(1) {
+            super::upkeep::free_some(writer, tree, (&mut layers, last), most, |_| true)?;
+        } else if let Some(last) = layers.below.len().checked_sub(1) {
+            free_some_below(writer, tree, (&mut layers, last), most)?;
+        } else if !free_some(writer, newest_at(tree, layers.newest), OwnValues::All, most, |_| true)? {
+            super::upkeep::form_part(writer.write(tree.root)?, tree.root, tree.id);
+            return Ok(true);
         }
         layers.write(writer.write(tree.root)?, tree.root, tree.id);
         Ok(true)
     }
 }
 
-/// Frees some pages of a part of a tree, its root last, until it is enough. False: it is freed.
+/// Frees some pages of the oldest layer, which may be one that is being merged: then what was made so far
+/// takes its place once all of those are gone.
+fn free_some_below<W: PageWrite>(
+    writer: &mut W,
+    tree: &Tree<'_>,
+    (layers, last): (&mut Layers, usize),
+    most: usize,
+) -> Result<()> {
+    let merge = layers.merges.iter().position(|merge| merge.window().contains(&last));
+    let own = merge.map_or(Ok(OwnValues::All), |at| layers.merges[at].left(tree, writer))?;
+    let layer = layers.below[last];
+    if free_some(writer, layer.tree(tree), own, most, |_| true)? {
+        return Ok(());
+    }
+    layers.below.truncate(last);
+    if let Some(filters) = layer.filter_tree(tree) {
+        layers.retired.push(Retired::new(Layer { root: filters.root, id: filters.id, ..Layer::default() }));
+    }
+    let Some(at) = merge else { return Ok(()) };
+    layers.merges[at].count -= 1;
+    if layers.merges[at].count == 0 {
+        let LayerMerge { made, .. } = layers.merges.remove(at);
+        layers.below.push(made);
+    }
+    Ok(())
+}
+
+/// Frees some pages of a part of a tree, with its long values, its root last, until it is enough. False: it
+/// is freed.
 pub(super) fn free_some<W: PageWrite>(
     writer: &mut W,
-    part: &Tree<'_>,
+    part: Tree<'_>,
+    own: OwnValues,
     most: usize,
     is_enough: impl Fn(&W) -> bool,
 ) -> Result<bool> {
-    let mut freeing = btree::Freeing::new(*part);
+    let mut freeing = btree::Freeing::of_owner(part, own);
     while freeing.step(writer, most)? {
         if is_enough(writer) {
             return Ok(true);
         }
     }
-    btree::free_root(writer, part)?;
+    freeing.end(writer)?;
     Ok(false)
 }
 
@@ -106,8 +149,8 @@ pub(crate) fn reach<R: PageRead>(
         return Err(damaged(tree, tree.root, "is reached twice"));
     }
     btree::reach(reader, &newest_at(tree, layers.newest), met)?;
-    let all = whole_and_made(&layers).chain(retired(&layers));
-    parts(tree, all).try_for_each(|part| btree::reach(reader, &part, met))
+    let all = whole_and_made_parts(reader, tree, &layers)?.into_iter().chain(retired_parts(tree, &layers));
+    all.into_iter().try_for_each(|(part, own)| btree::reach_own(reader, &part, &own, met))
 }
 
 /// How large a tree is, about: all layers together, so that what stands in several counts in each.
@@ -164,8 +207,12 @@ pub(crate) fn verify<R: PageRead>(
         problem(format!("page {} of tree {}: is reached twice", tree.root, tree.id));
     }
     let mut shape = btree::verify(reader, &newest_at(tree, layers.newest), seen, problem, progress);
-    for part in parts(tree, whole_and_made(&layers)) {
-        let one = btree::verify(reader, &part, seen, problem, progress);
+    let parts = whole_and_made_parts(reader, tree, &layers).unwrap_or_else(|error| {
+        problem(format!("how far merges have come in tree {}: {error}", tree.id));
+        Vec::new()
+    });
+    for (part, own) in parts {
+        let one = btree::verify_own(reader, &part, &own, seen, problem, progress);
         shape.levels = shape.levels.max(one.levels);
         shape.inner_pages += one.inner_pages;
         shape.leaf_pages += one.leaf_pages;
@@ -174,8 +221,8 @@ pub(crate) fn verify<R: PageRead>(
     shape.levels += 1;
     shape.inner_pages += 1;
     // These are freed from their beginnings on, and not what trees are any more.
-    for part in parts(tree, retired(&layers)) {
-        if let Err(error) = btree::reach(reader, &part, &mut |page| seen.insert(page)) {
+    for (part, own) in retired_parts(tree, &layers) {
+        if let Err(error) = btree::reach_own(reader, &part, &own, &mut |page| seen.insert(page)) {
             problem(error.to_string());
         }
     }

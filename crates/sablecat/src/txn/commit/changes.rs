@@ -5,7 +5,7 @@
 //! operation of their own.
 
 use crate::access::{PageRead, PageWrite, check_different, long};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::pages::{InHand, LocalParticipant, NewVersions, PageRun, Pages, header};
 use crate::region::ListItem;
 use crate::seldom::Seldom;
@@ -206,7 +206,11 @@ impl PageWrite for ChangedPages<'_> {
     fn free_run(&mut self, first: PageId, count: u64) -> Result<()> {
         self.pages.check_run(first, count)?;
         let freed_after = (count - 1) as u32;
-        header::form_free(self.write(first)?, first, freed_after);
+        let bytes = self.write(first)?;
+        if header::is_free(bytes) {
+            return Err(Error::corruption(format!("page {first} is to be freed, and is free")));
+        }
+        header::form_free(bytes, first, freed_after);
         if freed_after > 0 {
             self.ids.needed().freed_runs.push(first);
         }

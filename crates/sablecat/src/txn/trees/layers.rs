@@ -14,9 +14,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::Trees;
-use crate::access::{Drawing, Drawn, LayerDuty, LayerLimits, long};
+use crate::access::{Drawing, Drawn, LayerDuty, LayerLimits};
 use crate::error::Result;
-use crate::pages::{Bell, LocalParticipant, PageRun};
+use crate::pages::{Bell, LocalParticipant};
 use crate::region::ListItem;
 use crate::txn::catalog::TreeRef;
 use crate::txn::commit::changes::ChangedPages;
@@ -232,7 +232,7 @@ impl Trees {
         let view = tree.tree();
         let merge = match duty {
             LayerDuty::Go(merge) => merge,
-            LayerDuty::Filter(layer) => return Drawing::keys(&view, &layer, &mut state).map(Some),
+            LayerDuty::Filter(layer) => return Drawing::all(&view, &layer, &mut state).map(Some),
             LayerDuty::Free(n) => {
                 // Each is looked into, for what goes with it.
                 let next = view.freed_next(&state, n)?;
@@ -265,13 +265,6 @@ impl Trees {
         me: &LocalParticipant,
     ) -> Result<()> {
         let view = tree.tree();
-        let mut large = Vec::new();
-        for (key, value) in drawn {
-            if let Some(value) = value.as_ref().filter(|value| self.is_large(value.len())) {
-                large.push(self.store_large(me, (tree.id, view.home.of_key(key)), value)?);
-            }
-        }
-        let mut runs = large.iter();
         let structure = self.hold_structure(std::iter::once(tree.id), me)?;
         if !self.is_there(tree, self.pages.guarded(me).at(), me)? {
             return Ok(());
@@ -282,12 +275,7 @@ impl Trees {
         }
         let most = self.changed_at_once();
         let is_enough = |changes: &ChangedPages<'_>| changes.items().len() >= most;
-        view.tend_layers(&mut changes, duty, (drawn, most), is_enough, |changes, within, key, value| {
-            match self.is_large(value.len()).then(|| runs.next()).flatten() {
-                Some(run) => changes.add_run(run, within, value),
-                None => long::store(changes, (within, view.home.of_key(key)), value),
-            }
-        })?;
+        view.tend_layers(&mut changes, duty, (drawn, most), is_enough)?;
         let changed = changes.items().len();
         let is_made = |item: &&ListItem| item.old == FrameId::NONE;
         let made: Vec<PageId> = changes.items().iter().filter(is_made).map(|item| item.page).collect();
@@ -302,7 +290,6 @@ impl Trees {
             let mut freed = self.tending.freed();
             *freed = Freed { pages: freed.pages + changed, by: freed.by.max(at) };
         }
-        large.into_iter().for_each(PageRun::keep);
         drop(structure);
         // What cannot be written now is written when its frame is wanted.
         let _ = self.pages.write_together(&made, me);
