@@ -2,7 +2,7 @@
 //! older one says, and what is to be done to them.
 
 use super::method::{Method, StoredValue, Tree};
-use super::{Drawn, LayerDuty, LayerLimits, PageRead, PageWrite, Sought, lsm};
+use super::{DrawnStep, LayerDuty, LayerLimits, PageRead, PageWrite, Sought, lsm};
 use crate::error::Result;
 use crate::types::{Lsn, PageId};
 
@@ -77,16 +77,16 @@ impl Tree<'_> {
         }
     }
 
-    /// Does what is to be done to its layers, if it still is. The structure latch is held. `drawn` is what a
-    /// merge goes on with; some `most` pages are freed at once. When the newest layer was sealed, others must
+    /// Does what is to be done to its layers, if it still is. The structure latch is held. `step` is what
+    /// was drawn for it; some `most` pages are freed at once. When the newest layer was sealed, others must
     /// be told that the tree was built anew.
     pub(crate) fn tend_layers<W: PageWrite>(
         &self,
         writer: &mut W,
         duty: LayerDuty,
-        (drawn, most): (&[Drawn], usize),
+        (step, most): (&DrawnStep, usize),
         is_enough: impl Fn(&W) -> bool,
     ) -> Result<()> {
-        lsm::perform(writer, self, duty, (drawn, most), is_enough)
+        lsm::perform(writer, self, duty, (step, most), is_enough)
     }
 }

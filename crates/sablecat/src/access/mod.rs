@@ -33,7 +33,7 @@ pub use hash::hash_order;
 pub(crate) use hash::{HashTable, Hashing, SEED_BYTES, Seed};
 pub(crate) use home::{Home, KeyRule, after};
 pub(crate) use in_order::InOrder;
-pub(crate) use lsm::{Drawing, Drawn, LayerDuty, LayerLimits};
+pub(crate) use lsm::{Drawing, DrawnStep, LayerDuty, LayerLimits};
 pub use method::Method;
 #[cfg(feature = "fuzzing")]
 pub(crate) use method::exercise;

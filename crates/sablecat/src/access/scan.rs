@@ -161,7 +161,7 @@ pub(crate) enum ScannedValue {
 
 impl ScannedValue {
     /// As a leaf stores it.
-    pub(super) fn as_stored(&self) -> StoredValue<'_> {
+    pub(crate) fn as_stored(&self) -> StoredValue<'_> {
         match self {
             ScannedValue::Bytes(value) => StoredValue::Inline(value),
             &ScannedValue::Long(first_page, len) => StoredValue::Long { first_page, len },

@@ -204,8 +204,8 @@
 //! transfers as in a B+tree. Ranges, snapshots, transactions and durability are the same; keys fit a page
 //! (495 bytes with pages of 4 KiB). It takes more of the disk: what was merged stays until snapshots that see
 //! it end, and a record that was changed is there again until its layers are merged. Values so long that they
-//! have pages of their own are written once, and not moved by merges. Queues cannot be in one. A Data Store can
-//! write to one, but merges nothing. Where nothing runs in the background
+//! have pages of their own are written once, and not moved by merges. Queues cannot be in one. A Data Store
+//! can write to one, but merges nothing. Where nothing runs in the background
 //! ([`Builder::background`](crate::Builder::background)), commits merge.
 //!
 //! ```

@@ -241,7 +241,29 @@ fn long_values_belong_to_one_layer_at_a_time() {
     check(&Model::new());
 }
 
-/// A merge may be anywhere when its database goes: what it has handed on goes once, and so does what it has not.
+/// A layer is as large as its records, whatever these lead to: so it is merged with those of like size.
+#[test]
+fn space_of_long_values_that_were_loaded_comes_back() {
+    let env = open(&SimDisk::new(1));
+    let records = env.database_as("records", Method::Lsm).expect("made");
+    let mut keys: Vec<_> = (0..300).map(key).collect();
+    keys.sort();
+    records.bulk_load(keys.iter().map(|key| (key, [1; 8000]))).expect("loaded");
+    let pages = |env: &Env| {
+        let report = env.verify(&mut |_| {}).expect("read");
+        assert_eq!((report.problems, report.pages_unreachable), (Vec::new(), 0));
+        report.pages
+    };
+    let loaded = pages(&env);
+    assert!(loaded > 300 * 8, "{loaded} pages");
+    for round in 0..8 {
+        (0..300).for_each(|n| records.insert(key(n), [round; 60]).expect("inserted"));
+    }
+    assert!(pages(&env) < loaded / 4, "{} pages", pages(&env));
+}
+
+/// A merge may be anywhere when its database goes: what it has handed on goes once, and so does what it has
+/// not.
 #[test]
 fn a_database_goes_with_its_long_values_while_layers_are_merged() {
     let env = Env::builder()

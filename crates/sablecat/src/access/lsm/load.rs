@@ -1,8 +1,8 @@
 //! Loading records in bulk: they are the only layer below the newest, which is empty.
 
 use super::filter::{self, FilterHash};
-use super::page::{Layer, Layers, filters_at};
-use super::upkeep::form_part;
+use super::page::{self, Layer, Layers, filters_at};
+use super::upkeep::{PLACE_BYTES, form_part, record_bytes};
 use crate::access::PageWrite;
 use crate::access::btree;
 use crate::access::method::Tree;
@@ -49,15 +49,19 @@ impl<'t> Load<'t> {
             Some(begun) => begun,
             None => self.begun.insert(Begun::new(writer, &self.tree, self.page_size)?),
         };
-        begun.records.push(writer, key, value, store)?;
-        begun.bytes += (key.len() + value.len()) as u64;
+        let mut value_bytes = value.len();
+        begun.records.push(writer, key, value, |writer, id, value| {
+            value_bytes = PLACE_BYTES;
+            store(writer, id, value)
+        })?;
+        begun.bytes += record_bytes(key.len(), value_bytes) as u64;
         begun.filters.push(writer, key, filter::keys_max(self.page_size))
     }
 
     pub(crate) fn finish<W: PageWrite>(self, writer: &mut W) -> Result<u64> {
         let Some(Begun { mut layer, records, mut filters, bytes }) = self.begun else { return Ok(0) };
         layer.records = records.finish(writer)?;
-        layer.bytes = bytes;
+        layer.bytes = bytes.min(page::SIZE_MAX);
         filters.emit(writer)?;
         filters.load.finish(writer)?;
         let newest = writer.allocate(self.tree.home.volume)?;

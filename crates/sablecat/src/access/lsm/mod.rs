@@ -34,8 +34,8 @@
 //! all of the records. A lookup asks each layer's filter, and goes down one layer for the record, in a
 //! hundredth of the cases another for nothing. A scan goes along all layers.
 //!
-//! *Long values* stay where they are when their layers are merged, and what is made leads to them (as in Lu and
-//! others, WiscKey: separating keys from values in SSD-conscious storage, FAST 2016): each belongs to the
+//! *Long values* stay where they are when their layers are merged, and what is made leads to them (as in Lu
+//! and others, WiscKey: separating keys from values in SSD-conscious storage, FAST 2016): each belongs to the
 //! layers that are merged until a step appends its record to what is made, and to that from then on. The same
 //! step frees those that the record hides. So what was merged has none when it is freed.
 //!
@@ -51,7 +51,7 @@ mod whole;
 pub(crate) use load::Load;
 pub(super) use page::{KIND, check};
 pub(crate) use scan::Ends;
-pub(crate) use upkeep::{Drawing, Drawn, LayerDuty, LayerLimits};
+pub(crate) use upkeep::{Drawing, DrawnStep, LayerDuty, LayerLimits};
 pub(super) use upkeep::{duty, freed_next, overdue, perform};
 pub(super) use whole::{Freeing, estimate, estimate_range, free_root, reach, verify};
 

@@ -34,6 +34,8 @@ const COUNTS_AT: usize = 21;
 const NEWEST_AT: usize = 24;
 const ENTRIES_AT: usize = 32;
 const ENTRY_BYTES: usize = 32;
+/// More bytes or records than any layer has.
+pub(super) const SIZE_MAX: u64 = 1 << 48;
 
 /// A layer that nobody changes any more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -254,6 +256,10 @@ pub(crate) fn check(bytes: &[u8]) -> Result<(), String> {
         return Err("a layer has no root".to_owned());
     }
     let layers = Layers::read(bytes);
+    let mut sized = layers.below.iter().chain(layers.merges.iter().map(|merge| &merge.made));
+    if sized.any(|layer| layer.bytes.max(layer.records) > SIZE_MAX) {
+        return Err("a layer is larger than can be".to_owned());
+    }
     let mut merged = vec![false; layers.below.len()];
     for LayerMerge { first, count, .. } in &layers.merges {
         let Some(window) = merged.get_mut(*first..first + count) else {
@@ -313,6 +319,11 @@ mod tests {
             Layers { merges: vec![merge(3, 2)], ..good.clone() },
             Layers { merges: vec![merge(0, 0)], ..good.clone() },
             Layers { merges: vec![merge(0, 2), merge(1, 1)], ..good.clone() },
+            Layers { below: vec![Layer { bytes: u64::MAX, ..layer(1) }], ..good.clone() },
+            Layers {
+                merges: vec![LayerMerge { made: Layer { records: u64::MAX, ..layer(1) }, ..merge(0, 2) }],
+                ..good.clone()
+            },
         ] {
             page(&bad).unwrap_err();
         }

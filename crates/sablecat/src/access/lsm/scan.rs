@@ -92,10 +92,11 @@ impl MergedLayer {
             return Ok(());
         }
         let part = Tree { id: self.id, ..newest_at(tree, self.root) };
+        // Nothing is nested in it: not even what a damaged page says.
         self.key = if self.counts {
-            self.ends.next(&part, bounds, source, (forward, false))?
+            self.ends.next(&part, bounds, source, (forward, true))?
         } else {
-            self.ends.next(&part, bounds, &mut Unseen(source), (forward, false))?
+            self.ends.next(&part, bounds, &mut Unseen(source), (forward, true))?
         };
         self.is_done = self.key.is_none();
         Ok(())

@@ -1,7 +1,7 @@
 //! Sealing the newest layer, merging those below it, and freeing what was merged: one step after the other,
 //! each of which leaves a whole tree.
 
-use std::ops::Bound;
+use std::ops::{Bound, Range};
 use std::slice;
 
 use super::filter::{self, FilterHash};
@@ -70,6 +70,41 @@ pub(crate) struct Drawn {
     hidden: Vec<(PageId, u64)>,
 }
 
+/// What was drawn for a step, and of which layers.
+#[derive(Debug, Default)]
+pub(crate) struct DrawnStep {
+    records: Vec<Drawn>,
+    layers: Vec<Layer>,
+    /// A state in which they were these layers.
+    at: Lsn,
+}
+
+impl DrawnStep {
+    /// Nothing was.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// Where the long values begin that the step frees.
+    pub(crate) fn freed(&self) -> impl Iterator<Item = PageId> {
+        self.records.iter().flat_map(|drawn| drawn.hidden.iter().map(|&(first, _)| first))
+    }
+
+    /// Whether it was drawn of these layers, and not of others that had the same roots before: a layer's root
+    /// does not change.
+    fn is_of<R: PageRead>(&self, reader: &R, layers: &[Layer]) -> Result<bool> {
+        if self.layers != layers {
+            return Ok(false);
+        }
+        for layer in layers {
+            if reader.read(layer.root, header::born)? > self.at {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
 /// What is to be done next to a tree; `is_unseen` says whether no snapshot is left from before a state.
 pub(in crate::access) fn duty<R: PageRead>(
     reader: &R,
@@ -89,7 +124,8 @@ pub(in crate::access) fn duty<R: PageRead>(
     let room = page::entries_max(reader.page_size()).saturating_sub(entries);
     let is_large = leaves_about(reader, &newest_at(tree, newest))? >= limits.leaves;
     let sealed = below.iter().filter(|layer| layer.id == tree.id).count();
-    if is_large && below.len() < LAYERS_MAX && sealed < SEALED_MAX && room > ENTRIES_SPARE {
+    let is_blocked = below.len() >= LAYERS_MAX || sealed >= SEALED_MAX;
+    if is_large && !is_blocked && room > ENTRIES_SPARE {
         return Ok(LayerDuty::Seal);
     }
     let unit = (limits.leaves * reader.page_size()) as u64;
@@ -102,7 +138,7 @@ pub(in crate::access) fn duty<R: PageRead>(
     }
     if merges.len() < MERGES_MAX
         && room > 0
-        && let Some((first, count)) = to_merge(&below, &merges, unit)
+        && let Some((first, count)) = to_merge(&below, &merges, unit, is_blocked)
     {
         return Ok(LayerDuty::Begin(first, count));
     }
@@ -142,36 +178,40 @@ fn leaves_about<R: PageRead>(reader: &R, tree: &Tree<'_>) -> Result<usize> {
     Err(damaged(tree, page, "is deeper below the root than a tree can be"))
 }
 
-/// The first layers of like size that are enough to be merged, and are not, with the smaller ones before
-/// them: the small ones before the large ones. Layers are the larger the older they are, so what comes before
-/// a layer is no larger; a larger one is not merged for the sake of some small ones.
-fn to_merge(below: &[Layer], merges: &[LayerMerge], unit: u64) -> Option<(usize, usize)> {
+/// The first layers of like size that are enough to be merged, and are not, the small ones before the large
+/// ones: layers are the larger the older they are, but for what large commits make. A large one is not merged
+/// for the sake of some small ones. If nothing can be sealed before something is merged, those that cost
+/// least.
+fn to_merge(below: &[Layer], merges: &[LayerMerge], unit: u64, is_blocked: bool) -> Option<(usize, usize)> {
     let is_merged = |n: usize| merges.iter().any(|merge| merge.window().contains(&n));
-    // Of as many bytes as the newest has when it is sealed, half as many, or twice: 0; of four times that: 1.
-    let class = |n: usize| (below[n].bytes.saturating_mul(2) / unit.max(1)).max(1).ilog(4);
-    let highest = (0..below.len()).map(class).max()?;
-    for size in 0..=highest {
-        let mut first = 0;
-        while first < below.len() {
-            let fits = |n: &usize| !is_merged(*n) && class(*n) <= size;
-            let count = (first..below.len()).take_while(fits).count();
-            if (first..first + count).filter(|&n| class(n) == size).count() >= MERGED_MIN {
-                let merged = count.min(MERGED_MAX);
-                return Some((first + count - merged, merged));
-            }
-            first += count.max(1);
+    let bytes = |window: Range<usize>| below[window].iter().map(|layer| layer.bytes.max(unit)).sum::<u64>();
+    // No larger than twice the mean of those before it.
+    let is_alike = |n: usize, before: Range<usize>| {
+        bytes(n..n + 1) * before.len() as u64 <= bytes(before).saturating_mul(2)
+    };
+    for first in 0..below.len() {
+        let mut end = first;
+        while end < below.len() && !is_merged(end) && (end == first || is_alike(end, first..end)) {
+            end += 1;
+        }
+        if end - first >= MERGED_MIN && is_alike(first, first + 1..end) {
+            return Some((first.max(end.saturating_sub(MERGED_MAX)), (end - first).min(MERGED_MAX)));
         }
     }
-    None
+    if !is_blocked || !merges.is_empty() {
+        return None;
+    }
+    let windows = (MERGED_MIN..=below.len()).map(|end| end - MERGED_MIN..end);
+    windows.min_by_key(|window| bytes(window.clone())).map(|window| (window.start, MERGED_MIN))
 }
 
-/// Does what is to be done, if it still is: the structure latch is held. `drawn` is what a merge goes on
-/// with; `most` how many long values of a page are freed at once, and `is_enough` says of all that is.
+/// Does what is to be done, if it still is: the structure latch is held. `step` is what was drawn for it;
+/// `most` how many long values of a page are freed at once, and `is_enough` says of all that is.
 pub(in crate::access) fn perform<W: PageWrite>(
     writer: &mut W,
     tree: &Tree<'_>,
     duty: LayerDuty,
-    (drawn, most): (&[Drawn], usize),
+    (step, most): (&DrawnStep, usize),
     is_enough: impl Fn(&W) -> bool,
 ) -> Result<()> {
     if duty == LayerDuty::Seal {
@@ -193,16 +233,22 @@ pub(in crate::access) fn perform<W: PageWrite>(
         }
         LayerDuty::Filter(bare) => {
             let Some(layer) = layers.below.iter_mut().find(|layer| **layer == bare) else { return Ok(()) };
+            if !step.is_of(writer, slice::from_ref(&bare))? {
+                return Ok(());
+            }
             layer.filters = new_filters(writer, tree)?;
-            layer.records = drawn.len() as u64;
-            append_filters(writer, tree, layer, drawn)?;
+            layer.records = step.records.len() as u64;
+            append_filters(writer, tree, layer, &step.records)?;
         }
         LayerDuty::Go(merge) => {
             let Some(at) = layers.merges.iter().position(|have| *have == merge) else { return Ok(()) };
-            if drawn.is_empty() {
+            if !step.is_of(writer, layers.below.get(merge.window()).unwrap_or_default())? {
+                return Ok(());
+            }
+            if step.is_empty() {
                 end_merge(&mut layers, at);
             } else {
-                append(writer, tree, &mut layers.merges[at].made, drawn)?;
+                append(writer, tree, &mut layers.merges[at].made, &step.records)?;
             }
         }
     }
@@ -245,7 +291,7 @@ fn seal<W: PageWrite>(writer: &mut W, tree: &Tree<'_>) -> Result<()> {
             Layers::of_newest(moved)
         }
     };
-    let bytes = (leaves * writer.page_size()) as u64;
+    let bytes = (leaves as u64).saturating_mul(writer.page_size() as u64).min(page::SIZE_MAX);
     layers.below.insert(0, Layer { root: layers.newest, id: tree.id, bytes, ..Layer::default() });
     layers.merges.iter_mut().for_each(|merge| merge.first += 1);
     layers.newest = writer.allocate(tree.home.volume)?;
@@ -259,7 +305,7 @@ fn append<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, made: &mut Layer, drawn
     let mut records = begin(writer, made.tree(tree), &drawn[0].key)?;
     for Drawn { key, value, hidden } in drawn {
         records.push_stored(writer, key, value.as_stored())?;
-        made.bytes += bytes_of(key, value) as u64;
+        made.bytes = (made.bytes + bytes_of(key, value) as u64).min(page::SIZE_MAX);
         hidden.iter().try_for_each(|&(first, len)| long::free(writer, first, len))?;
     }
     records.finish(writer)?;
@@ -344,6 +390,9 @@ pub(in crate::access) fn freed_next<R: PageRead>(
 #[derive(Debug)]
 pub(crate) struct Drawing {
     of: PageId,
+    layers: Vec<Layer>,
+    /// The state in which it was begun.
+    at: Lsn,
     merged: SideBySide,
     /// The last key that was drawn.
     passed: Option<Vec<u8>>,
@@ -352,39 +401,49 @@ pub(crate) struct Drawing {
 }
 
 impl Drawing {
-    /// Whether it draws what a merge goes on with that has come as far as this.
-    pub(crate) fn goes_on_with(&self, merge: &LayerMerge) -> bool {
-        (self.of, self.records) == (merge.made.root, merge.made.records)
-    }
-
-    /// Begins to draw what a merge goes on with; none if that is another by now, or of other layers.
-    pub(crate) fn begin<S: StateSource>(
+    /// Goes on with a merge: by that of these drawings which has come as far, if one has, and no other of the
+    /// merge stays. None if the merge is another by now, or of other layers. `at` is the state of `source`.
+    pub(crate) fn go_on<S: StateSource>(
         tree: &Tree<'_>,
         merge: &LayerMerge,
-        source: &S,
+        drawings: &mut Vec<Drawing>,
+        (source, at): (&S, Lsn),
     ) -> Result<Option<Drawing>> {
-        let layers = super::layers(source, tree)?.unwrap_or_default();
-        if !layers.merges.contains(merge) {
+        let all = super::layers(source, tree)?.unwrap_or_default();
+        drawings.retain(|drawing| all.merges.iter().any(|merge| merge.made.root == drawing.of));
+        let (Some(layers), true) = (all.below.get(merge.window()), all.merges.contains(merge)) else {
             return Ok(None);
+        };
+        let LayerMerge { made, .. } = merge;
+        let begun = drawings.extract_if(.., |drawing| drawing.of == made.root).last();
+        if let Some(drawing) =
+            begun.filter(|drawing| (drawing.records, &drawing.layers[..]) == (made.records, layers))
+        {
+            return Ok(Some(drawing));
         }
-        let inputs = layers.below.get(merge.window()).unwrap_or_default();
         Ok(Some(Drawing {
-            of: merge.made.root,
-            merged: SideBySide::of_layers(inputs).whole(),
+            of: made.root,
+            layers: layers.to_vec(),
+            at,
+            merged: SideBySide::of_layers(layers).whole(),
             passed: merge.passed(tree, source)?,
-            records: merge.made.records,
+            records: made.records,
         }))
     }
 
-    /// Draws all records of a layer that was sealed.
-    pub(crate) fn all<S: StateSource>(tree: &Tree<'_>, layer: &Layer, source: &mut S) -> Result<Vec<Drawn>> {
-        let (mut merged, mut drawn) = (SideBySide::of_layers(slice::from_ref(layer)), Vec::<Drawn>::new());
+    /// Draws all keys of a layer that was sealed. `at` is the state of `source`.
+    pub(crate) fn keys<S: StateSource>(
+        tree: &Tree<'_>,
+        layer: &Layer,
+        (source, at): (&mut S, Lsn),
+    ) -> Result<DrawnStep> {
+        let (mut merged, mut records) = (SideBySide::of_layers(slice::from_ref(layer)), Vec::<Drawn>::new());
         loop {
-            let from = drawn.last().map_or(Bound::Unbounded, |drawn| Bound::Excluded(&drawn.key[..]));
+            let from = records.last().map_or(Bound::Unbounded, |drawn| Bound::Excluded(&drawn.key[..]));
             let Some(key) = merged.next(tree, (from, Bound::Unbounded), source, true)? else {
-                return Ok(drawn);
+                return Ok(DrawnStep { records, layers: vec![*layer], at });
             };
-            drawn.push(Drawn { key, value: merged.value(true), hidden: Vec::new() });
+            records.push(Drawn { key, value: ScannedValue::Bytes(Vec::new()), hidden: Vec::new() });
         }
     }
 
@@ -395,38 +454,50 @@ impl Drawing {
         merge: &LayerMerge,
         source: &mut S,
         most: usize,
-    ) -> Result<Vec<Drawn>> {
-        let (mut drawn, mut bytes) = (Vec::new(), 0);
+    ) -> Result<DrawnStep> {
+        let (mut records, mut bytes, mut left_out) = (Vec::new(), 0, 0);
         while bytes < most {
             let from = self.passed.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
             let Some(key) = self.merged.next(tree, (from, Bound::Unbounded), source, true)? else { break };
             let (value, hidden) =
                 (self.merged.value(true), self.merged.hidden(&key, true).collect::<Vec<_>>());
             self.passed.get_or_insert_default().clone_from(&key);
-            // What is left out does not count: that nothing is drawn says that there is no more. A removal of
-            // what is to be freed stays until the next merge: so the last key that was appended says what was.
-            if !(value.is_removed() && merge.drops_removals && hidden.is_empty()) {
-                bytes += bytes_of(&key, &value) + hidden.len() * source.page_size();
-                drawn.push(Drawn { key, value, hidden });
+            if value.is_removed() && merge.drops_removals && hidden.is_empty() {
+                left_out += bytes_of(&key, &value);
+                if left_out < LEFT_OUT_TIMES * most {
+                    continue;
+                }
+                // A step comes to an end, and that nothing is drawn says that there is no more: so one in
+                // many removals stays until the next merge,
+                bytes = most;
             }
+            // as does that of what is to be freed: the last key that was appended says what was.
+            bytes += bytes_of(&key, &value) + hidden.len() * source.page_size();
+            records.push(Drawn { key, value, hidden });
         }
-        self.records += drawn.len() as u64;
-        Ok(drawn)
+        self.records += records.len() as u64;
+        Ok(DrawnStep { records, layers: self.layers.clone(), at: self.at })
     }
 }
 
+/// So many times what one step draws are left out of it, at most.
+const LEFT_OUT_TIMES: usize = 8;
 /// What a record takes of a page beside key and value, about.
 const RECORD_BYTES: usize = 8;
 /// What names the pages of a long value.
-const PLACE_BYTES: usize = 16;
+pub(super) const PLACE_BYTES: usize = 16;
 
-/// How many bytes a record takes of a page, about.
+/// How many bytes a record takes of a page, about: long values count where they are, and not in layers.
 fn bytes_of(key: &[u8], value: &ScannedValue) -> usize {
-    let value_bytes = match value {
-        ScannedValue::Bytes(value) => value.len(),
-        ScannedValue::Long(..) => PLACE_BYTES,
-    };
-    key.len() + value_bytes + RECORD_BYTES
+    match value {
+        ScannedValue::Bytes(value) => record_bytes(key.len(), value.len()),
+        ScannedValue::Long(..) => record_bytes(key.len(), PLACE_BYTES),
+    }
+}
+
+/// How many bytes of a page a key takes and what is beside it there, about.
+pub(super) fn record_bytes(key: usize, value: usize) -> usize {
+    key + value + RECORD_BYTES
 }
 
 impl LayerMerge {
@@ -454,30 +525,70 @@ impl LayerMerge {
 mod tests {
     use super::*;
 
+    fn layers(sizes: &[u64]) -> Vec<Layer> {
+        sizes.iter().map(|&bytes| Layer { bytes, ..Layer::default() }).collect()
+    }
+
     #[test]
     fn layers_of_like_size_are_merged() {
-        let picked = |sizes: &[u64], merged: &[(usize, usize)]| {
-            let below: Vec<_> = sizes.iter().map(|&bytes| Layer { bytes, ..Layer::default() }).collect();
+        let picked = |sizes: &[u64], merged: &[(usize, usize)], is_blocked| {
             let merge = |&(first, count): &(usize, usize)| LayerMerge {
                 first,
                 count,
                 drops_removals: false,
                 made: Layer::default(),
             };
-            to_merge(&below, &merged.iter().map(merge).collect::<Vec<_>>(), 10)
+            let merges = merged.iter().map(merge).collect::<Vec<_>>();
+            to_merge(&layers(sizes), &merges, 10, is_blocked)
         };
-        assert_eq!(picked(&[], &[]), None);
-        assert_eq!(picked(&[10, 10, 10], &[]), None);
-        assert_eq!(picked(&[10, 12, 9, 10], &[]), Some((0, 4)));
-        // A large one is not rewritten for three small ones.
-        assert_eq!(picked(&[10, 10, 10, 5000], &[]), None);
-        assert_eq!(picked(&[10, 10, 10, 10, 5000], &[]), Some((0, 4)));
-        // With the small ones before those that are enough.
-        assert_eq!(picked(&[10, 40, 40, 40, 40, 5000], &[]), Some((0, 5)));
+        assert_eq!(picked(&[], &[], false), None);
+        assert_eq!(picked(&[10, 10, 10], &[], false), None);
+        assert_eq!(picked(&[10, 12, 9, 10], &[], false), Some((0, 4)));
+        // A large one is not rewritten for three small ones, on either side.
+        assert_eq!(picked(&[10, 10, 10, 5000], &[], false), None);
+        assert_eq!(picked(&[5000, 10, 10, 10], &[], false), None);
+        assert_eq!(picked(&[10, 10, 10, 10, 5000], &[], false), Some((0, 4)));
+        assert_eq!(picked(&[5000, 10, 10, 10, 10], &[], false), Some((1, 4)));
+        // The small ones before the large ones, however much they vary.
+        assert_eq!(picked(&[10, 10, 10, 10, 40, 40, 40, 40], &[], false), Some((0, 4)));
+        assert_eq!(picked(&[49, 22, 28, 43, 32, 28, 33, 90, 241, 309, 2519], &[], false), Some((0, 7)));
         // While some are merged, those after and before them are.
-        assert_eq!(picked(&[10, 10, 10, 10, 10, 40, 40, 40, 40], &[(1, 4)]), Some((5, 4)));
-        assert_eq!(picked(&[10, 10, 10, 10, 40, 40, 40, 40], &[(4, 4)]), Some((0, 4)));
+        assert_eq!(picked(&[10, 10, 10, 10, 10, 40, 40, 40, 40], &[(1, 4)], false), Some((5, 4)));
+        assert_eq!(picked(&[10, 10, 10, 10, 40, 40, 40, 40], &[(4, 4)], false), Some((0, 4)));
         // The oldest of many.
-        assert_eq!(picked(&[10; 12], &[]), Some((4, 8)));
+        assert_eq!(picked(&[10; 12], &[], false), Some((4, 8)));
+        // None are alike: the least, if nothing else can be done.
+        let unlike = [300, 10, 30, 90, 270, 810, 2430, 7290];
+        assert_eq!(picked(&unlike, &[], false), None);
+        assert_eq!(picked(&unlike, &[], true), Some((1, 4)));
+        assert_eq!(picked(&unlike, &[(4, 4)], true), None);
+    }
+
+    /// Whatever is sealed, there is something to be merged before nothing can be sealed any more; and what is
+    /// sealed is rewritten no more often than the logarithm of its number, about.
+    #[test]
+    fn merging_goes_on_and_comes_to_little() {
+        for spread in [1, 2, 4, 30] {
+            let (mut below, mut sealed, mut written) = (Vec::<Layer>::new(), 0, 0);
+            let mut dice = 1u64;
+            for _ in 0..4000 {
+                dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                let bytes = 10 * (1 + (dice >> 33) % spread);
+                sealed += bytes;
+                below.insert(0, Layer { bytes, id: TreeId(1), ..Layer::default() });
+                let is_blocked = |below: &[Layer]| {
+                    let sealed = below.iter().filter(|layer| layer.id == TreeId(1)).count();
+                    sealed >= SEALED_MAX || below.len() >= LAYERS_MAX
+                };
+                while let Some((first, count)) = to_merge(&below, &[], 10, is_blocked(&below)) {
+                    let bytes = below[first..first + count].iter().map(|layer| layer.bytes).sum();
+                    below.splice(first..first + count, [Layer { bytes, ..Layer::default() }]);
+                    written += bytes;
+                }
+                assert!(!is_blocked(&below));
+            }
+            let times = written as f64 / sealed as f64;
+            assert!(times < 6.0, "{times} times, sizes from 1 to {spread}");
+        }
     }
 }

@@ -14,7 +14,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use crate::access::{KeySpan, Scan};
+use crate::access::{KeySpan, Scan, StateSource};
 use crate::error::Result;
 use crate::pages::LocalParticipant;
 use crate::seldom::Seldom;
@@ -24,7 +24,7 @@ use crate::txn::commit::Committer;
 use crate::txn::pending::write_set::WriteSet;
 use crate::txn::ranges;
 use crate::txn::refusals::conflict;
-use crate::txn::state::{CommittedState, OwnedValue};
+use crate::txn::state::CommittedState;
 use crate::types::TreeId;
 
 /// What a transaction has found that is to be the same when it commits. Most claim nothing.
@@ -115,11 +115,9 @@ impl Committer {
             if writes.records(*tree).map_or(Ok(None), |records| records.get(key))?.is_none() {
                 continue;
             }
-            let now = match self.value_at(&claim.tree.tree(), key, newest, me)? {
-                Some(OwnedValue::Long(first, len)) => Some(self.load_long(me, newest, first, len)?),
-                Some(OwnedValue::Inline(value)) => Some(value),
-                None => None,
-            };
+            let state = CommittedState { states: self, me, at: newest };
+            let found = self.value_at(&claim.tree.tree(), key, newest, me)?;
+            let now = found.map(|found| state.load(found)).transpose()?;
             let is_name = *tree == CATALOG;
             let is_swept = || {
                 let had_lapsed =

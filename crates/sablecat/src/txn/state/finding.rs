@@ -6,7 +6,7 @@
 //! that it leads to.
 
 use super::{CommittedState, States};
-use crate::access::{KeyPlace, Sought, StoredValue, Tree};
+use crate::access::{KeyPlace, ScannedValue, Sought, StoredValue, Tree};
 use crate::error::Result;
 use crate::pages::{LocalParticipant, Snapshot, Use};
 use crate::types::{Lsn, PageId};
@@ -85,11 +85,11 @@ impl States {
         key: &[u8],
         at: Lsn,
         me: &LocalParticipant,
-    ) -> Result<Option<OwnedValue>> {
+    ) -> Result<Option<ScannedValue>> {
         let place = self.place(tree, key, at, me)?;
         self.pages.operate(me, || {
             let mut snapshot = self.pages.at_pin(me, at)?;
-            self.look_up(&mut snapshot, &place.tree, place.sought(), |value| value.map(OwnedValue::of))
+            self.look_up(&mut snapshot, &place.tree, place.sought(), |value| value.map(ScannedValue::from))
         })
     }
 
@@ -100,36 +100,12 @@ impl States {
         sought: Sought<'_>,
         at: Lsn,
         me: &LocalParticipant,
-    ) -> Result<Option<OwnedValue>> {
+    ) -> Result<Option<ScannedValue>> {
         self.pages.operate(me, || {
             let mut snapshot = self.pages.at_pin(me, at)?;
             let Some(page) = tree.find_below(&snapshot, sought)? else { return Ok(None) };
-            Ok(tree.get(snapshot.page(page)?, sought).map(OwnedValue::of))
+            Ok(tree.get(snapshot.page(page)?, sought).map(ScannedValue::from))
         })
-    }
-}
-
-/// A value by which two states of a record are compared. Long values never change in place, so their place
-/// stands for them.
-#[derive(PartialEq, Eq)]
-pub(in crate::txn) enum OwnedValue {
-    Inline(Vec<u8>),
-    Long(PageId, u64),
-}
-
-impl OwnedValue {
-    pub(in crate::txn) fn of(value: StoredValue<'_>) -> OwnedValue {
-        match value {
-            StoredValue::Inline(bytes) => OwnedValue::Inline(bytes.to_vec()),
-            StoredValue::Long { first_page, len } => OwnedValue::Long(first_page, len),
-        }
-    }
-
-    pub(super) fn value(&self) -> StoredValue<'_> {
-        match *self {
-            OwnedValue::Inline(ref bytes) => StoredValue::Inline(bytes),
-            OwnedValue::Long(first_page, len) => StoredValue::Long { first_page, len },
-        }
     }
 }
 

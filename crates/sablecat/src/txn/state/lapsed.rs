@@ -1,8 +1,8 @@
 //! Whether two states of a record are the same to a transaction that has seen the first: but for what others
 //! did, also if it had lapsed at that transaction's time, and has been swept since (catalog/lapse.rs).
 
-use super::{CommittedState, OwnedValue, States};
-use crate::access::StoredValue;
+use super::{CommittedState, States};
+use crate::access::{ScannedValue, StoredValue};
 use crate::error::Result;
 use crate::pages::LocalParticipant;
 use crate::txn::catalog::lapse::{HEAD_BYTES, expires, is_gone};
@@ -53,14 +53,14 @@ impl States {
         tree: &TreeRef,
         key: &[u8],
         (at, time): (Lsn, u64),
-        now: Option<&OwnedValue>,
+        now: Option<&ScannedValue>,
         me: &LocalParticipant,
     ) -> Result<bool> {
         let then = self.value_at(&tree.tree(), key, at, me)?;
         match (&then, now) {
             (then, now) if then.as_ref() == now => Ok(true),
             (Some(then), None) => {
-                CommittedState { states: self, me, at }.had_lapsed(tree.lapse, (key, then.value()), time)
+                CommittedState { states: self, me, at }.had_lapsed(tree.lapse, (key, then.as_stored()), time)
             }
             _ => Ok(false),
         }

@@ -10,7 +10,6 @@ mod lapsed;
 mod there;
 
 pub(crate) use committed::CommittedState;
-pub(in crate::txn) use finding::OwnedValue;
 
 use crate::error::Result;
 use crate::pages::Pages;

@@ -7,13 +7,13 @@ use sablecat_os::disk::{Disk, How};
 use sablecat_os::sim::Fault;
 
 use super::*;
+use crate::access::ScannedValue;
 use crate::access::btree::node;
 use crate::error::ErrorKind;
 use crate::pages::header;
 use crate::txn::catalog::Comparator;
 use crate::txn::commit::changes::ChangedPages;
 use crate::txn::pending::write_set::WriteSet;
-use crate::txn::state::OwnedValue;
 use crate::txn::trees::apply::WriteCheck;
 
 const FRAMES: usize = 128;
@@ -496,13 +496,13 @@ fn nobody_takes_a_page_being_built_for_the_leaf_that_had_its_number() {
             let Ok(first) = <[u8; 8]>::try_from(&first[..]) else { continue };
             let read = || {
                 kernel.look_up(&mut kernel.pages.snapshot(idle), &tree, tree.sought(&first), |value| {
-                    value.map(OwnedValue::of)
+                    value.map(ScannedValue::from)
                 })
             };
             let value = kernel.pages.operate(idle, read).unwrap();
             // A leaf may begin where a record was that has been removed.
             let is_removed = (900..1200).any(|n| key(n)[..] == first);
-            let committed = (!is_removed).then(|| OwnedValue::Inline(vec![0; 40]));
+            let committed = (!is_removed).then(|| ScannedValue::Bytes(vec![0; 40]));
             assert!(value == committed, "what is not committed is seen by nobody");
             looked.set(looked.get() + 1);
         }

@@ -10,7 +10,9 @@
 use super::Trees;
 use super::ahead::PagesAhead;
 use super::large::Large;
-use crate::access::{Appending, KeyPlace, PageRead, PageWrite, SetOrRemove, Sought, Tree, Tried, long};
+use crate::access::{
+    Appending, KeyPlace, PageRead, PageWrite, ScannedValue, SetOrRemove, Sought, Tree, Tried, long,
+};
 use crate::error::{Error, Result};
 use crate::pages::{LocalParticipant, Near, PageRun, header};
 use crate::region::{HeldRole, STRUCTURE_LATCHES, Work};
@@ -19,7 +21,6 @@ use crate::txn::commit::changes::ChangedPages;
 use crate::txn::options::Isolation;
 use crate::txn::pending::write_set::{WriteSet, WriteStep};
 use crate::txn::refusals::conflict;
-use crate::txn::state::OwnedValue;
 use crate::types::{FrameId, Lsn, PageId, TreeId};
 
 /// Structure latches, held until dropped.
@@ -289,8 +290,9 @@ impl Trees {
         }
         // Its latch holds still what it says, which may not be visible yet; what older layers say is.
         let sought = place.sought();
-        let said = changes
-            .read_old(page, |bytes| place.tree.says(bytes, sought).map(|value| value.map(OwnedValue::of)));
+        let said = changes.read_old(page, |bytes| {
+            place.tree.says(bytes, sought).map(|value| value.map(ScannedValue::from))
+        });
         let now = match said.flatten() {
             Some(now) => now,
             None => self.value_below(&place.tree, sought, changes.guard(), me)?,

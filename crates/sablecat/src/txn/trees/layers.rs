@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::Trees;
-use crate::access::{Drawing, Drawn, LayerDuty, LayerLimits};
+use crate::access::{Drawing, DrawnStep, LayerDuty, LayerLimits};
 use crate::error::Result;
 use crate::pages::{Bell, LocalParticipant};
 use crate::region::ListItem;
@@ -207,10 +207,10 @@ impl Trees {
         if matches!(duty, LayerDuty::Nothing | LayerDuty::Wait) {
             return Ok(false);
         }
-        let Some(drawn) = self.patiently_at_newest(me, || self.draw(tree, progress, duty, me))? else {
+        let Some(step) = self.patiently_at_newest(me, || self.draw(tree, progress, duty, me))? else {
             return Ok(true);
         };
-        self.patiently_at_newest(me, || self.commit_step(tree, (duty, limits), &drawn, me))?;
+        self.patiently_at_newest(me, || self.commit_step(tree, (duty, limits), &step, me))?;
         Ok(true)
     }
 
@@ -226,34 +226,33 @@ impl Trees {
         progress: &mut TendingProgress,
         duty: LayerDuty,
         me: &LocalParticipant,
-    ) -> Result<Option<Vec<Drawn>>> {
+    ) -> Result<Option<DrawnStep>> {
         let newest = self.pages.pinned(me);
         let mut state = CommittedState { states: self, me, at: newest.at() };
         let view = tree.tree();
         let merge = match duty {
             LayerDuty::Go(merge) => merge,
-            LayerDuty::Filter(layer) => return Drawing::all(&view, &layer, &mut state).map(Some),
+            LayerDuty::Filter(layer) => {
+                return Drawing::keys(&view, &layer, (&mut state, newest.at())).map(Some);
+            }
             LayerDuty::Free(n) => {
-                // Each is looked into, for what goes with it.
+                // Each is read before it is made free.
                 let next = view.freed_next(&state, n)?;
                 self.pages.ask_for(&next[..next.len().min(2 * self.changed_at_once())]);
-                return Ok(Some(Vec::new()));
+                return Ok(Some(DrawnStep::default()));
             }
-            _ => return Ok(Some(Vec::new())),
+            _ => return Ok(Some(DrawnStep::default())),
         };
-        let begun = progress.drawings.iter().position(|drawing| drawing.goes_on_with(&merge));
-        let mut drawing = match begun {
-            Some(at) => progress.drawings.swap_remove(at),
-            None => match Drawing::begin(&view, &merge, &state)? {
-                Some(drawing) => drawing,
-                None => return Ok(None),
-            },
-        };
-        let drawn = drawing.draw(&view, &merge, &mut state, self.step_pages() * self.page_size())?;
-        if !drawn.is_empty() {
+        let begun = Drawing::go_on(&view, &merge, &mut progress.drawings, (&state, newest.at()))?;
+        let Some(mut drawing) = begun else { return Ok(None) };
+        let step = drawing.draw(&view, &merge, &mut state, self.step_pages() * self.page_size())?;
+        if !step.is_empty() {
             progress.drawings.push(drawing);
         }
-        Ok(Some(drawn))
+        // Each page that is freed is looked at.
+        let freed: Vec<PageId> = step.freed().collect();
+        self.pages.ask_for(&freed);
+        Ok(Some(step))
     }
 
     /// The commit of a step, if it still is what is to be done.
@@ -261,7 +260,7 @@ impl Trees {
         &self,
         tree: &TreeRef,
         (duty, limits): (LayerDuty, LayerLimits),
-        drawn: &[Drawn],
+        step: &DrawnStep,
         me: &LocalParticipant,
     ) -> Result<()> {
         let view = tree.tree();
@@ -275,7 +274,7 @@ impl Trees {
         }
         let most = self.changed_at_once();
         let is_enough = |changes: &ChangedPages<'_>| changes.items().len() >= most;
-        view.tend_layers(&mut changes, duty, (drawn, most), is_enough)?;
+        view.tend_layers(&mut changes, duty, (step, most), is_enough)?;
         let changed = changes.items().len();
         let is_made = |item: &&ListItem| item.old == FrameId::NONE;
         let made: Vec<PageId> = changes.items().iter().filter(is_made).map(|item| item.page).collect();
