@@ -6,7 +6,7 @@
 
 use super::node::{self, Leaf, NodeKind};
 use super::reach::ReachStep;
-use super::{Tree, misplaced, unborn};
+use super::{OwnValues, Tree, misplaced, unborn};
 use crate::access::estimate::{Chances, DESCENTS, Estimate, RandomDescent, Sum};
 use crate::access::{PageRead, long};
 use crate::error::Result;
@@ -74,7 +74,7 @@ fn whole<'t, R: PageRead>(
 fn look<'t, R: PageRead>(reader: &R, step: &ReachStep<'t>) -> Result<(Sum, Vec<ReachStep<'t>>)> {
     let look = |bytes: &[u8]| {
         let (mut below, mut long) = (Vec::new(), Sum::default());
-        step.look(bytes, &mut below, &mut |_, len| {
+        step.look(bytes, &mut below, &OwnValues::All, &mut |_, len| {
             long.add(
                 Sum { pages: long::page_count(len, bytes.len()) as f64, records: 0.0, bytes: len as f64 },
                 1.0,

@@ -49,7 +49,7 @@ pub(in crate::access) fn reach_own<R: PageRead>(
         };
         reader.read(step.page, |bytes| {
             let mut long = |first, len| long(first, long::page_count(len, bytes.len()));
-            step.look_owning(bytes, &mut ahead, own, &mut long)
+            step.look(bytes, &mut ahead, own, &mut long)
         })??;
     }
     Ok(())
@@ -66,22 +66,13 @@ impl<'t> ReachStep<'t> {
         damaged(&self.tree, self.page, what)
     }
 
-    /// Tells of the long values in a page, by their first pages and their lengths, and adds what is below it
+    /// Tells of the long values in a page that are the tree's own, by their first pages and their lengths, and adds what is below it
     /// to the pages to be looked at.
     ///
     /// # Errors
     /// Corruption if it is not the page that it must be, or `long` says of a value that it cannot be where it
     /// is.
     pub(super) fn look(
-        &self,
-        bytes: &[u8],
-        ahead: &mut Vec<ReachStep<'t>>,
-        long: &mut dyn FnMut(PageId, u64) -> bool,
-    ) -> Result<()> {
-        self.look_owning(bytes, ahead, &OwnValues::All, long)
-    }
-
-    fn look_owning(
         &self,
         bytes: &[u8],
         ahead: &mut Vec<ReachStep<'t>>,

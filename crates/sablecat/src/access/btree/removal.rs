@@ -30,7 +30,9 @@ use std::ops::{Bound, Range};
 use super::node::{self, Fences, Inner, InnerMut, Leaf, LeafMut, NodeKind, StoredValue};
 use super::reach::ReachStep;
 use super::shape::{merge_at, settle, should_merge, shrink};
-use super::{Step, Toward, Tree, beside, counted, damaged, find_edge, find_leaf, nest, slots_between};
+use super::{
+    OwnValues, Step, Toward, Tree, beside, counted, damaged, find_edge, find_leaf, nest, slots_between,
+};
 use crate::access::method::Removed;
 use crate::access::scan::{KeyBounds, Scan, Scanned};
 use crate::access::{CopyWrite, PageRead, PageWrite, after, check_different, long};
@@ -679,7 +681,7 @@ impl Going {
             }
             let (known, mut values) = (self.ahead.len(), Vec::new());
             let records = writer.read(step.page, |bytes| {
-                step.look(bytes, &mut self.ahead, &mut |first, len| {
+                step.look(bytes, &mut self.ahead, &OwnValues::All, &mut |first, len| {
                     values.push((first, Some(len)));
                     true
                 })?;

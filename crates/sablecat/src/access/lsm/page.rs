@@ -107,6 +107,12 @@ impl Layer {
         (self.filters != PageId::NONE).then(|| filters_at(around, self.filters))
     }
 
+    /// What is left of it to be freed once its records are: its filters, if it has any.
+    pub(super) fn without_records(&self) -> Option<Layer> {
+        let Layer { filters: root, .. } = *self;
+        (root != PageId::NONE).then(|| Layer { root, id: part_id(root), ..Layer::default() })
+    }
+
     fn read(bytes: &[u8], n: usize) -> Layer {
         let at = ENTRIES_AT + n * ENTRY_BYTES;
         let word = |offset| u32::from_le_bytes(header::at(bytes, at + offset));

@@ -1,7 +1,7 @@
 //! Sealing the newest layer, merging those below it, and freeing what was merged: one step after the other,
 //! each of which leaves a whole tree.
 
-use std::ops::{Bound, Range};
+use std::ops::Bound;
 use std::slice;
 
 use super::filter::{self, FilterHash};
@@ -184,25 +184,27 @@ fn leaves_about<R: PageRead>(reader: &R, tree: &Tree<'_>) -> Result<usize> {
 /// least.
 fn to_merge(below: &[Layer], merges: &[LayerMerge], unit: u64, is_blocked: bool) -> Option<(usize, usize)> {
     let is_merged = |n: usize| merges.iter().any(|merge| merge.window().contains(&n));
-    let bytes = |window: Range<usize>| below[window].iter().map(|layer| layer.bytes.max(unit)).sum::<u64>();
-    // No larger than twice the mean of those before it.
-    let is_alike = |n: usize, before: Range<usize>| {
-        bytes(n..n + 1) * before.len() as u64 <= bytes(before).saturating_mul(2)
-    };
-    for first in 0..below.len() {
-        let mut end = first;
-        while end < below.len() && !is_merged(end) && (end == first || is_alike(end, first..end)) {
+    let size = |n: usize| below[n].bytes.max(unit);
+    // No larger than twice the mean of some that come to so many bytes.
+    let is_alike = |n: usize, count: usize, bytes: u64| size(n) * count as u64 <= 2 * bytes;
+    for first in (0..below.len()).filter(|&n| !is_merged(n)) {
+        let (mut end, mut bytes) = (first + 1, size(first));
+        while end < below.len() && !is_merged(end) && is_alike(end, end - first, bytes) {
+            bytes += size(end);
             end += 1;
         }
-        if end - first >= MERGED_MIN && is_alike(first, first + 1..end) {
-            return Some((first.max(end.saturating_sub(MERGED_MAX)), (end - first).min(MERGED_MAX)));
+        let count = end - first;
+        if count >= MERGED_MIN && is_alike(first, count - 1, bytes - size(first)) {
+            let merged = count.min(MERGED_MAX);
+            return Some((end - merged, merged));
         }
     }
     if !is_blocked || !merges.is_empty() {
         return None;
     }
-    let windows = (MERGED_MIN..=below.len()).map(|end| end - MERGED_MIN..end);
-    windows.min_by_key(|window| bytes(window.clone())).map(|window| (window.start, MERGED_MIN))
+    let firsts = 0..(below.len() + 1).saturating_sub(MERGED_MIN);
+    let cheapest = firsts.min_by_key(|&first| (first..first + MERGED_MIN).map(size).sum::<u64>());
+    cheapest.map(|first| (first, MERGED_MIN))
 }
 
 /// Does what is to be done, if it still is: the structure latch is held. `step` is what was drawn for it;
@@ -359,10 +361,8 @@ pub(super) fn free_some<W: PageWrite>(
 ) -> Result<()> {
     let Some(Retired { layer, .. }) = layers.retired.get_mut(n) else { return Ok(()) };
     if !super::whole::free_some(writer, layer.tree(tree), OwnValues::None, most, is_enough)? {
-        match layer.filter_tree(tree) {
-            Some(filters) => {
-                *layer = Layer { root: filters.root, id: filters.id, ..Layer::default() };
-            }
+        match layer.without_records() {
+            Some(filters) => *layer = filters,
             None => _ = layers.retired.remove(n),
         }
     }

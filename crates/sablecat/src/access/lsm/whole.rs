@@ -100,9 +100,7 @@ fn free_some_below<W: PageWrite>(
         return Ok(());
     }
     layers.below.truncate(last);
-    if let Some(filters) = layer.filter_tree(tree) {
-        layers.retired.push(Retired::new(Layer { root: filters.root, id: filters.id, ..Layer::default() }));
-    }
+    layers.retired.extend(layer.without_records().map(Retired::new));
     let Some(at) = merge else { return Ok(()) };
     layers.merges[at].count -= 1;
     if layers.merges[at].count == 0 {
