@@ -66,8 +66,8 @@ impl<'t> ReachStep<'t> {
         damaged(&self.tree, self.page, what)
     }
 
-    /// Tells of the long values in a page that are the tree's own, by their first pages and their lengths, and adds what is below it
-    /// to the pages to be looked at.
+    /// Tells of the long values in a page that are the tree's own, by their first pages and their lengths,
+    /// and adds what is below it to the pages to be looked at.
     ///
     /// # Errors
     /// Corruption if it is not the page that it must be, or `long` says of a value that it cannot be where it
