@@ -48,15 +48,17 @@ impl Tree<'_> {
     }
 
     /// What is to be done next to its layers, if it has any, that become so large. `is_unseen` says whether
-    /// no snapshot is left from before a state.
+    /// no snapshot is left from before a state, `is_taken` whether another [works on a
+    /// part](LayerDuty::part).
     pub(crate) fn layer_duty<R: PageRead>(
         &self,
         reader: &R,
         limits: LayerLimits,
         is_unseen: impl Fn(Lsn) -> bool,
+        is_taken: impl Fn(PageId) -> bool,
     ) -> Result<LayerDuty> {
         match self.method {
-            Method::Lsm => lsm::duty(reader, self, limits, is_unseen),
+            Method::Lsm => lsm::duty(reader, self, limits, (is_unseen, is_taken)),
             _ => Ok(LayerDuty::Nothing),
         }
     }
@@ -69,10 +71,15 @@ impl Tree<'_> {
         }
     }
 
-    /// Pages that are freed next of the nth tree that was merged.
-    pub(crate) fn freed_next<R: PageRead>(&self, reader: &R, n: usize) -> Result<Vec<PageId>> {
-        match self.method {
-            Method::Lsm => lsm::freed_next(reader, self, n),
+    /// Pages that are read as some are freed of what was merged, if that is its duty; so many at most.
+    pub(crate) fn freed_next<R: PageRead>(
+        &self,
+        reader: &R,
+        duty: LayerDuty,
+        most: usize,
+    ) -> Result<Vec<PageId>> {
+        match duty {
+            LayerDuty::Free(layer) => lsm::freed_next(reader, self, layer, most),
             _ => Ok(Vec::new()),
         }
     }

@@ -1,6 +1,7 @@
 //! LSM trees: what layers say together, whatever is being merged.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,16 +9,25 @@ use sablecat::{Database, Durability, Env, ErrorKind, Method};
 use sablecat_os::sim::SimDisk;
 
 fn open(disk: &SimDisk) -> Env {
+    open_with(disk, 512 * 1024)
+}
+
+fn open_with(disk: &SimDisk, cache_bytes: u64) -> Env {
     Env::builder()
         .page_size(1024)
         .background(false)
-        .cache_size(512 * 1024)
+        .cache_size(cache_bytes)
         .newest_layer_bytes(8 * 1024)
         .log_segment_size(1 << 20)
         .durability(Durability::NoSync)
         .disk(Arc::new(disk.clone()))
         .open("env")
         .expect("opened")
+}
+
+/// How many pages there are, with what is still to be freed.
+fn pages(env: &Env) -> u64 {
+    env.stats().expect("looked at").pages
 }
 
 fn key(n: u32) -> Vec<u8> {
@@ -287,4 +297,40 @@ fn a_database_goes_with_its_long_values_while_layers_are_merged() {
         let report = env.verify(&mut |_| {}).expect("read");
         assert_eq!((report.problems, report.pages_unreachable), (Vec::new(), 0), "round {round}");
     }
+}
+
+/// Layers that are out of memory are freed a run of neighbours at a time, of which one page is read. A
+/// snapshot from between their merge and that still comes to all of them.
+#[test]
+fn what_was_merged_is_freed_unread_and_stays_for_who_may_come_to_it() {
+    let disk = SimDisk::new(1);
+    let write = |records: &Database, round: u8, numbers: Range<u32>| {
+        numbers.for_each(|n| records.insert(key(n), [round; 60]).expect("inserted"));
+    };
+    let env = open_with(&disk, 8 << 20);
+    let records = env.database_as("records", Method::Lsm).expect("made");
+    write(&records, 0, 0..4000);
+    // What it sees is kept.
+    let before = env.snapshot().expect("begun");
+    write(&records, 1, 0..4000);
+    let kept = pages(&env);
+    drop((before, records));
+    env.close().expect("closed");
+
+    let env = open_with(&disk, 8 << 20);
+    let records = env.database_as("records", Method::Lsm).expect("there");
+    let (mut read, mut begun) = (0, false);
+    let report = env.verify(&mut |_| {
+        if !std::mem::replace(&mut begun, true) {
+            write(&records, 2, 0..100);
+            read = env.counters().page_misses;
+        }
+    });
+    assert_eq!(report.expect("read").problems, [""; 0]);
+    env.checkpoint().expect("written");
+    let left = pages(&env);
+    assert!(left + 500 < kept, "{kept} pages, {left} left");
+    assert!(read < 250, "{read} pages were read to free {}", kept - left);
+    let report = env.verify(&mut |_| {}).expect("read");
+    assert_eq!((report.problems, report.pages_unreachable), (Vec::new(), 0));
 }

@@ -2,10 +2,19 @@
 //!
 //! What is left is a tree at any time, with some of its first leaves missing: so freeing can be cut short,
 //! and goes on where it was.
+//!
+//! Of a tree that no snapshot sees any more, and that has no long values of its own, the leaves need not be
+//! looked at ([`UnseenLeaves`]). Those with neighbouring numbers are freed as runs are (pages/store/run.rs):
+//! so one of them is read, and one frame is taken, for all. Their later pages have the versions that they had
+//! for as long as the first has one that some snapshot wants. That is why no snapshot may be left that sees
+//! one of them and is older than the first.
+
+use std::collections::BTreeSet;
 
 use super::node::{self, Inner, InnerMut, Leaf, LeafMut, NodeKind, Order};
 use super::{OwnValues, Tree, find_edge, format_root, nest};
-use crate::access::{PageWrite, long};
+use crate::access::wrong::damaged;
+use crate::access::{PageRead, PageWrite, long};
 use crate::error::Result;
 use crate::types::PageId;
 
@@ -80,6 +89,68 @@ impl<'t> Freeing<'t> {
 /// Frees a root, the only page that a tree has left.
 pub(crate) fn free_root<W: PageWrite>(writer: &mut W, tree: &Tree<'_>) -> Result<()> {
     Freeing::new(*tree).end(writer)
+}
+
+/// Leaves with one parent, the first of a tree, that are freed together.
+pub(in crate::access) struct UnseenLeaves {
+    /// The pages above them, the root first.
+    path: Vec<PageId>,
+    count: usize,
+    /// The same leaves by number: the first of each run of neighbours, and how many there are.
+    runs: Vec<(PageId, u64)>,
+}
+
+impl UnseenLeaves {
+    /// The next ones of a tree that no snapshot sees, in so many runs at most; none if there is nothing but
+    /// the root.
+    pub(in crate::access) fn next<R: PageRead>(
+        reader: &R,
+        tree: &Tree<'_>,
+        most: usize,
+    ) -> Result<Option<UnseenLeaves>> {
+        let mut path = Vec::new();
+        find_edge(reader, tree, true, |step| path.push(step.page))?;
+        let Some(&parent) = path.last() else { return Ok(None) };
+        let mut leaves: Vec<PageId> = reader.read(parent, |bytes| {
+            let inner = Inner::new(bytes);
+            (0..=inner.count()).map(|slot| inner.child(slot)).collect()
+        })?;
+        let mut runs = neighbours(&leaves);
+        if runs.len() > most {
+            leaves.truncate(most);
+            runs = neighbours(&leaves);
+        }
+        let led_to: u64 = runs.iter().map(|run| run.1).sum();
+        if led_to != leaves.len() as u64 || path.iter().any(|page| leaves.contains(page)) {
+            return Err(damaged(tree, parent, "leads to a page twice"));
+        }
+        Ok(Some(UnseenLeaves { path, count: leaves.len(), runs }))
+    }
+
+    /// The pages that are read as they are freed.
+    pub(in crate::access) fn read(&self) -> impl Iterator<Item = PageId> {
+        self.runs.iter().map(|run| run.0)
+    }
+
+    /// Frees them, none of whose long values are their tree's own, without a look at them: the first of each
+    /// run is written, and the others go with it.
+    pub(in crate::access) fn free<W: PageWrite>(self, writer: &mut W, tree: &Tree<'_>) -> Result<()> {
+        self.runs.iter().try_for_each(|&(first, count)| writer.free_run(first, count))?;
+        (0..self.count).try_for_each(|_| drop_first_child(writer, tree, self.path.clone()))
+    }
+}
+
+/// Pages by number, each once, as runs of neighbours.
+fn neighbours(pages: &[PageId]) -> Vec<(PageId, u64)> {
+    let pages: BTreeSet<PageId> = pages.iter().copied().collect();
+    let mut runs: Vec<(PageId, u64)> = Vec::new();
+    for page in pages {
+        match runs.last_mut() {
+            Some((first, count)) if u64::from(first.0) + *count == u64::from(page.0) => *count += 1,
+            _ => runs.push((page, 1)),
+        }
+    }
+    runs
 }
 
 /// Takes the first leaf, which was freed, out of the pages above it, which are freed with their last child.

@@ -49,7 +49,7 @@ pub(super) use counted::{count_below, record_at};
 pub(super) use estimate::estimate;
 pub(super) use fold::fold;
 pub(super) use fold_back::fold_back;
-pub(super) use free::{Freeing, free_root};
+pub(super) use free::{Freeing, UnseenLeaves, free_root};
 pub(super) use load::Load;
 pub(super) use nest::{check_key, find as find_place, find_around, is_nested};
 pub(crate) use on_page::RecordsOnPage;

@@ -1,14 +1,14 @@
 //! Sealing the newest layer, merging those below it, and freeing what was merged: one step after the other,
 //! each of which leaves a whole tree.
 
-use std::ops::Bound;
+use std::ops::{Bound, Range};
 use std::slice;
 
 use super::filter::{self, FilterHash};
 use super::page::{self, Layer, LayerMerge, Layers, Retired, newest_at, part_id};
 use super::scan::SideBySide;
 use crate::access::btree::node::{self, Inner, NodeKind};
-use crate::access::btree::{self, Append, OwnValues};
+use crate::access::btree::{self, Append, Freeing, OwnValues, UnseenLeaves};
 use crate::access::method::{Method, Tree};
 use crate::access::scan::{ScannedValue, StateSource};
 use crate::access::wrong::damaged;
@@ -48,8 +48,8 @@ pub(crate) enum LayerDuty {
     Wait,
     /// From which state on what was merged is not seen is to be noted.
     Note,
-    /// Some of what was merged is to be freed: of the nth tree.
-    Free(usize),
+    /// Some of what was merged is to be freed: of this layer.
+    Free(Layer),
     /// The newest layer is to be sealed.
     Seal,
     /// So many layers from one on are to be merged.
@@ -58,6 +58,27 @@ pub(crate) enum LayerDuty {
     Go(LayerMerge),
     /// A layer that was sealed is to have filters.
     Filter(Layer),
+}
+
+impl LayerDuty {
+    /// The root of what one participant at a time should work on.
+    pub(crate) fn part(&self) -> Option<PageId> {
+        match self {
+            LayerDuty::Free(layer) | LayerDuty::Filter(layer) => Some(layer.root),
+            LayerDuty::Go(merge) => Some(merge.made.root),
+            LayerDuty::Nothing
+            | LayerDuty::Wait
+            | LayerDuty::Note
+            | LayerDuty::Seal
+            | LayerDuty::Begin(..) => None,
+        }
+    }
+
+    /// Whether it is for who does it to see that it still is what is to be done next. Of all else the duty
+    /// itself says enough.
+    pub(crate) fn is_of_the_moment(&self) -> bool {
+        matches!(self, LayerDuty::Seal | LayerDuty::Begin(..))
+    }
 }
 
 /// A record to be appended to what a merge makes.
@@ -105,20 +126,23 @@ impl DrawnStep {
     }
 }
 
-/// What is to be done next to a tree; `is_unseen` says whether no snapshot is left from before a state.
+/// What is to be done next to a tree; `is_unseen` says whether no snapshot is left from before a state,
+/// `is_taken` whether another [works on a part](LayerDuty::part).
 pub(in crate::access) fn duty<R: PageRead>(
     reader: &R,
     tree: &Tree<'_>,
     limits: LayerLimits,
-    is_unseen: impl Fn(Lsn) -> bool,
+    (is_unseen, is_taken): (impl Fn(Lsn) -> bool, impl Fn(PageId) -> bool),
 ) -> Result<LayerDuty> {
     let layers = super::layers(reader, tree)?;
     let Layers { newest, below, merges, retired } = layers.unwrap_or(Layers::of_newest(tree.root));
     if retired.iter().any(|retired| retired.from.is_none()) {
         return Ok(LayerDuty::Note);
     }
-    if let Some(n) = retired.iter().position(|retired| retired.from.is_some_and(&is_unseen)) {
-        return Ok(LayerDuty::Free(n));
+    let is_to_free =
+        |retired: &&Retired| !is_taken(retired.layer.root) && retired.from.is_some_and(&is_unseen);
+    if let Some(retired) = retired.iter().find(is_to_free) {
+        return Ok(LayerDuty::Free(retired.layer));
     }
     let entries = below.len() + merges.len() + retired.len();
     let room = page::entries_max(reader.page_size()).saturating_sub(entries);
@@ -133,7 +157,7 @@ pub(in crate::access) fn duty<R: PageRead>(
         let is_small = layer.bytes <= unit.saturating_mul(FILTERED_MAX);
         layer.filters == PageId::NONE && is_small
     };
-    if let Some(layer) = below.iter().find(|layer| is_bare(layer)) {
+    if let Some(layer) = below.iter().find(|layer| is_bare(layer) && !is_taken(layer.root)) {
         return Ok(LayerDuty::Filter(*layer));
     }
     if merges.len() < MERGES_MAX
@@ -145,7 +169,8 @@ pub(in crate::access) fn duty<R: PageRead>(
     let bytes = |merge: &LayerMerge| -> u64 {
         below.get(merge.window()).unwrap_or_default().iter().map(|layer| layer.bytes).sum()
     };
-    Ok(match merges.iter().min_by_key(|merge| bytes(merge)) {
+    let free = merges.iter().filter(|merge| !is_taken(merge.made.root));
+    Ok(match free.min_by_key(|merge| bytes(merge)) {
         Some(merge) => LayerDuty::Go(*merge),
         None if !retired.is_empty() => LayerDuty::Wait,
         None => LayerDuty::Nothing,
@@ -181,7 +206,7 @@ fn leaves_about<R: PageRead>(reader: &R, tree: &Tree<'_>) -> Result<usize> {
 /// The first layers of like size that are enough to be merged, and are not, the small ones before the large
 /// ones: layers are the larger the older they are, but for what large commits make. A large one is not merged
 /// for the sake of some small ones. If nothing can be sealed before something is merged, those that cost
-/// least.
+/// least, unless a merge that costs less is under way.
 fn to_merge(below: &[Layer], merges: &[LayerMerge], unit: u64, is_blocked: bool) -> Option<(usize, usize)> {
     let is_merged = |n: usize| merges.iter().any(|merge| merge.window().contains(&n));
     let size = |n: usize| below[n].bytes.max(unit);
@@ -199,12 +224,15 @@ fn to_merge(below: &[Layer], merges: &[LayerMerge], unit: u64, is_blocked: bool)
             return Some((end - merged, merged));
         }
     }
-    if !is_blocked || !merges.is_empty() {
+    if !is_blocked {
         return None;
     }
-    let firsts = 0..(below.len() + 1).saturating_sub(MERGED_MIN);
-    let cheapest = firsts.min_by_key(|&first| (first..first + MERGED_MIN).map(size).sum::<u64>());
-    cheapest.map(|first| (first, MERGED_MIN))
+    let bytes = |window: Range<usize>| window.map(size).sum::<u64>();
+    let windows = (0..(below.len() + 1).saturating_sub(MERGED_MIN)).map(|first| first..first + MERGED_MIN);
+    let unmerged = windows.filter(|window| !window.clone().any(is_merged));
+    let (cost, first) = unmerged.map(|window| (bytes(window.clone()), window.start)).min()?;
+    let is_over_first = merges.iter().all(|merge| cost < bytes(merge.window()));
+    is_over_first.then_some((first, MERGED_MIN))
 }
 
 /// Does what is to be done, if it still is: the structure latch is held. `step` is what was drawn for it;
@@ -227,7 +255,7 @@ pub(in crate::access) fn perform<W: PageWrite>(
             let from = header::born(writer.latched(tree.root)?);
             layers.retired.iter_mut().for_each(|retired| _ = retired.from.get_or_insert(from));
         }
-        LayerDuty::Free(n) => free_some(writer, tree, (&mut layers, n), most, is_enough)?,
+        LayerDuty::Free(layer) => free_unseen(writer, tree, (&mut layers, layer), most, is_enough)?,
         LayerDuty::Begin(first, count) => {
             let drops_removals = first + count == layers.below.len();
             let made = new_layer(writer, tree)?;
@@ -243,7 +271,10 @@ pub(in crate::access) fn perform<W: PageWrite>(
             append_filters(writer, tree, layer, &step.records)?;
         }
         LayerDuty::Go(merge) => {
-            let Some(at) = layers.merges.iter().position(|have| *have == merge) else { return Ok(()) };
+            let Some(at) = layers.merges.iter().position(|have| have.made == merge.made) else {
+                return Ok(());
+            };
+            let merge = layers.merges[at];
             if !step.is_of(writer, layers.below.get(merge.window()).unwrap_or_default())? {
                 return Ok(());
             }
@@ -350,40 +381,50 @@ fn end_merge(layers: &mut Layers, at: usize) {
     layers.merges.iter_mut().filter(|merge| merge.first > first).for_each(|merge| merge.first -= gone);
 }
 
-/// Frees some pages of one of the trees that were merged, until it is enough. What has long values by then
-/// is what was made of it.
-pub(super) fn free_some<W: PageWrite>(
+/// Frees some pages of a layer that was merged, which no snapshot sees, until it is enough. What has long
+/// values by then is what was made of it.
+fn free_unseen<W: PageWrite>(
     writer: &mut W,
     tree: &Tree<'_>,
-    (layers, n): (&mut Layers, usize),
+    (layers, layer): (&mut Layers, Layer),
     most: usize,
     is_enough: impl Fn(&W) -> bool,
 ) -> Result<()> {
-    let Some(Retired { layer, .. }) = layers.retired.get_mut(n) else { return Ok(()) };
-    if !super::whole::free_some(writer, layer.tree(tree), OwnValues::None, most, is_enough)? {
-        match layer.without_records() {
-            Some(filters) => *layer = filters,
-            None => _ = layers.retired.remove(n),
+    let Some(n) = layers.retired.iter().position(|retired| retired.layer == layer) else { return Ok(()) };
+    let part = layer.tree(tree);
+    while let Some(leaves) = UnseenLeaves::next(writer, &part, most)? {
+        leaves.free(writer, &part)?;
+        if is_enough(writer) {
+            return Ok(());
         }
     }
+    Freeing::of_owner(part, OwnValues::None).end(writer)?;
+    end_part(layers, n);
     Ok(())
 }
 
-/// Leaves that are freed next of the nth tree that was merged: those with one parent.
+/// A part of one of the trees that were merged is freed: its records, or its filters.
+pub(super) fn end_part(layers: &mut Layers, n: usize) {
+    let retired = &mut layers.retired[n];
+    match retired.layer.without_records() {
+        Some(filters) => retired.layer = filters,
+        None => _ = layers.retired.remove(n),
+    }
+}
+
+/// Pages that are read as some of a layer that was merged are freed next.
 pub(in crate::access) fn freed_next<R: PageRead>(
     reader: &R,
     tree: &Tree<'_>,
-    n: usize,
+    layer: Layer,
+    most: usize,
 ) -> Result<Vec<PageId>> {
     let layers = super::layers(reader, tree)?.unwrap_or_default();
-    let Some(Retired { layer, .. }) = layers.retired.get(n) else { return Ok(Vec::new()) };
-    let mut parent = None;
-    btree::find_edge(reader, &layer.tree(tree), true, |step| parent = Some(step.page))?;
-    let Some(parent) = parent else { return Ok(Vec::new()) };
-    reader.read(parent, |bytes| {
-        let inner = Inner::new(bytes);
-        (0..=inner.count()).map(|slot| inner.child(slot)).collect()
-    })
+    if !layers.retired.iter().any(|retired| retired.layer == layer) {
+        return Ok(Vec::new());
+    }
+    let leaves = UnseenLeaves::next(reader, &layer.tree(tree), most)?;
+    Ok(leaves.iter().flat_map(UnseenLeaves::read).collect())
 }
 
 /// Records being drawn from layers that are merged, side by side.
@@ -411,7 +452,10 @@ impl Drawing {
     ) -> Result<Option<Drawing>> {
         let all = super::layers(source, tree)?.unwrap_or_default();
         drawings.retain(|drawing| all.merges.iter().any(|merge| merge.made.root == drawing.of));
-        let (Some(layers), true) = (all.below.get(merge.window()), all.merges.contains(merge)) else {
+        // Where its layers are may be another place by now.
+        let merge = all.merges.iter().find(|have| have.made == merge.made);
+        let Some((merge, layers)) = merge.and_then(|merge| Some((merge, all.below.get(merge.window())?)))
+        else {
             return Ok(None);
         };
         let LayerMerge { made, .. } = merge;
@@ -437,7 +481,8 @@ impl Drawing {
         layer: &Layer,
         (source, at): (&mut S, Lsn),
     ) -> Result<DrawnStep> {
-        let (mut merged, mut records) = (SideBySide::of_layers(slice::from_ref(layer)), Vec::<Drawn>::new());
+        let mut merged = SideBySide::of_layers(slice::from_ref(layer)).whole();
+        let mut records = Vec::<Drawn>::new();
         loop {
             let from = records.last().map_or(Bound::Unbounded, |drawn| Bound::Excluded(&drawn.key[..]));
             let Some(key) = merged.next(tree, (from, Bound::Unbounded), source, true)? else {
@@ -561,7 +606,9 @@ mod tests {
         let unlike = [300, 10, 30, 90, 270, 810, 2430, 7290];
         assert_eq!(picked(&unlike, &[], false), None);
         assert_eq!(picked(&unlike, &[], true), Some((1, 4)));
-        assert_eq!(picked(&unlike, &[(4, 4)], true), None);
+        // Beside a merge, if it is over sooner.
+        assert_eq!(picked(&unlike, &[(4, 4)], true), Some((0, 4)));
+        assert_eq!(picked(&unlike, &[(0, 4)], true), None);
     }
 
     /// Whatever is sealed, there is something to be merged before nothing can be sealed any more; and what is

@@ -73,10 +73,13 @@ impl<'t> Freeing<'t> {
             return btree::Freeing::new(newest_at(tree, tree.root)).step(writer, most);
         };
         if let Some(last) = layers.retired.len().checked_sub(1) {
-            super::upkeep::free_some(writer, tree, (&mut layers, last), most, |_| true)?;
+            let part = layers.retired[last].layer.tree(tree);
+            if !free_some(writer, part, OwnValues::None, most)? {
+                super::upkeep::end_part(&mut layers, last);
+            }
         } else if let Some(last) = layers.below.len().checked_sub(1) {
             free_some_below(writer, tree, (&mut layers, last), most)?;
-        } else if !free_some(writer, newest_at(tree, layers.newest), OwnValues::All, most, |_| true)? {
+        } else if !free_some(writer, newest_at(tree, layers.newest), OwnValues::All, most)? {
             super::upkeep::form_part(writer.write(tree.root)?, tree.root, tree.id);
             return Ok(true);
         }
@@ -96,7 +99,7 @@ fn free_some_below<W: PageWrite>(
     let merge = layers.merges.iter().position(|merge| merge.window().contains(&last));
     let own = merge.map_or(Ok(OwnValues::All), |at| layers.merges[at].left(tree, writer))?;
     let layer = layers.below[last];
-    if free_some(writer, layer.tree(tree), own, most, |_| true)? {
+    if free_some(writer, layer.tree(tree), own, most)? {
         return Ok(());
     }
     layers.below.truncate(last);
@@ -110,20 +113,11 @@ fn free_some_below<W: PageWrite>(
     Ok(())
 }
 
-/// Frees some pages of a part of a tree, with its long values, its root last, until it is enough. False: it
-/// is freed.
-pub(super) fn free_some<W: PageWrite>(
-    writer: &mut W,
-    part: Tree<'_>,
-    own: OwnValues,
-    most: usize,
-    is_enough: impl Fn(&W) -> bool,
-) -> Result<bool> {
+/// Frees some pages of a part of a tree, with its long values, its root last. False: it is freed.
+fn free_some<W: PageWrite>(writer: &mut W, part: Tree<'_>, own: OwnValues, most: usize) -> Result<bool> {
     let mut freeing = btree::Freeing::of_owner(part, own);
-    while freeing.step(writer, most)? {
-        if is_enough(writer) {
-            return Ok(true);
-        }
+    if freeing.step(writer, most)? {
+        return Ok(true);
     }
     freeing.end(writer)?;
     Ok(false)

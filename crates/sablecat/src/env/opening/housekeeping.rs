@@ -15,7 +15,7 @@
 //! too small for what is in use. The first one starts it, before it does anything else: a process that opens
 //! an environment for a moment has only the one.
 //!
-//! Some more read pages that a scan will come to, ahead of it (pages/pool/ahead.rs), and one seals and merges
+//! Some more read pages that a scan will come to, ahead of it (pages/pool/ahead.rs), and some seal and merge
 //! the layers of LSM trees (txn/trees/layers.rs). The first one starts them when they are first called for.
 //!
 //! A program that may not have threads calls [`Core::keep_house`] instead, now and then; its operations write
@@ -42,6 +42,8 @@ const CLEANER_SLEEP: Duration = Duration::from_secs(1);
 /// Threads that read ahead: of blocks that are not neighbours a device reads 17,000 a second for one thread,
 /// 35,000 for four and 47,000 for eight.
 const READERS: usize = 8;
+/// Threads that tend LSM trees: while one waits for the disk another merges.
+const TENDERS: usize = 2;
 
 /// Keeps house in this process.
 #[derive(Debug)]
@@ -56,6 +58,8 @@ pub(in crate::env) struct Keeper {
     asked: AtomicU64,
     /// Threads that read ahead.
     readers: AtomicUsize,
+    /// Threads that tend LSM trees.
+    tenders: AtomicUsize,
 }
 
 /// For so many intervals of flushing another process may keep house without an end; then this one does.
@@ -92,6 +96,7 @@ impl Default for Keeper {
             other: RoleWatch::default(),
             asked: AtomicU64::new(0),
             readers: AtomicUsize::new(0),
+            tenders: AtomicUsize::new(0),
         }
     }
 }
@@ -120,8 +125,8 @@ impl Keeper {
             }
             let tending = core.kernel.tending_bell();
             if tending.is_rung() && !tending.is_listened_to() {
-                let is_there = core.keeper.start_tender(core).is_ok();
-                // Where there is no room for it those who write do it.
+                let is_there = core.keeper.start_tenders(core).is_ok();
+                // Where there is no room for them those who write do it.
                 core.kernel.set_tender(is_there);
                 if is_there {
                     tending.has_listener();
@@ -144,21 +149,39 @@ impl Keeper {
 
     fn start_readers(&self, core: &Arc<Core>) -> Result<()> {
         let bell = &core.kernel.pages.ahead.bell;
-        // Some may have been started before there was no room for more.
-        (self.readers.load(Ordering::Relaxed)..READERS).try_for_each(|_| {
-            // Who wants a page that could not be read is told why.
-            self.spawn("sablecat-read", core, bell, CLEANER_SLEEP, |core| {
-                drop(core.kernel.pages.unless_cut_short(|| core.read_ahead()));
-            })?;
-            self.readers.fetch_add(1, Ordering::Relaxed);
-            Ok(())
+        // Who wants a page that could not be read is told why.
+        self.spawn_up_to((READERS, &self.readers), "sablecat-read", core, bell, |core| {
+            drop(core.kernel.pages.unless_cut_short(|| core.read_ahead()));
         })
     }
 
-    fn start_tender(&self, core: &Arc<Core>) -> Result<()> {
+    fn start_tenders(&self, core: &Arc<Core>) -> Result<()> {
         // What could not be done is wanted again with the next change.
-        self.spawn("sablecat-merge", core, core.kernel.tending_bell(), CLEANER_SLEEP, |core| {
-            drop(core.kernel.pages.unless_cut_short(|| core.tend()));
+        self.spawn_up_to(
+            (TENDERS, &self.tenders),
+            "sablecat-merge",
+            core,
+            core.kernel.tending_bell(),
+            |core| {
+                drop(core.kernel.pages.unless_cut_short(|| core.tend()));
+            },
+        )
+    }
+
+    /// Starts those of some threads of one kind that are missing: some may have been started before there was
+    /// no room for more.
+    fn spawn_up_to(
+        &self,
+        (most, started): (usize, &AtomicUsize),
+        name: &str,
+        core: &Arc<Core>,
+        bell: &Arc<Bell>,
+        work: fn(&Arc<Core>),
+    ) -> Result<()> {
+        (started.load(Ordering::Relaxed)..most).try_for_each(|_| {
+            self.spawn(name, core, bell, CLEANER_SLEEP, work)?;
+            started.fetch_add(1, Ordering::Relaxed);
+            Ok(())
         })
     }
 

@@ -59,7 +59,7 @@ impl Pool {
         (self.frames_ready() / AHEAD_PART).min(AHEAD_MAX)
     }
 
-    /// Writes what is cold and dirty in the frames that the hand comes to next. The caller is in no
+    /// Writes what is cold and dirty in the frames that the hand comes to next, and what it was given. The caller is in no
     /// operation.
     ///
     /// # Errors
@@ -72,6 +72,7 @@ impl Pool {
             // Or the file would grow by all that is written before the first checkpoint.
             self.learn_free_early(me)?;
         }
+        self.write_made(me)?;
         while more {
             let _hand = me.in_hand();
             let mut dirty = Writes::new(self);
@@ -92,6 +93,7 @@ impl Pool {
                 }
             }
             dirty.write_out(me)?;
+            self.write_made(me)?;
         }
         Ok(())
     }

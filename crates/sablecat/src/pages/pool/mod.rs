@@ -73,6 +73,8 @@ pub(crate) struct Pool {
     is_short: AtomicBool,
     /// Rung when dirty frames are in the way of sweeps.
     pub(crate) cleaner: Arc<Bell>,
+    /// What is to be written together.
+    made: together::MadeLots,
     /// What is to be read before it is needed.
     pub(crate) ahead: ReadAhead,
 }
@@ -87,6 +89,7 @@ impl Pool {
             last_frames,
             is_short: AtomicBool::new(false),
             cleaner: Arc::default(),
+            made: together::MadeLots::default(),
             ahead: ReadAhead::default(),
         }
     }

@@ -134,8 +134,9 @@ impl Pool {
         freed.push_back(first);
     }
 
-    /// Releases the freed runs that no snapshot can see any more.
-    pub(in crate::pages) fn release_freed(&self, me: &LocalParticipant) {
+    /// Releases the freed runs that no snapshot can see any more, as far as nobody is busy with their pages
+    /// and no checkpoint is in progress. The caller has no pages latched.
+    pub(crate) fn release_freed(&self, me: &LocalParticipant) {
         let noted = std::mem::take(&mut *self.freed_runs.lock().unwrap_or_else(PoisonError::into_inner));
         if noted.is_empty() {
             return;

@@ -5,6 +5,9 @@
 //! made to be read from end to end is written as soon as it is made, where the cache is too small for what is
 //! in use: then it would be written soon anyway.
 
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use super::Pool;
 use super::writing::Writes;
 use crate::error::Result;
@@ -15,7 +18,45 @@ use crate::types::{BlockId, FrameId, PageId, SealedBlock};
 /// Pages that are written to blocks in a row.
 const IN_A_ROW: usize = 64;
 
+/// Lots that wait for the cleaner, at most: so what waits is a small part of the pool.
+const LOTS_MAX: usize = 2;
+
+/// What was made and is to be written, each lot together, by the thread that cleans.
+pub(super) type MadeLots = Mutex<VecDeque<Vec<PageId>>>;
+
 impl Pool {
+    fn made(&self) -> MutexGuard<'_, VecDeque<Vec<PageId>>> {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has the cleaner of this process do [`Pool::write_together`]; or does it, if that has as much to do as
+    /// it should.
+    ///
+    /// # Errors
+    /// As of that.
+    pub(crate) fn have_written_together(&self, pages: Vec<PageId>, me: &LocalParticipant) -> Result<()> {
+        if self.volume.is_none() || !self.under_pressure() {
+            return Ok(());
+        }
+        let mut made = self.made();
+        if made.len() == LOTS_MAX {
+            drop(made);
+            return self.write_together(&pages, me);
+        }
+        made.push_back(pages);
+        drop(made);
+        self.call_cleaner();
+        Ok(())
+    }
+
+    /// Writes what waits for the cleaner.
+    pub(super) fn write_made(&self, me: &LocalParticipant) -> Result<()> {
+        loop {
+            let Some(pages) = self.made().pop_front() else { return Ok(()) };
+            self.write_together(&pages, me)?;
+        }
+    }
+
     /// Writes those of some pages that are on no block, if frames are wanted by others. The caller is in no
     /// operation, and holds no latch.
     ///

@@ -6,7 +6,9 @@
 //! that no log record tells of. What it merges is drawn from layers that nobody changes, before it takes the
 //! latch.
 //!
-//! Two that tend one tree do no harm: each step is that of the state it finds, or nothing.
+//! Two that tend one tree do no harm: each step is that of the state it finds, or nothing. Of one process each
+//! takes what no other is at: so a small merge goes on beside a large one, and what waits for the disk does
+//! not hold up the rest.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,6 +38,11 @@ const STEPS_AT_ONCE: usize = 8;
 const PAUSE: Duration = Duration::from_micros(200);
 const PAUSE_MAX: Duration = Duration::from_millis(10);
 
+/// How often and how long it is waited for snapshots that are in the way of freeing, before that is left to
+/// another time.
+const WAITS: usize = 10;
+const WAIT: Duration = Duration::from_millis(1);
+
 /// The part of the cache that snapshots may keep of what is freed.
 const FREED_PART: usize = 16;
 /// The part of the cache that one step of a merge makes, and between how many and how many pages that is.
@@ -48,6 +55,8 @@ pub(in crate::txn) struct Tending {
     limits: LayerLimits,
     freed: Mutex<Freed>,
     wanted: Mutex<VecDeque<TreeRef>>,
+    /// The parts of trees that somebody of this process works on.
+    taken: Mutex<Vec<PageId>>,
     /// Rung when something is to be done.
     bell: Arc<Bell>,
     /// Whether a thread of this process does it.
@@ -72,6 +81,7 @@ impl Tending {
             limits,
             freed: Mutex::default(),
             wanted: Mutex::default(),
+            taken: Mutex::default(),
             bell: Arc::default(),
             has_thread: AtomicBool::new(false),
         }
@@ -79,12 +89,15 @@ impl Tending {
 
     /// Has a tree be tended.
     fn want(&self, tree: &TreeRef) {
+        self.note_wanted(tree);
+        self.bell.ring();
+    }
+
+    fn note_wanted(&self, tree: &TreeRef) {
         let mut wanted = self.wanted();
         if !wanted.iter().any(|have| have.id == tree.id) {
             wanted.push_back(tree.clone());
         }
-        drop(wanted);
-        self.bell.ring();
     }
 
     fn freed(&self) -> MutexGuard<'_, Freed> {
@@ -93,6 +106,33 @@ impl Tending {
 
     fn wanted(&self) -> MutexGuard<'_, VecDeque<TreeRef>> {
         self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn taken(&self) -> MutexGuard<'_, Vec<PageId>> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes what a duty is about; none: another was first.
+    fn take(&self, duty: LayerDuty) -> Option<TakenPart<'_>> {
+        let part = duty.part();
+        let mut taken = self.taken();
+        if part.is_some_and(|part| taken.contains(&part)) {
+            return None;
+        }
+        taken.extend(part);
+        Some(TakenPart { tending: self, part })
+    }
+}
+
+/// What one works on, until dropped.
+struct TakenPart<'t> {
+    tending: &'t Tending,
+    part: Option<PageId>,
+}
+
+impl Drop for TakenPart<'_> {
+    fn drop(&mut self) {
+        self.tending.taken().retain(|&part| Some(part) != self.part);
     }
 }
 
@@ -128,7 +168,9 @@ impl Trees {
     fn tend_or_call(&self, tree: &TreeRef) -> Result<()> {
         let seat = self.pages.participants.sit()?;
         let limits = self.tending.limits;
-        if matches!(self.duty(tree, limits, &seat)?, LayerDuty::Nothing | LayerDuty::Wait) {
+        // Others are at some of it, perhaps: it is to be done all the same.
+        let duty = self.duty_beside(tree, limits, |_| false, &seat)?;
+        if matches!(duty, LayerDuty::Nothing | LayerDuty::Wait) {
             return Ok(());
         }
         let mut progress = TendingProgress::default();
@@ -153,11 +195,12 @@ impl Trees {
     /// says no. What waits for snapshots is looked at with the next call.
     pub(crate) fn tend_wanted(&self, goes_on: impl Fn() -> bool) -> Result<()> {
         let seat = self.pages.participants.sit()?;
-        let wanted = std::mem::take(&mut *self.tending.wanted());
-        for tree in wanted {
+        let wanted = self.tending.wanted().len();
+        for _ in 0..wanted {
+            let Some(tree) = self.tending.wanted().pop_front() else { break };
             // What goes wrong with one is no reason to leave the others.
             if let Ok(LayerDuty::Wait) = self.tend_whole(&tree, &goes_on, &seat) {
-                self.tending.wanted().push_back(tree);
+                self.tending.note_wanted(&tree);
             }
         }
         Ok(())
@@ -171,18 +214,37 @@ impl Trees {
         me: &LocalParticipant,
     ) -> Result<LayerDuty> {
         let (limits, mut progress) = (self.tending.limits, TendingProgress::default());
-        while goes_on() && self.tend(tree, limits, &mut progress, me)? {}
-        self.duty(tree, limits, me)
+        let mut waits = 0..WAITS;
+        loop {
+            while goes_on() && self.tend(tree, limits, &mut progress, me)? {}
+            let left = self.duty(tree, limits, me)?;
+            // Most snapshots of this moment are about to end.
+            if left != LayerDuty::Wait || !goes_on() || waits.next().is_none() {
+                return Ok(left);
+            }
+            sablecat_os::atomic::pause(WAIT);
+        }
     }
 
-    /// What is to be done next to a tree.
+    /// What is to be done next to a tree, of what nobody is at.
     fn duty(&self, tree: &TreeRef, limits: LayerLimits, me: &LocalParticipant) -> Result<LayerDuty> {
+        self.duty_beside(tree, limits, |part| self.tending.taken().contains(&part), me)
+    }
+
+    /// What is to be done next to a tree, beside what is taken.
+    fn duty_beside(
+        &self,
+        tree: &TreeRef,
+        limits: LayerLimits,
+        is_taken: impl Fn(PageId) -> bool,
+        me: &LocalParticipant,
+    ) -> Result<LayerDuty> {
         let newest = self.pages.guarded(me);
         let state = CommittedState { states: self, me, at: newest.at() };
         if !self.is_there(tree, newest.at(), me)? {
             return Ok(LayerDuty::Nothing);
         }
-        tree.tree().layer_duty(&state, limits, |at| self.may_free(at))
+        tree.tree().layer_duty(&state, limits, |at| self.may_free(at), is_taken)
     }
 
     /// Whether what is not seen from a state on may be freed now: no snapshot sees it, and there are none
@@ -207,6 +269,7 @@ impl Trees {
         if matches!(duty, LayerDuty::Nothing | LayerDuty::Wait) {
             return Ok(false);
         }
+        let Some(_taken) = self.tending.take(duty) else { return Ok(true) };
         let Some(step) = self.patiently_at_newest(me, || self.draw(tree, progress, duty, me))? else {
             return Ok(true);
         };
@@ -235,10 +298,8 @@ impl Trees {
             LayerDuty::Filter(layer) => {
                 return Drawing::keys(&view, &layer, (&mut state, newest.at())).map(Some);
             }
-            LayerDuty::Free(n) => {
-                // Each is read before it is made free.
-                let next = view.freed_next(&state, n)?;
-                self.pages.ask_for(&next[..next.len().min(2 * self.changed_at_once())]);
+            LayerDuty::Free(_) => {
+                self.pages.ask_for(&view.freed_next(&state, duty, self.changed_at_once())?);
                 return Ok(Some(DrawnStep::default()));
             }
             _ => return Ok(Some(DrawnStep::default())),
@@ -269,7 +330,10 @@ impl Trees {
             return Ok(());
         }
         let mut changes = ChangedPages::at_newest(&self.pages, me);
-        if view.layer_duty(&changes, limits, |at| self.may_free(at))? != duty {
+        let is_taken = |part| self.tending.taken().contains(&part);
+        if duty.is_of_the_moment()
+            && view.layer_duty(&changes, limits, |at| self.may_free(at), is_taken)? != duty
+        {
             return Ok(());
         }
         let most = self.changed_at_once();
@@ -285,13 +349,19 @@ impl Trees {
             }
             Ok(())
         })?;
+        drop(structure);
         if let LayerDuty::Free(_) = duty {
             let mut freed = self.tending.freed();
             *freed = Freed { pages: freed.pages + changed, by: freed.by.max(at) };
+            drop(freed);
+            self.pages.release_freed(me);
         }
-        drop(structure);
         // What cannot be written now is written when its frame is wanted.
-        let _ = self.pages.write_together(&made, me);
+        let _ = if self.tending.has_thread.load(Ordering::Relaxed) {
+            self.pages.have_written_together(made, me)
+        } else {
+            self.pages.write_together(&made, me)
+        };
         Ok(())
     }
 }
