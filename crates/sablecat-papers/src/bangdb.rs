@@ -15,16 +15,18 @@
 //!
 //! The operating system's cache would hide the disk. Systems that can transfer directly do (ours, RocksDB);
 //! of the others' files the system is asked many times a second to drop what it has. That does not reach what
-//! is mapped, and leaves LMDB and LevelDB all of their data in memory: they are shown, and are not measured
-//! against.
+//! is mapped (LMDB, LevelDB): these have their memory limited, to the pool and 128 MB beside it, where this
+//! process may set limits. Where it may not they have all data in memory: they are shown, and are not
+//! measured against.
 
 use crate::beside::{Line, Said, Table};
-use crate::contestant::{HASH, LSM, OURS};
+use crate::contestant::{HASH, LSM, MAPS_FILES, OURS};
 use crate::field::Field;
 use crate::grid::thousands;
+use crate::memory_limit::MemoryLimit;
 use crate::mix::Mix;
 use crate::protocol::{Kind, Mode};
-use crate::session::{Session, Step};
+use crate::session::{BESIDE_CACHE_BYTES, Session, Step};
 use crate::shape::Shape;
 use crate::workload::Keys;
 use crate::{Options, Report, Suite};
@@ -54,9 +56,6 @@ const POOLS: [(f64, &str, &str, bool); 5] = [
     (5.0, "read, data 5x the pool", "write, data 5x the pool", false),
     (10.0, "read, totally stressed", "write, totally stressed", true),
 ];
-
-/// The systems that have their files mapped.
-const MAPS_FILES: [&str; 2] = ["lmdb", "leveldb"];
 
 /// Operations of a mix that are drawn for each second that it may last.
 const OPERATIONS_A_SECOND: f64 = 4e6;
@@ -89,9 +88,11 @@ pub(crate) fn run(options: &Options, mut field: Field<'_>) -> Report {
         lines: lines_in_the_pool(),
         ..Table::new(format!("normal: {head}, a pool of {} MB", pool >> 20), field.rounds)
     };
+    let mapped = MAPS_FILES.join(" and ");
+    let is_limited = MemoryLimit::is_possible();
     let by_pool = Table {
         axis: Some("data / pool".to_owned()),
-        apart: MAPS_FILES.map(str::to_owned).into(),
+        apart: if is_limited { Vec::new() } else { MAPS_FILES.map(str::to_owned).into() },
         lines: lines_by_pool(&pools),
         remarks: vec![
             "sablecat and RocksDB transfer directly; of the others' files the system drops what it caches \
@@ -100,10 +101,18 @@ pub(crate) fn run(options: &Options, mut field: Field<'_>) -> Report {
             "LevelDB, RocksDB and fjall have their memtables on top of the pool, of a quarter of it and 4 \
              MB at least."
                 .to_owned(),
-            format!(
-                "{} have their files mapped, and so all data in memory: they are not measured against.",
-                MAPS_FILES.join(" and ")
-            ),
+            if is_limited {
+                format!(
+                    "{mapped} have their files mapped: their processes have the pool and {} MB of memory, \
+                     with what is mapped and cached, and the list of what they are to do.",
+                    BESIDE_CACHE_BYTES >> 20
+                )
+            } else {
+                format!(
+                    "{mapped} have their files mapped, and so all data in memory, since no limit could be \
+                     set (a memory control group): they are not measured against."
+                )
+            },
         ],
         ..Table::new(format!("stressed: {head}, {} MB of records, log on", data >> 20), field.rounds)
     };

@@ -97,6 +97,15 @@ pub(crate) fn keeps_promise(system: &str, mode: Mode) -> bool {
     !(system == "lmdb-writemap" && mode == Mode::WriteNoSync)
 }
 
+/// The systems that have their files mapped.
+pub(crate) const MAPS_FILES: [&str; 2] = ["lmdb", "leveldb"];
+
+/// Whether a system has its files mapped: then its cache is the operating system's, however large a cache it
+/// is given.
+pub(crate) fn maps_files(system: &str) -> bool {
+    MAPS_FILES.iter().any(|library| system.starts_with(library))
+}
+
 /// Whether a system can look a record up and change it in one transaction.
 pub(crate) fn has_transactions(system: &str) -> bool {
     !["leveldb", "tkrzw"].iter().any(|library| system.starts_with(library))

@@ -12,9 +12,10 @@ use std::time::Duration;
 use sablecat_os::interrupt;
 
 use crate::Progress;
-use crate::contestant::{Contestant, DEVICE, Refusal, Served, is_ours};
+use crate::contestant::{Contestant, DEVICE, Refusal, Served, is_ours, maps_files};
 use crate::latency::{Latency, Of};
 use crate::machine;
+use crate::memory_limit::MemoryLimit;
 use crate::protocol::{Figures, Kind, Mode, Request};
 use crate::row::Row;
 use crate::session::{Session, Step};
@@ -181,8 +182,11 @@ fn run_once(
         served.ask(&Request::Close)?;
         *loaded = true;
     }
-    let measure = || {
+    let measure = |limit: Option<&MemoryLimit>| {
         let mut served = contestant.start()?;
+        limit
+            .map_or(Ok(()), |limit| limit.hold(served.id()))
+            .map_err(|error| Refusal::Failed(format!("its memory cannot be limited: {error}")))?;
         served.ask(&session.open(contestant, dir, session.threads))?;
         let steps = session.steps.iter();
         let mut figures = steps
@@ -192,7 +196,20 @@ fn run_once(
         figures.iter_mut().for_each(|figures| figures.disk_mb = disk_mb);
         Ok(figures)
     };
-    if session.uncached { without_system_cache(dir, measure) } else { measure() }
+    if !session.uncached {
+        return measure(None);
+    }
+    let limit =
+        if maps_files(contestant.name()) { MemoryLimit::new(session.memory_bytes()).ok() } else { None };
+    match &limit {
+        Some(limit) => {
+            // What is cached of its files already counts for others.
+            rustix::fs::sync();
+            machine::drop_cached(dir);
+            measure(Some(limit))
+        }
+        None => without_system_cache(dir, || measure(None)),
+    }
 }
 
 fn close(served: &mut dyn Served) -> Result<f64, Refusal> {
@@ -201,8 +218,8 @@ fn close(served: &mut dyn Served) -> Result<f64, Refusal> {
 
 /// Does the work while a second thread has the system drop what it caches of the files, many times a second.
 ///
-/// No limit on memory is needed for that, and no privilege. It does not reach what a process has mapped, so a
-/// system whose cache is the file mapping still keeps all of it.
+/// No limit on memory is needed for that, and no privilege. It does not reach what a process has mapped: a
+/// system whose cache is that keeps all of it, unless its memory is limited.
 fn without_system_cache<T>(dir: &Path, work: impl FnOnce() -> T) -> T {
     let done = AtomicBool::new(false);
     thread::scope(|scope| {

@@ -36,6 +36,7 @@ mod grid;
 mod latencies;
 pub mod latency;
 mod machine;
+mod memory_limit;
 pub mod mix;
 mod place;
 pub mod protocol;

@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::contestant::{Contestant, is_ours};
-use crate::mix::Mix;
+use crate::mix::{Act, Mix};
 use crate::protocol::{Kind, Mode, Open, Request, Run};
 use crate::shape::Shape;
 use crate::workload::Keys;
@@ -85,6 +85,9 @@ impl Step {
     }
 }
 
+/// What a process has that is limited, beside its cache and the list of what it is to do.
+pub(crate) const BESIDE_CACHE_BYTES: u64 = 128 << 20;
+
 /// The log buffer that the first paper sets.
 pub(crate) const LOG_BUFFER_BYTES: u64 = 8 << 20;
 
@@ -123,6 +126,12 @@ impl Session {
             && before.loaded
             && (self.mode, self.keys, self.records) == (before.mode, before.keys, before.records)
             && self.shape == before.shape
+    }
+
+    /// So much memory has a process for all that it does and caches in this session, if it is limited.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let operations = self.steps.iter().filter_map(|step| step.mix).map(|mix| mix.operations).max();
+        self.cache_bytes + BESIDE_CACHE_BYTES + operations.unwrap_or(0) * size_of::<Act>() as u64
     }
 
     /// For a sentence about a system in this session.

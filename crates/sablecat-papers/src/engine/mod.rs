@@ -11,8 +11,8 @@
 //! - *Large*: random reads of ten million records, all in cache, ours and the peers'.
 //! - *Spill*: random reads and updates of records that are two and eight times the cache, with the system
 //!   kept from caching the files itself; ours opens them for direct transfers. Peers that map their files
-//!   (LMDB, LevelDB) have them in memory nevertheless: they are shown, and are not what ours is measured
-//!   against.
+//!   (LMDB, LevelDB) have their memory limited where that can be (memory_limit.rs); else they have them in
+//!   memory nevertheless, are shown, and are not what ours is measured against.
 //! - *Methods* (`methods.rs`): hash tables beside B+trees.
 //! - *Queue* (`queue.rs`): records that are appended to a queue, and consumed, each in a transaction of its
 //!   own; ours and Berkeley DB's.
@@ -33,10 +33,11 @@ use std::path::Path;
 use sablecat_os::interrupt;
 
 use crate::charted::each_once;
-use crate::contestant::{Contestant, Keeps, OURS, Refusal, SHARED, is_ours, keeps};
+use crate::contestant::{Contestant, Keeps, OURS, Refusal, SHARED, is_ours, keeps, maps_files};
 use crate::field::{Field, Outcome};
 use crate::grid::{Grid, is_behind, ratio_to_best, thousands};
 use crate::machine;
+use crate::memory_limit::MemoryLimit;
 use crate::protocol::{Figures, Kind, Mode, Open, Request, Run};
 use crate::row::Row;
 use crate::serve::records_of_fill;
@@ -51,12 +52,6 @@ const SPILLS: [u64; 2] = [2, 8];
 /// How long a system reads or updates. With eight systems, four sessions and three rounds that makes five
 /// minutes; a cache of half the data is full after the first half second, which all systems begin with.
 const SPILL_SECONDS: f64 = 3.0;
-
-/// Whether a system reads its files through a mapping, of which the operating system is not asked to drop
-/// anything.
-fn maps_files(system: &str) -> bool {
-    system.starts_with("lmdb") || system == "leveldb"
-}
 
 /// Whether any case that was asked for compares with peers.
 pub(crate) fn has_peers(options: &Options) -> bool {
@@ -275,7 +270,8 @@ fn spill(options: &Options, field: &mut Field<'_>) -> (Grid, Outcome) {
         thousands(records as f64),
         data_bytes >> 20
     );
-    (beside_peers(title, &outcome.rows, OURS, |peer| !maps_files(peer)), outcome)
+    let is_limited = MemoryLimit::is_possible();
+    (beside_peers(title, &outcome.rows, OURS, |peer| is_limited || !maps_files(peer)), outcome)
 }
 
 /// One line per operation: ours, every peer's, and how ours compares with the best of those that `counts`
