@@ -173,8 +173,10 @@ impl Segments {
 
     /// The number of the newest segment in use, or of the newest archived.
     fn newest(&self) -> Result<Option<u64>> {
-        let in_use = self.numbers()?.last().copied();
-        Ok(in_use.or(self.numbers_kept()?.last().copied()))
+        match self.numbers()?.last() {
+            Some(&in_use) => Ok(Some(in_use)),
+            None => Ok(self.numbers_kept()?.last().copied()),
+        }
     }
 
     pub(super) fn archive(&self) -> Option<&Archive> {

@@ -334,3 +334,50 @@ fn what_was_merged_is_freed_unread_and_stays_for_who_may_come_to_it() {
     let report = env.verify(&mut |_| {}).expect("read");
     assert_eq!((report.problems, report.pages_unreachable), (Vec::new(), 0));
 }
+
+/// Several threads merge, free and make filters at once, beside checkpoints, while what is merged has long
+/// values and removals.
+#[test]
+fn layers_that_several_tend_are_what_was_written() {
+    let env = Env::builder()
+        .page_size(1024)
+        .cache_size(1 << 20)
+        .newest_layer_bytes(8 * 1024)
+        .checkpoint_interval(std::time::Duration::from_millis(50))
+        .durability(Durability::NoSync)
+        .disk(Arc::new(SimDisk::new(1)))
+        .open("env")
+        .expect("opened");
+    let records = env.database_as("records", Method::Lsm).expect("made");
+    let write = |thread: u32| {
+        let (mut model, mut dice) = (Model::new(), thread);
+        for n in 0..12_000u32 {
+            dice = dice.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let at = [&[thread as u8][..], &key((dice >> 8) % 1500)].concat();
+            if dice >> 28 < 4 {
+                assert_eq!(records.remove(&at).expect("removed"), model.remove(&at).is_some(), "{n}");
+            } else {
+                let len = if dice >> 28 == 15 { 3000 } else { 40 };
+                let value = vec![n as u8; len];
+                records.insert(&at, &value).expect("inserted");
+                model.insert(at, value);
+            }
+        }
+        model
+    };
+    let models: Vec<Model> = std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..3).map(|thread| scope.spawn(move || write(thread))).collect();
+        writers.into_iter().map(|writer| writer.join().expect("ended")).collect()
+    });
+    let model: Model = models.into_iter().flatten().collect();
+    let found = records.range(..).expect("begun").map(|record| record.expect("read"));
+    assert!(found.eq(model.clone()));
+    assert!(model.iter().all(|(key, value)| records.get(key).expect("read").as_ref() == Some(value)));
+    let report = env.verify(&mut |_| {}).expect("read");
+    assert_eq!(report.problems, [""; 0]);
+    drop(records);
+    env.remove_database("records").expect("removed");
+    env.checkpoint().expect("written");
+    let report = env.verify(&mut |_| {}).expect("read");
+    assert_eq!((report.problems, report.pages_unreachable), (Vec::new(), 0));
+}
