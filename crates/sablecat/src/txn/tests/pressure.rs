@@ -11,7 +11,7 @@ use crate::error::ErrorKind;
 use crate::pages::pretend;
 use crate::pages::volume::tests::interrupted::Interrupted;
 use crate::region::{FrameState, NO_EPOCH};
-use crate::types::{BlockId, FrameId, VolumeId};
+use crate::types::{BlockId, FrameId, PageId, VolumeId};
 
 const FRAMES: usize = 256;
 const RECORDS: u64 = 5000;
@@ -87,6 +87,32 @@ fn what_was_cleaned_is_evicted_without_being_written() {
         pages.refill(&seat, cold.len().min(16), 1).unwrap();
         assert!(pages.blocks().used_count() <= used, "a sweep wrote what it evicts");
     }
+}
+
+/// The first lots wait for a cleaner; what comes when these are as many as should wait is written at once.
+#[test]
+fn what_is_to_be_written_together_comes_to_neighbouring_blocks() {
+    let store = store(&SimDisk::new(1));
+    let (pages, region) = (&store.kernel.pages, &store.kernel.pages.region);
+    store.change_some(&mut Dice(1));
+    let seat = pages.participants.sit().unwrap();
+    let block = |page: PageId| region.frame(region.entry(page).word().frame()).block();
+    let is_dirty = |page: &PageId| {
+        let frame = region.entry(*page).word().frame();
+        frame != FrameId::NONE && block(*page).block() == BlockId::NONE
+    };
+    let dirty: Vec<PageId> =
+        (1..pages.page_ids().high_water()).map(|page| PageId(page as u32)).filter(is_dirty).collect();
+    let lots: Vec<&[PageId]> = dirty.chunks(8).take(3).collect();
+    lots.iter().for_each(|lot| pages.have_written_together(lot.to_vec(), &seat).unwrap());
+    assert_eq!(lots.iter().map(|lot| lot.iter().any(is_dirty)).collect::<Vec<_>>(), [true, true, false]);
+    pages.clean(&seat).unwrap();
+    for lot in lots {
+        let first = block(lot[0]).block().0;
+        assert!((first..).zip(lot).all(|(wanted, &page)| block(page).block().0 == wanted), "{lot:?}");
+    }
+    drop(seat);
+    store.assert_nothing_leaks();
 }
 
 #[test]
