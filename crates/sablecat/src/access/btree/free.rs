@@ -16,6 +16,7 @@ use super::{OwnValues, Tree, find_edge, format_root, nest};
 use crate::access::wrong::damaged;
 use crate::access::{PageRead, PageWrite, long};
 use crate::error::Result;
+use crate::pages::header;
 use crate::types::PageId;
 
 /// A tree being freed.
@@ -132,10 +133,17 @@ impl UnseenLeaves {
         self.runs.iter().map(|run| run.0)
     }
 
-    /// Frees them, none of whose long values are their tree's own, without a look at them: the first of each
-    /// run is written, and the others go with it.
+    /// Frees them, none of whose long values are their tree's own: the first of each run is looked at and
+    /// written, and the others go with it.
     pub(in crate::access) fn free<W: PageWrite>(self, writer: &mut W, tree: &Tree<'_>) -> Result<()> {
-        self.runs.iter().try_for_each(|&(first, count)| writer.free_run(first, count))?;
+        for &(first, count) in &self.runs {
+            let is_leaf =
+                |bytes: &[u8]| header::tree_id(bytes) == tree.id && node::kind(bytes) == Some(NodeKind::Leaf);
+            if !is_leaf(writer.latched(first)?) {
+                return Err(damaged(tree, first, "is to be freed, and is no leaf of it"));
+            }
+            writer.free_run(first, count)?;
+        }
         (0..self.count).try_for_each(|_| drop_first_child(writer, tree, self.path.clone()))
     }
 }

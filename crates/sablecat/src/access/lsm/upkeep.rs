@@ -77,7 +77,7 @@ impl LayerDuty {
     /// Whether it is for who does it to see that it still is what is to be done next. Of all else the duty
     /// itself says enough.
     pub(crate) fn is_of_the_moment(&self) -> bool {
-        matches!(self, LayerDuty::Seal | LayerDuty::Begin(..))
+        matches!(self, LayerDuty::Seal | LayerDuty::Begin(..) | LayerDuty::Free(..))
     }
 }
 

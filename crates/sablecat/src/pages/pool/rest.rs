@@ -49,8 +49,13 @@ impl Pool {
         me: &LocalParticipant,
     ) -> bool {
         rest_of(first, count).all(|page| {
-            if self.region.entry(page).word() == EntryWord::new(FrameId::NONE, 0) {
+            let word = self.region.entry(page).word();
+            if word == EntryWord::new(FrameId::NONE, 0) {
                 return true;
+            }
+            // One that it latched when it was a leaf still, and that it has yet to learn is not.
+            if word.owner() == me.number() {
+                return false;
             }
             let Some(latch) = self.try_hold(page, me) else { return false };
             self.drop_rest_frame(page, latch.current(), me)

@@ -10,15 +10,16 @@
 //! Left out as well is what is free together with a freed run's first page: its own entries do not say so
 //! before the run is released, which only the holder of the checkpoint role does (run.rs).
 //!
-//! Costs (sketch): the map, read once, and a latch a page, 50 ns; a bit a page.
+//! Costs (sketch): the map, read once, and a latch a page, 50 ns; a look at each page in memory; a bit a page.
 
 use super::Store;
 use crate::error::Result;
 use crate::pages::header;
 use crate::pages::participants::{LocalParticipant, Pinned};
 use crate::pages::pool::latch::Patience;
+use crate::pages::pool::rest::rest_of;
 use crate::pages::volume::{MapFinding, Volume};
-use crate::types::{BlockId, FrameId, PageId};
+use crate::types::{BlockId, FrameId, Lsn, PageId};
 
 /// A set of pages: a bit a page.
 #[derive(Debug)]
@@ -82,25 +83,38 @@ impl Store {
         self.follow_generation(volume)?;
         let pinned = self.pinned(me);
         let mut settled = PageSet::new(self.page_ids.high_water());
-        let (mut free_below, mut patience) = (0, Patience::default());
+        let mut patience = Patience::default();
         volume.walk(0..u64::MAX, &mut |found| {
             let MapFinding::Page(page, block) = found else { return Ok(()) };
             self.move_on();
             if self.is_on(page, block.block(), &mut patience, me)? {
-                if u64::from(page.0) >= free_below {
-                    settled.insert(page);
-                }
-            } else if self.region.entry(page).word().frame() != FrameId::NONE {
-                // No version at that state: it is younger than that, and what was there before is gone
-                // altogether. No latch is needed to look.
-                let after = self
-                    .show(page, pinned.at(), me, header::freed_after)
-                    .or_else(|error| if error.is_not_there() { Ok(0) } else { Err(error) })?;
-                free_below = free_below.max(u64::from(page.0) + after + 1);
+                settled.insert(page);
             }
             Ok(())
         })?;
+        settled.remove_all(&self.freed_with_others(pinned.at(), me)?);
         Ok((pinned, settled))
+    }
+
+    /// The pages of freed runs but their first ones, at a pinned state. Whoever holds the checkpoint role has all
+    /// last versions in memory, of first pages that no checkpoint has, too: one may be younger than what goes
+    /// with it.
+    fn freed_with_others(&self, at: Lsn, me: &LocalParticipant) -> Result<PageSet> {
+        let bound = self.page_ids.high_water();
+        let mut freed = PageSet::new(bound);
+        for frame in (1..=self.frames_ready()).map(|frame| FrameId(frame as u32)) {
+            let page = self.region.frame(frame).page();
+            if u64::from(page.0) >= bound || self.region.entry(page).word().frame() != frame {
+                continue;
+            }
+            self.move_on();
+            let after = self.show(page, at, me, header::freed_after).or_else(|error| {
+                // It is younger than that state, and what was there before is gone.
+                if error.is_not_there() { Ok(0) } else { Err(error) }
+            })?;
+            rest_of(page, after).for_each(|page| _ = freed.insert(page));
+        }
+        Ok(freed)
     }
 
     /// Whether the newest version of a page is the one on a block that the map names for it. It passes for

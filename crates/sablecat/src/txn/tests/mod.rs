@@ -10,6 +10,7 @@ mod early;
 #[cfg(feature = "shuttle")]
 mod explore;
 mod failing;
+mod freed_runs;
 mod full;
 mod gaps;
 mod hashed;

@@ -219,7 +219,8 @@ impl Trees {
             while goes_on() && self.tend(tree, limits, &mut progress, me)? {}
             let left = self.duty(tree, limits, me)?;
             // Most snapshots of this moment are about to end.
-            if left != LayerDuty::Wait || !goes_on() || waits.next().is_none() {
+            let is_wanted_elsewhere = !self.tending.wanted().is_empty();
+            if left != LayerDuty::Wait || is_wanted_elsewhere || !goes_on() || waits.next().is_none() {
                 return Ok(left);
             }
             sablecat_os::atomic::pause(WAIT);
@@ -330,7 +331,7 @@ impl Trees {
             return Ok(());
         }
         let mut changes = ChangedPages::at_newest(&self.pages, me);
-        let is_taken = |part| self.tending.taken().contains(&part);
+        let is_taken = |part| Some(part) != duty.part() && self.tending.taken().contains(&part);
         if duty.is_of_the_moment()
             && view.layer_duty(&changes, limits, |at| self.may_free(at), is_taken)? != duty
         {
