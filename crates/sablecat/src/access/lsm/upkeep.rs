@@ -74,8 +74,8 @@ impl LayerDuty {
         }
     }
 
-    /// Whether it is for who does it to see that it still is what is to be done next. Of all else the duty
-    /// itself says enough.
+    /// Whether it is to be found once more under the structure latch: others may have made it wrong since.
+    /// Of all else the duty says by itself whether it still can be done.
     pub(crate) fn is_of_the_moment(&self) -> bool {
         matches!(self, LayerDuty::Seal | LayerDuty::Begin(..) | LayerDuty::Free(..))
     }
@@ -169,8 +169,8 @@ pub(in crate::access) fn duty<R: PageRead>(
     let bytes = |merge: &LayerMerge| -> u64 {
         below.get(merge.window()).unwrap_or_default().iter().map(|layer| layer.bytes).sum()
     };
-    let free = merges.iter().filter(|merge| !is_taken(merge.made.root));
-    Ok(match free.min_by_key(|merge| bytes(merge)) {
+    let untaken = merges.iter().filter(|merge| !is_taken(merge.made.root));
+    Ok(match untaken.min_by_key(|merge| bytes(merge)) {
         Some(merge) => LayerDuty::Go(*merge),
         None if !retired.is_empty() => LayerDuty::Wait,
         None => LayerDuty::Nothing,

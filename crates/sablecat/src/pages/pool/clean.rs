@@ -59,8 +59,8 @@ impl Pool {
         (self.frames_ready() / AHEAD_PART).min(AHEAD_MAX)
     }
 
-    /// Writes what is cold and dirty in the frames that the hand comes to next, and what it was given. The caller is in no
-    /// operation.
+    /// Writes what is cold and dirty in the frames that the hand comes to next, and what it was given. The
+    /// caller is in no operation.
     ///
     /// # Errors
     /// Full; those of the volume. What could not be written is dirty as before.

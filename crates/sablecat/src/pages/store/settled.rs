@@ -10,7 +10,7 @@
 //! Left out as well is what is free together with a freed run's first page: its own entries do not say so
 //! before the run is released, which only the holder of the checkpoint role does (run.rs).
 //!
-//! Costs (sketch): the map, read once, and a latch a page, 50 ns; a look at each page in memory; a bit a page.
+//! Costs (sketch): the map, read once, and a latch a page, 50 ns; a look at each page in memory; a bit each.
 
 use super::Store;
 use crate::error::Result;
@@ -96,9 +96,9 @@ impl Store {
         Ok((pinned, settled))
     }
 
-    /// The pages of freed runs but their first ones, at a pinned state. Whoever holds the checkpoint role has all
-    /// last versions in memory, of first pages that no checkpoint has, too: one may be younger than what goes
-    /// with it.
+    /// The pages of freed runs but their first ones, at a pinned state. While the checkpoint role is held all
+    /// last versions are in memory, also of first pages that no checkpoint has: one may be younger than what
+    /// goes with it.
     fn freed_with_others(&self, at: Lsn, me: &LocalParticipant) -> Result<PageSet> {
         let bound = self.page_ids.high_water();
         let mut freed = PageSet::new(bound);

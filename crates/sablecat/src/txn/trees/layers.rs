@@ -6,9 +6,9 @@
 //! that no log record tells of. What it merges is drawn from layers that nobody changes, before it takes the
 //! latch.
 //!
-//! Two that tend one tree do no harm: each step is that of the state it finds, or nothing. Of one process each
-//! takes what no other is at: so a small merge goes on beside a large one, and what waits for the disk does
-//! not hold up the rest.
+//! Two that tend one tree do no harm: each step is that of the state it finds, or nothing. Of one process
+//! each takes what no other is at: so a small merge goes on beside a large one, and what waits for the disk
+//! does not hold up the rest.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
