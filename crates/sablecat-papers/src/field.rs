@@ -182,11 +182,10 @@ fn run_once(
         served.ask(&Request::Close)?;
         *loaded = true;
     }
+    let unlimited = |error: std::io::Error| Refusal::Failed(format!("its memory cannot be limited: {error}"));
     let measure = |limit: Option<&MemoryLimit>| {
         let mut served = contestant.start()?;
-        limit
-            .map_or(Ok(()), |limit| limit.hold(served.id()))
-            .map_err(|error| Refusal::Failed(format!("its memory cannot be limited: {error}")))?;
+        limit.map_or(Ok(()), |limit| limit.hold(served.id())).map_err(unlimited)?;
         served.ask(&session.open(contestant, dir, session.threads))?;
         let steps = session.steps.iter();
         let mut figures = steps
@@ -199,17 +198,15 @@ fn run_once(
     if !session.uncached {
         return measure(None);
     }
-    let limit =
-        if maps_files(contestant.name()) { MemoryLimit::new(session.memory_bytes()).ok() } else { None };
-    match &limit {
-        Some(limit) => {
-            // What is cached of its files already counts for others.
-            rustix::fs::sync();
-            machine::drop_cached(dir);
-            measure(Some(limit))
-        }
-        None => without_system_cache(dir, || measure(None)),
+    if !(maps_files(contestant.name()) && MemoryLimit::is_possible()) {
+        return without_system_cache(dir, || measure(None));
     }
+    // The report says that it was limited.
+    let limit = MemoryLimit::new(session.memory_bytes()).map_err(unlimited)?;
+    // What is cached of its files already counts for others.
+    rustix::fs::sync();
+    machine::drop_cached(dir);
+    measure(Some(&limit))
 }
 
 fn close(served: &mut dyn Served) -> Result<f64, Refusal> {
