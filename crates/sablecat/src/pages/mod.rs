@@ -37,6 +37,7 @@ pub(crate) use participants::hints::{Foresight, Near, Use};
 pub(crate) use participants::{InHand, LocalParticipant, PinnedSeat, Seat};
 #[cfg(test)]
 pub(crate) use pool::latch::impatiently;
+pub(crate) use pool::rest::runs_of;
 pub(crate) use pool::{NewVersions, PageKinds, PageMap};
 pub(crate) use store::lost::Lost;
 pub(crate) use store::relocate::Moving;

@@ -16,7 +16,7 @@ use super::{OwnValues, Tree, find_edge, format_root, nest};
 use crate::access::wrong::damaged;
 use crate::access::{PageRead, PageWrite, long};
 use crate::error::Result;
-use crate::pages::header;
+use crate::pages::{header, runs_of};
 use crate::types::PageId;
 
 /// A tree being freed.
@@ -151,14 +151,7 @@ impl UnseenLeaves {
 /// Pages by number, each once, as runs of neighbours.
 fn neighbours(pages: &[PageId]) -> Vec<(PageId, u64)> {
     let pages: BTreeSet<PageId> = pages.iter().copied().collect();
-    let mut runs: Vec<(PageId, u64)> = Vec::new();
-    for page in pages {
-        match runs.last_mut() {
-            Some((first, count)) if u64::from(first.0) + *count == u64::from(page.0) => *count += 1,
-            _ => runs.push((page, 1)),
-        }
-    }
-    runs
+    runs_of(pages.into_iter(), |_, _| true)
 }
 
 /// Takes the first leaf, which was freed, out of the pages above it, which are freed with their last child.

@@ -25,6 +25,26 @@ pub(in crate::pages) fn rest_of(first: PageId, count: u64) -> impl Iterator<Item
     (1..=count).map(move |n| PageId((u64::from(first.0) + n) as u32))
 }
 
+/// Pages in ascending order as runs of neighbours: the first of each, and how many there are. `goes_on` says
+/// whether a page goes on with a run of so many, which ends before it.
+pub(crate) fn runs_of(
+    pages: impl Iterator<Item = PageId>,
+    goes_on: impl Fn(PageId, u64) -> bool,
+) -> Vec<(PageId, u64)> {
+    let mut runs: Vec<(PageId, u64)> = Vec::new();
+    for page in pages {
+        match runs.last_mut() {
+            Some((first, count))
+                if u64::from(first.0) + *count == u64::from(page.0) && goes_on(page, *count) =>
+            {
+                *count += 1;
+            }
+            _ => runs.push((page, 1)),
+        }
+    }
+    runs
+}
+
 impl Pool {
     /// Whether runs of so many pages are stored past the pool.
     pub(crate) fn passes_pool(&self, count: u64) -> bool {

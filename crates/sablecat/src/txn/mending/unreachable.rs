@@ -23,7 +23,7 @@ use super::Mender;
 use crate::access::PageWrite;
 use crate::error::{ErrorKind, Result};
 use crate::log;
-use crate::pages::{LocalParticipant, PageSet};
+use crate::pages::{LocalParticipant, PageSet, runs_of};
 use crate::region::Work;
 use crate::txn::catalog;
 use crate::txn::options::Durability;
@@ -113,18 +113,6 @@ impl Mender {
     /// Pages as stretches of neighbours, so that one frame frees many. The parts of a run that was stored
     /// past the pool stay together.
     fn in_runs(&self, pages: &PageSet) -> Vec<(PageId, u64)> {
-        let mut runs: Vec<(PageId, u64)> = Vec::new();
-        for page in pages.iter() {
-            match runs.last_mut() {
-                Some((first, count))
-                    if u64::from(first.0) + *count == u64::from(page.0)
-                        && (*count < RUN_MAX || self.pages.is_rest(page)) =>
-                {
-                    *count += 1;
-                }
-                _ => runs.push((page, 1)),
-            }
-        }
-        runs
+        runs_of(pages.iter(), |page, count| count < RUN_MAX || self.pages.is_rest(page))
     }
 }
