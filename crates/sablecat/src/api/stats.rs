@@ -34,7 +34,7 @@ pub struct Stats {
     /// Bytes of the volumes' files; 0 in memory alone.
     pub volume_bytes: u64,
     /// Bytes that they take on their file systems: fewer than the files' bytes if there are holes in them,
-    /// where pages were compressed.
+    /// for pages that were compressed, or since the last process to use the environment left some.
     pub occupied_bytes: u64,
     /// How it is encrypted; none: it is not.
     #[cfg(feature = "encryption")]

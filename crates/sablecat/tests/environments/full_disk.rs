@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use sablecat::{Builder, Durability, Env, ErrorKind};
-use sablecat_os::disk::Disk;
+use sablecat_os::disk::{Disk, How};
 use sablecat_os::sim::{SimDisk, Survival};
 
 fn builder(disk: &Arc<SimDisk>) -> Builder {
@@ -45,8 +45,7 @@ fn thin_out(disk: &Arc<SimDisk>, mut model: BTreeMap<u32, Vec<u8>>) {
     let env = open(disk);
     check(&env, &model);
     env.close().unwrap();
-    let bytes =
-        || disk.open(Path::new("env/sablecat.db"), sablecat_os::disk::How::default()).unwrap().len().unwrap();
+    let bytes = || disk.open(Path::new("env/sablecat.db"), How::default()).unwrap().len().unwrap();
     let before = bytes();
     // One record a time to begin with: the first has no more room than was kept for it.
     for some in [1, 10, 100, 1000] {
@@ -100,6 +99,53 @@ fn an_environment_that_was_killed_is_of_use_on_a_full_disk() {
     let left = killed(&disk);
     fill_up(&left);
     thin_out(&left, model);
+}
+
+/// Bytes that the file takes of the disk.
+fn space(disk: &SimDisk) -> u64 {
+    disk.open(Path::new("env/sablecat.db"), How::default()).unwrap().space().unwrap()
+}
+
+/// What is free inside the file goes back to the disk when it is left, but for what is written first; and
+/// what is on it is all that was there.
+#[test]
+fn a_file_that_is_left_takes_little_more_than_what_is_in_use() {
+    let disk = Arc::new(SimDisk::new(1));
+    // Pages so small that a checkpoint does not move all of them.
+    builder(&disk).page_size(512).open("env").unwrap().close().unwrap();
+    let (env, mut model) = filled(&disk);
+    env.checkpoint().unwrap();
+    let db = env.database("records").unwrap();
+    // Nearly all pages anew.
+    for (n, value) in model.iter_mut().skip(100) {
+        value.fill(!*n as u8);
+        db.insert(key(*n), value).unwrap();
+    }
+    drop(db);
+    env.checkpoint().unwrap();
+    let stats = env.stats().unwrap();
+    let (running, used) = (space(&disk), stats.blocks * stats.page_size);
+    env.close().unwrap();
+    let left = space(&disk);
+    let reserve = (used / 16).clamp(96 << 10, 1 << 20);
+    assert!(running > used + 5 * reserve, "{running} of which {used}");
+    assert!(left < used + 4 * reserve, "{left} of which {used}");
+    assert!(left > used + 3 * reserve / 2, "{left} of which {used}: what is written first has none");
+    // The next life uses what was kept, and leaves as much again.
+    let env = open(&disk);
+    let db = env.database("records").unwrap();
+    for n in 3000..6000 {
+        db.insert(key(n), [1; 1000]).unwrap();
+        model.insert(n, vec![1; 1000]);
+    }
+    drop(db);
+    env.sync().unwrap();
+    let left = killed(&disk);
+    fill_up(&left);
+    thin_out(&left, model.clone());
+    env.close().unwrap();
+    fill_up(&disk);
+    thin_out(&disk, model);
 }
 
 /// Whatever moment the disk is full at, the same environment goes on when there is room again, and its

@@ -19,7 +19,7 @@ pub struct VolumeStats {
     pub blocks: u64,
     /// Bytes of its file.
     pub bytes: u64,
-    /// Bytes that the file takes of its file system: fewer if it has holes where pages were compressed.
+    /// Bytes that the file takes of its file system: fewer if it has holes.
     pub occupied: u64,
     /// How the pages that are written to it from now on are compressed.
     pub compression: Compression,

@@ -198,6 +198,7 @@ impl Upkeep {
         if !self.kernel.pages.give_back_tail() && self.mode == EnvMode::Transactional {
             self.make_reserve(&seat);
         }
+        self.kernel.pages.empty_when_left(&seat);
         given_up
     }
 

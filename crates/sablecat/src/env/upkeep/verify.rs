@@ -306,7 +306,7 @@ mod tests {
             assert!(pages.blocks().release(block));
             let problems = problems();
             assert!(problems.iter().any(|problem| problem.contains(&what)), "{problems:?}");
-            assert!(pages.blocks().of(block.volume()).take(block.within()).unwrap());
+            assert!(pages.blocks().of(block.volume()).take_run(block.within(), 1).unwrap());
         }
         drop(hand);
         drop(seat);

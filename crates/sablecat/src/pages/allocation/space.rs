@@ -246,7 +246,10 @@ impl BitSpace {
     }
 
     /// Takes these very numbers, or none of them.
-    fn take_run(&self, first: u64, length: u64) -> Result<bool> {
+    ///
+    /// # Errors
+    /// As [`BitSpace::allocate_one`].
+    pub(crate) fn take_run(&self, first: u64, length: u64) -> Result<bool> {
         (self.make_certain)(first..first + length)?;
         self.raise_high_water(first + length);
         for (index, mask) in pieces(first, length) {
@@ -297,13 +300,23 @@ impl BitSpace {
         }
     }
 
-    /// Takes this very number. True if it was free.
-    ///
-    /// # Errors
-    /// As [`BitSpace::allocate_one`].
-    pub(crate) fn take(&self, number: u64) -> Result<bool> {
-        assert!(number < self.capacity(), "numbers are checked against the capacity where they are read");
-        self.take_run(number, 1)
+    /// The first free numbers in a row from `from` on that are below the high-water mark.
+    pub(crate) fn next_free(&self, from: u64) -> Option<Range<u64>> {
+        let high = self.high_water().min(self.capacity());
+        let find = |from: u64, sought: fn(u64) -> u64| {
+            // Of the first word only what is not below.
+            let mut mask = FULL << (from % 64);
+            for index in (from / 64) as usize..high.div_ceil(64) as usize {
+                let found = sought(self.word(0, index).load(SeqCst)) & mask;
+                if found != 0 {
+                    return high.min(index as u64 * 64 + u64::from(found.trailing_zeros()));
+                }
+                mask = FULL;
+            }
+            high
+        };
+        let start = find(from, |word| !word);
+        (start < high).then(|| start..find(start, |word| word))
     }
 
     /// True if the number is in use.

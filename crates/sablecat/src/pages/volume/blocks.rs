@@ -10,11 +10,11 @@ use sablecat_os::disk::File;
 
 use super::codec::Codec;
 use super::compression::Compression;
-use super::data_file::DataFile;
+use super::data_file::{DataFile, Leaving};
 use crate::crypt::Keyring;
 use crate::error::{Error, Result};
-use crate::pages::allocation::VolumeBounds;
-use crate::types::BlockId;
+use crate::pages::allocation::{BlockSpace, VolumeBounds};
+use crate::types::{BlockId, VolumeId};
 
 /// The files of the open volumes.
 #[derive(Debug)]
@@ -78,12 +78,27 @@ impl BlockFiles {
         self.files.iter().map(|file| Ok((file.path(), file.bytes()?))).collect()
     }
 
-    /// Gives the space of a block that nothing names to the file system.
+    /// Gives the space of `count` blocks from `first` on, which nothing names, to the file system.
     ///
     /// # Errors
-    /// Those of the file; the block is as good as before for a participant that writes it.
-    pub(crate) fn empty(&self, block: BlockId) -> Result<()> {
-        self.of(block)?.empty(block)
+    /// Those of the file; the blocks are as good as before for a participant that writes them.
+    pub(crate) fn empty(&self, first: BlockId, count: u64) -> Result<()> {
+        self.of(first)?.empty(first, count)
+    }
+
+    /// Has `count` free blocks from `first` on take space. Best effort.
+    pub(crate) fn fill(&self, first: BlockId, count: u64) {
+        if let Ok(file) = self.of(first) {
+            file.fill(first, count);
+        }
+    }
+
+    /// What to do with the free blocks of a volume whose file is left, if anything.
+    ///
+    /// # Errors
+    /// Those of the file.
+    pub(crate) fn leaving(&self, one: VolumeId, blocks: &BlockSpace) -> Result<Option<Leaving>> {
+        self.files[one.index()].leaving(blocks.of(one))
     }
 
     /// Whether a block that is written again may need space.
@@ -101,11 +116,9 @@ impl BlockFiles {
         let lengths = self.files.iter().map(DataFile::bytes).collect::<Result<Vec<_>>>()?;
         // Of the last block there may be no more than what counts (data_file.rs).
         let block = self.block_size() as u64;
-        Ok(VolumeBounds::new(
-            lengths.into_iter().zip(&self.files).map(|(bytes, file)| {
-                if file.may_have_holes() { bytes.div_ceil(block) } else { bytes / block }
-            }),
-        ))
+        Ok(VolumeBounds::new(lengths.into_iter().zip(&self.files).map(|(bytes, file)| {
+            if file.may_end_within_a_block() { bytes.div_ceil(block) } else { bytes / block }
+        })))
     }
 
     /// The file of the main volume.

@@ -11,7 +11,7 @@ use sablecat_os::disk::{Disk, File, How, may_pass};
 
 use super::codec::Codec;
 use super::compression::Compression;
-use super::growth::{By, FreeEnd, Growth, Reserve};
+use super::growth::{self, By, FreeEnd, Growth, Reserve};
 use super::packed::GRANULE;
 use super::scratch::Scratch;
 use crate::crypt::Keyring;
@@ -27,6 +27,15 @@ pub(super) const DIRECT_PAGE_MIN: usize = 4096;
 /// Of volumes' files there are only zeros here: between superblocks, and behind headers.
 const HOLE_TRIED_AT: u64 = 20480;
 
+/// What is to be done with the free blocks of a file that is left.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Leaving {
+    /// How many of the lowest have space then.
+    pub(crate) kept: u64,
+    /// Whether the others take so much that it is worth while to give it back.
+    pub(crate) is_worth_emptying: bool,
+}
+
 /// An open file of blocks.
 #[derive(Debug)]
 pub(super) struct DataFile {
@@ -39,7 +48,9 @@ pub(super) struct DataFile {
     growth: Growth,
     /// How pages are compressed: a compressor and its level, in a byte each.
     compression: AtomicU16,
-    /// Some pages were, or are: the file may have holes.
+    /// Some pages were, or are: of its last block not all may be there.
+    has_compressed: AtomicBool,
+    /// Some of it takes no space of the file system.
     may_have_holes: AtomicBool,
     /// The file system was found to make no holes, so that compressing is of no use.
     without_holes: AtomicBool,
@@ -65,6 +76,7 @@ impl DataFile {
         read_only: bool,
     ) -> Result<DataFile> {
         let length = file.len().map_err(|e| Error::io("finding the size of", path, e))?;
+        let space = file.space().map_err(|e| Error::io("finding the space of", path, e))?;
         let growth = Growth::new(length, codec.block_size() as u64);
         Ok(DataFile {
             path: path.to_owned(),
@@ -75,7 +87,8 @@ impl DataFile {
             read_only,
             growth,
             compression: AtomicU16::new(0),
-            may_have_holes: AtomicBool::new(false),
+            has_compressed: AtomicBool::new(false),
+            may_have_holes: AtomicBool::new(space < length),
             without_holes: AtomicBool::new(false),
         })
     }
@@ -93,8 +106,14 @@ impl DataFile {
 
     /// How pages are to be compressed from now on, and whether some may be already.
     pub(super) fn set_compression(&self, compression: Compression, some_are: bool) {
-        self.may_have_holes.store(some_are, Ordering::Relaxed);
+        self.has_compressed.store(some_are, Ordering::Relaxed);
+        self.may_have_holes.fetch_or(some_are, Ordering::Relaxed);
         self.compression.store(u16::from_le_bytes(compression.parts()), Ordering::Relaxed);
+    }
+
+    /// Whether of the last block not all may be there, as what counts of it is less.
+    pub(super) fn may_end_within_a_block(&self) -> bool {
+        self.has_compressed.load(Ordering::Relaxed)
     }
 
     /// Whether a block that is written again may need space.
@@ -128,13 +147,38 @@ impl DataFile {
         }
     }
 
-    /// Gives the space of a block back.
-    pub(super) fn empty(&self, block: BlockId) -> Result<()> {
-        let _room = self.growth.reach(&*self.file, &self.path, 0, By::Holes)?;
-        match self.offset(block, 1) {
-            Some(at) => self.give_back(at, self.codec.block_size() as u64),
-            None => Ok(()),
+    /// Gives the space of `count` blocks from `first` on back.
+    pub(super) fn empty(&self, first: BlockId, count: u64) -> Result<()> {
+        let bytes = count * self.codec.block_size() as u64;
+        if bytes < GRANULE as u64 {
+            // File systems have no space in smaller pieces.
+            return Ok(());
         }
+        let _room = self.growth.reach(&*self.file, &self.path, 0, By::Holes)?;
+        let Some(at) = self.offset(first, count) else { return Ok(()) };
+        // Before the call, which may be made good in part.
+        self.may_have_holes.store(true, Ordering::Relaxed);
+        self.give_back(at, bytes)
+    }
+
+    /// Has `count` blocks from `first` on, which are free, take space. Best effort.
+    pub(super) fn fill(&self, first: BlockId, count: u64) {
+        if let Some(at) = self.offset(first, count).filter(|_| self.may_have_holes()) {
+            growth::fill_holes(&*self.file, at, at + count * self.codec.block_size() as u64);
+        }
+    }
+
+    /// What to do with the free blocks of a file that is left; none if pages in it are compressed: nobody
+    /// knows then what those that are written next need.
+    pub(super) fn leaving(&self, blocks: &BitSpace) -> Result<Option<Leaving>> {
+        if self.may_end_within_a_block() {
+            return Ok(None);
+        }
+        let block = self.codec.block_size() as u64;
+        let reserve = self.growth.reserve(blocks.high_water() * block);
+        // One is kept, one is the end of the file, and for less than a third it is not worth the calls.
+        let is_worth_emptying = self.space()? > blocks.used_count() * block + 3 * reserve;
+        Ok(Some(Leaving { kept: reserve.div_ceil(block), is_worth_emptying }))
     }
 
     /// Bytes that the file takes of its file system.
@@ -225,7 +269,7 @@ impl DataFile {
         if length != buffer.len() {
             // What counts of a compressed block may be all that is there of the last one: the file was made
             // longer before that was written, and where a flush fails nobody knows what is left of that.
-            if self.may_have_holes() && buffer.len() - length < self.codec.block_size() {
+            if self.may_end_within_a_block() && buffer.len() - length < self.codec.block_size() {
                 buffer[length..].fill(0);
                 return Ok(());
             }

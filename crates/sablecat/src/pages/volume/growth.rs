@@ -9,6 +9,8 @@
 //! something, write that to free blocks, and give back the rest. A part of the reserve is cut off if the log
 //! has no room otherwise.
 //!
+//! Blocks that are free when a file is left become holes, all but some ([`Leaving`](super::Leaving)).
+//!
 //! Where pages are compressed a file has holes, and grows by some: by as much, of which only so much at the
 //! end as is kept for a reserve is space. Making a hole where there is none yet takes ten times as long as
 //! to find that there is one.
@@ -97,8 +99,8 @@ impl Growth {
         Growth { extent, changing, cutting, block }
     }
 
-    /// Bytes behind the last block of a closed file.
-    fn reserve(&self, end: u64) -> u64 {
+    /// Bytes behind the last block of a closed file that ends at `end`.
+    pub(super) fn reserve(&self, end: u64) -> u64 {
         step(end).max(RESERVE_BLOCKS * self.block).min(RESERVE_MAX)
     }
 
@@ -211,7 +213,7 @@ impl Growth {
 
 /// Has as much of a range be made of space as there is room for, from its end on: that is where it is given
 /// up again. Best effort, as with any reserve: how much of it there was room for, if any.
-fn fill_holes(file: &dyn File, from: u64, to: u64) -> Option<u64> {
+pub(super) fn fill_holes(file: &dyn File, from: u64, to: u64) -> Option<u64> {
     let (end, mut to, mut piece) = (to, to, to.saturating_sub(from));
     while from < to {
         let some = piece.min(to - from);

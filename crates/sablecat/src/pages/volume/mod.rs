@@ -72,6 +72,7 @@ pub(crate) use codec::{CHECKSUM_BYTES, Codec, compare as compare_block};
 #[cfg(feature = "fuzzing")]
 pub(crate) use codec::{open_compressed, seal as seal_block};
 pub use compression::Compression;
+pub(crate) use data_file::Leaving;
 pub(crate) use file::Volume;
 pub(crate) use growth::{FreeEnd, Reserve};
 pub(crate) use image::Image;

@@ -1,7 +1,7 @@
 //! The allocator against a set, with threads, and with the marks that processes leave when they die in it.
 
 use std::collections::BTreeSet;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 
 use proptest::prelude::*;
 
@@ -278,7 +278,7 @@ proptest! {
                     prop_assert!(space.release(number));
                 },
                 Step::Mark(number) => if number < space.capacity() {
-                    prop_assert_eq!(space.take(number).expect("memory"), model.insert(number));
+                    prop_assert_eq!(space.take_run(number, 1).expect("memory"), model.insert(number));
                 },
                 Step::Trim => {
                     let high = model.last().map_or(0, |last| last + 1);
@@ -287,6 +287,14 @@ proptest! {
             }
             prop_assert_eq!(space.used_count(), model.len() as u64);
             prop_assert_eq!(space.highest_used(), model.last().copied());
+            let from = model.len() as u64;
+            let mut runs = Vec::new();
+            while let Some(run) = space.next_free(runs.last().map_or(from, |run: &Range<u64>| run.end)) {
+                runs.push(run);
+            }
+            let free = (from..space.high_water()).filter(|number| !model.contains(number));
+            prop_assert!(runs.iter().cloned().flatten().eq(free));
+            prop_assert!(runs.is_sorted_by(|one, next| one.end < next.start), "each run is whole");
             prop_assert!(space.highest_used().is_none_or(|highest| highest < space.high_water()));
         }
         assert_exact(&space);
