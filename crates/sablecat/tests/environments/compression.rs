@@ -15,7 +15,7 @@ use sablecat_os::sim::{SimDisk, Survival};
 const KINDS: [Compression; 2] = [Compression::Lz4, Compression::zstd()];
 const VOLUME: &str = "env/sablecat.db";
 
-fn builder(disk: &Arc<SimDisk>) -> Builder {
+pub(super) fn builder(disk: &Arc<SimDisk>) -> Builder {
     Env::builder().disk(Arc::clone(disk) as Arc<_>).background(false).durability(Durability::NoSync)
 }
 
@@ -67,7 +67,7 @@ fn text(n: u32, words: usize) -> Vec<u8> {
 }
 
 /// What no compressor makes smaller.
-fn noise(n: u32, len: usize) -> Vec<u8> {
+pub(super) fn noise(n: u32, len: usize) -> Vec<u8> {
     let mut dice = u64::from(n).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let next = std::iter::from_fn(|| {
         dice ^= dice << 13;
@@ -78,13 +78,13 @@ fn noise(n: u32, len: usize) -> Vec<u8> {
     next.take(len).collect()
 }
 
-type Model = BTreeMap<u32, Vec<u8>>;
+pub(super) type Model = BTreeMap<u32, Vec<u8>>;
 
-fn key(n: u32) -> [u8; 4] {
+pub(super) fn key(n: u32) -> [u8; 4] {
     n.to_be_bytes()
 }
 
-fn put(env: &Env, records: impl IntoIterator<Item = (u32, Vec<u8>)>, model: &mut Model) {
+pub(super) fn put(env: &Env, records: impl IntoIterator<Item = (u32, Vec<u8>)>, model: &mut Model) {
     let db = env.database("records").unwrap();
     for (n, value) in records {
         db.insert(key(n), &value).unwrap();
@@ -92,7 +92,7 @@ fn put(env: &Env, records: impl IntoIterator<Item = (u32, Vec<u8>)>, model: &mut
     }
 }
 
-fn check(env: &Env, model: &Model) {
+pub(super) fn check(env: &Env, model: &Model) {
     let db = env.database("records").unwrap();
     let found: Vec<_> = db.range(..).unwrap().collect::<sablecat::Result<_>>().unwrap();
     assert!(found.into_iter().eq(model.iter().map(|(n, value)| (key(*n).to_vec(), value.clone()))));
@@ -356,82 +356,6 @@ fn a_full_disk_locks_nobody_out_although_blocks_need_space() {
         disk.set_capacity(u64::MAX);
         check(&open(&disk).unwrap(), &model);
     }
-}
-
-/// A disk that stays full, whatever is given back to it, through one life after another, ended in order or by
-/// a kill: records that are compressed, or cannot be, have come to blocks of others before. Nobody is locked
-/// out, and each life removes some.
-fn live_on_a_full_disk(seed: u32) -> Result<(), String> {
-    let mut dice = noise(seed, 256).into_iter();
-    let mut pick = |below: u32| {
-        let (high, low) = (dice.next().unwrap(), dice.next().unwrap());
-        ((u32::from(high) << 8 | u32::from(low)) * below) >> 16
-    };
-    let page_size = [8192, 16384, 32768, 32768, 65536][pick(5) as usize];
-    let how = [Compression::None, Compression::Lz4, Compression::zstd()][pick(3) as usize];
-    let mut disk = Arc::new(SimDisk::new(1));
-    let mut model = Model::new();
-    let open = |disk: &Arc<SimDisk>| builder(disk).page_size(page_size).compression(how).open("env");
-    let mut story = format!("seed {seed}, pages of {page_size}, {how}");
-    let remove = |env: &Env, numbers: Vec<u32>, model: &mut Model| {
-        let db = env.database("records").unwrap();
-        for n in numbers {
-            assert_eq!(db.remove(key(n)).map_err(|error| error.to_string())?, model.remove(&n).is_some());
-        }
-        Ok::<_, String>(())
-    };
-    let env = open(&disk).unwrap();
-    for _ in 0..2 + pick(4) {
-        let (from, count) = (pick(4) * 1000, 500 + pick(3000));
-        let numbers = from..from + count;
-        match pick(4) {
-            0 => put(&env, numbers.map(|n| (n, vec![n as u8; 1000])), &mut model),
-            1 | 2 => put(&env, numbers.map(|n| (n, noise(n, 1000))), &mut model),
-            _ => remove(&env, numbers.collect(), &mut model)?,
-        }
-        if pick(4) > 0 {
-            env.checkpoint().unwrap();
-        }
-    }
-    env.checkpoint().unwrap();
-    let (from, count) = (pick(4000), pick(30));
-    put(&env, (from..from + count).map(|n| (n, noise(n + 7, 1000))), &mut model);
-    let mut first = Some(env);
-    for (life, removed) in [0, 0, 0, 1, 1, 1, 10, 10, 1].into_iter().enumerate() {
-        let end = pick(4);
-        story += &format!("; life {life}: {removed} removed, end {end}");
-        let failed = |what: &str, error: String| format!("{story}: {what}: {error}");
-        let env = match first.take() {
-            Some(env) => env,
-            None => open(&disk).map_err(|error| failed("opening", error.to_string()))?,
-        };
-        check(&env, &model);
-        remove(&env, model.keys().copied().take(removed).collect(), &mut model)
-            .map_err(|error| failed("removing", error))?;
-        let done = match end {
-            0 => env.compact().map(drop),
-            1 => env.checkpoint().map(drop),
-            _ => Ok(()),
-        };
-        done.map_err(|error| failed("a checkpoint", error.to_string()))?;
-        if end == 3 {
-            env.sync().unwrap();
-            disk = Arc::new(disk.crash_as(Survival::Everything, 1));
-        } else {
-            env.close().map_err(|error| failed("closing", error.to_string()))?;
-        }
-        disk.fill_up();
-        assert_eq!(disk.free_bytes(Path::new("env")).unwrap(), 0);
-    }
-    disk.set_capacity(u64::MAX);
-    check(&open(&disk).unwrap(), &model);
-    Ok(())
-}
-
-#[test]
-fn a_full_disk_locks_nobody_out_through_many_lives() {
-    let failed: Vec<_> = (0..30).filter_map(|seed| live_on_a_full_disk(seed).err()).collect();
-    assert!(failed.is_empty(), "{} of 30: {}", failed.len(), failed.join("\n"));
 }
 
 /// A page that needs more than it had, when there is nothing at all to be had: an error that does no harm,

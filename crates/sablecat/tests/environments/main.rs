@@ -14,6 +14,8 @@ mod copy;
 mod encryption;
 mod foreign_names;
 mod full_disk;
+#[cfg(all(feature = "lz4", feature = "zstd"))]
+mod full_disk_lives;
 mod journal;
 mod lost_superblock;
 mod lost_writes;

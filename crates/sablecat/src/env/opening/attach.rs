@@ -332,7 +332,7 @@ impl Core {
         }
         flushed?;
         self.kernel.pages.fail_if_poisoned()?;
-        self.checkpoint_and_remove_log()
+        self.leave_files()
     }
 
     /// Makes everything committed so far durable, unless the log is poisoned: then it is not known what the

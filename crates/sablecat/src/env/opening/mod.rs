@@ -85,7 +85,7 @@ impl Core {
         }
         // Also when nothing was committed since the last checkpoint: the next opening then knows that there
         // is no log to look at.
-        if self.kernel.pages.volume().is_some() { self.checkpoint_and_remove_log() } else { Ok(()) }
+        if self.kernel.pages.volume().is_some() { self.leave_files() } else { Ok(()) }
     }
 }
 

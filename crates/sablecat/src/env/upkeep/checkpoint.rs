@@ -190,6 +190,18 @@ impl Upkeep {
     }
 
     /// The last thing done with an environment.
+    pub(in crate::env) fn leave_files(&self) -> Result<()> {
+        self.checkpoint_and_remove_log()?;
+        // A Data Store has no log: if its last checkpoint cannot be read, the blocks of the one before are
+        // what there is.
+        if self.mode == EnvMode::Transactional {
+            let seat = self.kernel.pages.participants.sit()?;
+            self.kernel.pages.empty_when_left(&seat);
+        }
+        Ok(())
+    }
+
+    /// Writes to the volume all that the log has, and removes that.
     pub(in crate::env) fn checkpoint_and_remove_log(&self) -> Result<()> {
         let seat = self.kernel.pages.participants.sit()?;
         let last = self.checkpoint_as(&seat, true, Moving::Little)?;
@@ -198,7 +210,6 @@ impl Upkeep {
         if !self.kernel.pages.give_back_tail() && self.mode == EnvMode::Transactional {
             self.make_reserve(&seat);
         }
-        self.kernel.pages.empty_when_left(&seat);
         given_up
     }
 

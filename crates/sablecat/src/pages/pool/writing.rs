@@ -148,7 +148,8 @@ impl Pool {
         volume: &Volume,
         mut write: impl FnMut() -> Result<T>,
     ) -> Result<T> {
-        let mut is_emptied = false;
+        let bytes = || volume.file_bytes().ok();
+        let (mut is_emptied, mut least) = (false, bytes());
         loop {
             let error = match write() {
                 Err(error) if error.kind() == ErrorKind::DiskFull && volume.may_have_holes() => error,
@@ -163,11 +164,11 @@ impl Pool {
             if self.region.membership().is_some() {
                 return Err(error);
             }
-            let bytes = || volume.file_bytes().ok();
-            let before = bytes();
-            if volume.give_back_tail(&self.blocks, FreeEnd::Block).is_err() || bytes() >= before {
+            // The write may make the file longer again by what it could not do with.
+            if volume.give_back_tail(&self.blocks, FreeEnd::Block).is_err() || bytes() >= least {
                 return Err(error);
             }
+            least = bytes();
         }
     }
 
@@ -208,7 +209,10 @@ impl Pool {
         // Nobody else can have them meanwhile.
         if start < end && self.blocks.of(one).take_run(start, end - start).is_ok_and(|taken| taken) {
             let first = BlockId::new(one, start);
-            _ = volume.empty(first, end - start);
+            // Those of a participant that was taken for dead may be others' by now.
+            if self.region.check_fence().is_ok() {
+                _ = volume.empty(first, end - start);
+            }
             self.blocks.release_run(first, end - start);
         }
     }

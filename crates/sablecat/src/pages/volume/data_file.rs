@@ -77,6 +77,9 @@ impl DataFile {
     ) -> Result<DataFile> {
         let length = file.len().map_err(|e| Error::io("finding the size of", path, e))?;
         let space = file.space().map_err(|e| Error::io("finding the space of", path, e))?;
+        // Of what is before the first block some is never written.
+        let blocks =
+            length.saturating_sub(first_within(volume, codec.block_size()) * codec.block_size() as u64);
         let growth = Growth::new(length, codec.block_size() as u64);
         Ok(DataFile {
             path: path.to_owned(),
@@ -88,7 +91,7 @@ impl DataFile {
             growth,
             compression: AtomicU16::new(0),
             has_compressed: AtomicBool::new(false),
-            may_have_holes: AtomicBool::new(space < length),
+            may_have_holes: AtomicBool::new(space < blocks),
             without_holes: AtomicBool::new(false),
         })
     }
@@ -149,29 +152,25 @@ impl DataFile {
 
     /// Gives the space of `count` blocks from `first` on back.
     pub(super) fn empty(&self, first: BlockId, count: u64) -> Result<()> {
-        let bytes = count * self.codec.block_size() as u64;
-        if bytes < GRANULE as u64 {
-            // File systems have no space in smaller pieces.
-            return Ok(());
-        }
         let _room = self.growth.reach(&*self.file, &self.path, 0, By::Holes)?;
         let Some(at) = self.offset(first, count) else { return Ok(()) };
         // Before the call, which may be made good in part.
         self.may_have_holes.store(true, Ordering::Relaxed);
-        self.give_back(at, bytes)
+        self.give_back(at, count * self.codec.block_size() as u64)
     }
 
     /// Has `count` blocks from `first` on, which are free, take space. Best effort.
     pub(super) fn fill(&self, first: BlockId, count: u64) {
-        if let Some(at) = self.offset(first, count).filter(|_| self.may_have_holes()) {
+        if let Some(at) = self.offset(first, count) {
             growth::fill_holes(&*self.file, at, at + count * self.codec.block_size() as u64);
         }
     }
 
-    /// What to do with the free blocks of a file that is left; none if pages in it are compressed: nobody
-    /// knows then what those that are written next need.
+    /// What to do with the free blocks of a file that is left; none if pages in it are compressed, since
+    /// nobody knows then what those that are written next need, or if blocks are smaller than holes, since
+    /// what one that is freed gives back is nothing then.
     pub(super) fn leaving(&self, blocks: &BitSpace) -> Result<Option<Leaving>> {
-        if self.may_end_within_a_block() {
+        if self.may_end_within_a_block() || self.codec.block_size() < GRANULE {
             return Ok(None);
         }
         let block = self.codec.block_size() as u64;
