@@ -188,3 +188,31 @@ fn a_checkpoint_that_found_no_room_can_be_made_later() {
     assert_eq!(db.len().unwrap(), model.len() as u64);
     assert_eq!(env.verify(&mut |_| {}).unwrap().problems, [""; 0]);
 }
+
+/// A last checkpoint that finds no room loses nothing of what was committed, waited for or not: the log has
+/// it.
+#[test]
+fn what_was_committed_is_there_although_closing_found_no_room() {
+    let disk = Arc::new(SimDisk::new(1));
+    let (env, mut model) = filled(&disk);
+    env.checkpoint().unwrap();
+    fill_up(&disk);
+    let db = env.database("records").unwrap();
+    let mut changed = Vec::new();
+    for (n, value) in &mut model {
+        value.fill(!*n as u8);
+        match db.insert(key(*n), &value) {
+            Ok(_) => changed.push(*n),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::DiskFull);
+                break;
+            }
+        }
+    }
+    drop(db);
+    assert_eq!(env.close().unwrap_err().kind(), ErrorKind::DiskFull);
+    disk.set_capacity(u64::MAX);
+    let db = open(&disk).database("records").unwrap();
+    assert!(changed.len() > 50, "{} were committed", changed.len());
+    assert!(changed.into_iter().all(|n| db.get(key(n)).unwrap().as_ref() == Some(&model[&n])));
+}

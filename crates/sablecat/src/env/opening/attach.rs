@@ -337,7 +337,7 @@ impl Core {
 
     /// Makes everything committed so far durable, unless the log is poisoned: then it is not known what the
     /// files have of it.
-    fn flush_log(&self) -> Result<()> {
+    pub(super) fn flush_log(&self) -> Result<()> {
         self.kernel.log.fail_if_poisoned()?;
         self.flush_log_to(self.kernel.log.tail())
     }
