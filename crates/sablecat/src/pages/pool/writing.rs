@@ -149,7 +149,7 @@ impl Pool {
         mut write: impl FnMut() -> Result<T>,
     ) -> Result<T> {
         let bytes = || volume.file_bytes().ok();
-        let (mut is_emptied, mut least) = (false, bytes());
+        let (mut is_emptied, mut least) = (false, None);
         loop {
             let error = match write() {
                 Err(error) if error.kind() == ErrorKind::DiskFull && volume.may_have_holes() => error,
@@ -165,7 +165,8 @@ impl Pool {
                 return Err(error);
             }
             // The write may make the file longer again by what it could not do with.
-            if volume.give_back_tail(&self.blocks, FreeEnd::Block).is_err() || bytes() >= least {
+            let before = least.or_else(bytes);
+            if volume.give_back_tail(&self.blocks, FreeEnd::Block).is_err() || bytes() >= before {
                 return Err(error);
             }
             least = bytes();
