@@ -151,6 +151,10 @@ impl Pages {
 const ANY: PageKinds = PageKinds { check: |_| Ok(()), gap: |_| 0..0 };
 
 fn pool(frames: usize) -> Pages {
+    pool_over(frames, None)
+}
+
+pub(in crate::pages) fn pool_over(frames: usize, volume: Option<Volume>) -> Pages {
     let geometry = Geometry {
         block_size: 512,
         page_size: 512,
@@ -163,7 +167,7 @@ fn pool(frames: usize) -> Pages {
         volumes: 1,
         members: 1,
     };
-    let pages = Pages::new(Arc::new(Region::shareable(geometry).unwrap()), None, ANY).unwrap();
+    let pages = Pages::new(Arc::new(Region::shareable(geometry).unwrap()), volume, ANY).unwrap();
     pages.page_ids.assume_used_below(1).unwrap();
     pages
 }

@@ -301,7 +301,15 @@ fn longest(runs: impl Iterator<Item = Range<u64>>) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use sablecat_os::disk::{Disk, How};
+    use sablecat_os::sim::SimDisk;
+
     use super::*;
+    use crate::pages::participants::hand::pretend;
+    use crate::pages::tests::pool_over;
+    use crate::pages::volume::tests::plain;
 
     #[test]
     fn the_longest_runs_are_emptied_as_many_as_may_be() {
@@ -315,5 +323,30 @@ mod tests {
         assert_eq!(runs(&[(1, RUNS_EMPTIED_MAX), (1 << 40, 1)]), 2);
         assert_eq!(runs(&[(1, 9), (5, RUNS_EMPTIED_MAX), (9, 1)]), 8);
         assert_eq!(runs(&[(9, RUNS_EMPTIED_MAX + 1)]), 16);
+    }
+
+    /// Of a file with holes its end is given up for a write that finds no space. That may make the file
+    /// longer by as much before it finds none again.
+    #[test]
+    fn a_write_that_makes_the_file_longer_and_finds_no_space_ends() {
+        let (disk, path) = (SimDisk::new(1), Path::new("sablecat.db"));
+        let pages = pool_over(16, Some(Volume::create(&disk, path, plain(512), [7; 16], false).unwrap()));
+        let volume = pages.volume().unwrap();
+        let file = disk.open(path, How::default()).unwrap();
+        let first = BlockId(first_within(VolumeId::MAIN, 512));
+        file.preallocate(0, 1 << 20).unwrap();
+        pretend(|| volume.empty(first, 64).unwrap());
+        let length = file.len().unwrap();
+        let mut tries = 0;
+        let error = pretend(|| {
+            pages.with_room(volume, || -> Result<()> {
+                tries += 1;
+                assert!(tries < 10_000, "it is tried for ever");
+                file.preallocate(file.len().unwrap(), 512).unwrap();
+                Err(Error::io("writing", path, std::io::ErrorKind::StorageFull.into()))
+            })
+        });
+        assert_eq!(error.unwrap_err().kind(), ErrorKind::DiskFull);
+        assert!(tries > 1, "nothing was given up in a file of {length} bytes");
     }
 }
