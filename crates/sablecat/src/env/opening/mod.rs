@@ -83,16 +83,15 @@ impl Core {
         if self.shared.is_some() {
             return self.detach();
         }
-        // Also when nothing was committed since the last checkpoint: the next opening then knows that there
-        // is no log to look at.
         if self.kernel.pages.volume().is_none() {
             return Ok(());
         }
         // First: if the checkpoint finds no room, the log is what there is. If this fails, the checkpoint may
         // be made all the same, and has everything then; if both fail, what is lost is said by this error.
         let flushed = if self.kernel.log.keeps_records() { self.flush_log() } else { Ok(()) };
-        let left = self.leave_files();
-        left.map_err(|error| flushed.err().unwrap_or(error))
+        // Also when nothing was committed since the last checkpoint: the next opening then knows that there
+        // is no log to look at.
+        self.leave_files().map_err(|error| flushed.err().unwrap_or(error))
     }
 }
 
