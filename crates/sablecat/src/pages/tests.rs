@@ -150,7 +150,7 @@ impl Pages {
 /// Pages that hold anything, and have no gap.
 const ANY: PageKinds = PageKinds { check: |_| Ok(()), gap: |_| 0..0 };
 
-fn pool(frames: usize) -> Pages {
+pub(in crate::pages) fn pool(frames: usize) -> Pages {
     pool_over(frames, None)
 }
 
@@ -173,7 +173,12 @@ pub(in crate::pages) fn pool_over(frames: usize, volume: Option<Volume>) -> Page
 }
 
 /// What the commit step does for one page, without its role, record and list: there is one committer here.
-fn commit(pages: &Pages, page: PageId, stamp: Option<u64>, me: &LocalParticipant) -> Result<Lsn, ()> {
+pub(in crate::pages) fn commit(
+    pages: &Pages,
+    page: PageId,
+    stamp: Option<u64>,
+    me: &LocalParticipant,
+) -> Result<Lsn, ()> {
     let old = pages.latch(page, me).unwrap();
     let new = loop {
         match pages.take_frame(me) {
@@ -212,7 +217,12 @@ fn commit(pages: &Pages, page: PageId, stamp: Option<u64>, me: &LocalParticipant
 /// Pages and their stamps, as of one snapshot.
 type State = BTreeMap<u32, u64>;
 
-fn read(pages: &Pages, page: u32, at: Lsn, me: &LocalParticipant) -> Result<u64, crate::error::Error> {
+pub(in crate::pages) fn read(
+    pages: &Pages,
+    page: u32,
+    at: Lsn,
+    me: &LocalParticipant,
+) -> Result<u64, crate::error::Error> {
     let mut snapshot = pages.at_pin(me, at)?;
     let bytes = snapshot.page(PageId(page))?;
     assert!(bytes[64..].chunks_exact(8).all(|word| word == &bytes[64..72]), "one version, whole");
@@ -429,27 +439,6 @@ fn a_version_claimed_by_the_dead_is_read_and_passed_by_who_holds_the_latch() {
         assert_eq!(read(&pages, page.0, at, &writer).unwrap(), 1);
         pages.unlatch(page, &writer);
     }
-}
-
-/// Versions that a pin has held back come to the participant that superseded them when the pin is gone;
-/// nobody has to sweep for them.
-#[test]
-fn own_versions_come_back_after_a_pin() {
-    let pages = pool(1024);
-    let (writer, reader) = (pages.participants.sit().unwrap(), pages.participants.sit().unwrap());
-    pages.refill(&writer, 128, 128).unwrap();
-    let page = pretend(|| pages.allocate_page().unwrap());
-    commit(&pages, page, Some(0), &writer).unwrap();
-    pages.pin(&reader);
-    for stamp in 1..=100 {
-        commit(&pages, page, Some(stamp), &writer).unwrap();
-    }
-    assert_eq!(pages.census().old, 100);
-    reader.slot().unpin();
-    for stamp in 0..LIMBO_BATCH as u64 {
-        commit(&pages, page, Some(stamp), &writer).unwrap();
-    }
-    assert!(pages.census().old <= LIMBO_BATCH, "{:?}", pages.census());
 }
 
 /// Snapshots that come and go cannot make frames run out: none of them needs more than the frame of one old

@@ -16,5 +16,5 @@ mod words;
 pub(crate) use hand::InHand;
 pub(in crate::pages) use pin::Pinned;
 pub(crate) use pin::PinnedSeat;
-pub(in crate::pages) use seat::PATIENCE;
 pub(crate) use seat::{LocalParticipant, Participants, Seat};
+pub(in crate::pages) use seat::{PATIENCE, Superseded};

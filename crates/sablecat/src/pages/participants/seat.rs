@@ -38,6 +38,14 @@ pub(in crate::pages) const PATIENCE: usize = 64;
 /// used.
 const SEATS_MAX: usize = 1024;
 
+/// A version that was superseded: the frame that it was in, and at which LSN. A hint: others may have freed
+/// it.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::pages) struct Superseded {
+    pub(in crate::pages) frame: FrameId,
+    pub(in crate::pages) at: Lsn,
+}
+
 /// A slot of the region with this process's private caches for it.
 pub(crate) struct LocalParticipant {
     region: Arc<Region>,
@@ -50,17 +58,19 @@ pub(crate) struct LocalParticipant {
     pub(in crate::pages) free: RefCell<Vec<FrameId>>,
     /// Frames this participant retired, oldest first. Hints as well: sweeps by others free them too.
     pub(in crate::pages) retired: RefCell<VecDeque<FrameId>>,
-    /// Frames this participant superseded, oldest first, with the LSN at which.
-    pub(in crate::pages) limbo: RefCell<VecDeque<(FrameId, Lsn)>>,
-    /// How long `limbo` may become before others are given the processor (pages/pool/frames.rs).
-    pub(in crate::pages) patience: Cell<usize>,
+    /// Frames this participant superseded, oldest first.
+    pub(in crate::pages) limbo: RefCell<VecDeque<Superseded>>,
+    /// Those from before that a snapshot wanted when they were looked at, oldest first.
+    pub(in crate::pages) wanted: RefCell<VecDeque<Superseded>>,
+    /// How many it has superseded since it last found that no pin holds back the oldest.
+    pub(in crate::pages) held_back: Cell<usize>,
     /// Whether what it changes is only removed, and may take the last frames for that
     /// (pages/pool/last_frames.rs).
     pub(crate) removes: Cell<bool>,
     /// Whether too few of these are kept, as far as it knows: what becomes free is.
     pub(crate) owes: Cell<bool>,
-    /// Whether it has become that long. The participant whose pin holds these frames back may be waiting for
-    /// the processor.
+    /// Whether these have become many. The participant whose pin holds them back may be waiting for the
+    /// processor.
     pub(in crate::pages) crowded: Cell<bool>,
     /// The operation in progress that others were not waited for any more, by its epoch
     /// (pages/pool/sweep.rs).
@@ -99,7 +109,8 @@ impl LocalParticipant {
             free: RefCell::default(),
             retired: RefCell::default(),
             limbo: RefCell::default(),
-            patience: Cell::new(PATIENCE),
+            wanted: RefCell::default(),
+            held_back: Cell::default(),
             removes: Cell::default(),
             owes: Cell::default(),
             crowded: Cell::default(),

@@ -3,6 +3,11 @@
 //! A committer's own superseded frames come back to it first, still warm in its processor's cache. When they
 //! do not suffice, a sweep over the pool finds others (`sweep.rs`).
 //!
+//! A snapshot that lasts, a checkpoint's for one, wants one version of each page. What is superseded later is
+//! wanted by nobody soon, and is taken out of the middle of its chain: so committers go on in the same few
+//! frames. What the snapshot does want is remembered, and comes back when it has ended ([decision
+//! 82](../../../../../docs/decisions/0082-between-snapshots.md)).
+//!
 //! A pin holds back all that is superseded while it lasts, some microseconds if its owner runs; but if the
 //! owner lost the processor meanwhile, as many frames as the others supersede until it is their turn to wait:
 //! with eight processes on two processors some ten thousand, too many for any cache. So a participant that
@@ -11,14 +16,15 @@
 //! 16](../../../../../docs/decisions/0016-giving-way.md)).
 //!
 //! Costs: taking a remembered frame 5 ns; reclaiming an own one 15 ns and a scan of the slots a batch of
-//! [`LIMBO_BATCH`].
+//! [`LIMBO_BATCH`]. One out of the middle of a chain: a scan of the slots and a latch for itself.
 
 use super::Pool;
+use super::sweep::Round;
 use sablecat_os::atomic::Ordering;
 
 use crate::error::{Error, Result};
 use crate::pages::participants::horizon::Horizon;
-use crate::pages::participants::{LocalParticipant, PATIENCE};
+use crate::pages::participants::{LocalParticipant, PATIENCE, Superseded};
 use crate::region::{FrameDesc, FrameState};
 use crate::types::{BlockId, FrameId, Lsn};
 
@@ -27,8 +33,17 @@ pub(in crate::pages) const LIMBO_BATCH: usize = 8;
 /// Frames an operation wants at hand before it begins, once the pool is under pressure: a path from a root to
 /// a leaf, and some.
 pub(in crate::pages) const FRAMES_WANTED: usize = 16;
-/// Own superseded frames that are remembered: those of a few large commits.
-const LIMBO_MAX: usize = 4096;
+/// Own superseded frames that are freed together at most, lest a commit waits for all that a long snapshot
+/// has held back.
+const FREED_MAX: usize = 256;
+/// When more own superseded frames than these are held back they are looked at one by one. A thread that
+/// waits for the processor holds back what the others supersede meanwhile, in some milliseconds: that comes
+/// back by itself, all together.
+const LIMBO_MAX: usize = 2048;
+/// Own superseded frames that a snapshot wants, and that are remembered: a megabyte says which.
+const WANTED_MAX: usize = 65_536;
+/// After so many that were held back others are not given the processor any more.
+const CROWD_MAX: usize = 4096;
 
 impl Pool {
     /// A frame in state building, owned by `me`. Inside an operation: fails with "out of frames" rather than
@@ -69,49 +84,77 @@ impl Pool {
     /// Remembers that `me` superseded `frame` at `at`, and reclaims such frames after every batch.
     #[inline]
     pub(in crate::pages) fn superseded(&self, frame: FrameId, at: Lsn, me: &LocalParticipant) {
-        let full = {
-            let mut limbo = me.limbo.borrow_mut();
-            limbo.push_back((frame, at));
-            limbo.len().is_multiple_of(LIMBO_BATCH)
-        };
-        if full {
-            self.reclaim_own(me);
+        me.limbo.borrow_mut().push_back(Superseded { frame, at });
+        let held_back = me.held_back.get() + 1;
+        me.held_back.set(held_back);
+        // A pin that stays is that of a long transaction.
+        if held_back.is_multiple_of(LIMBO_BATCH)
+            && !self.reclaim_own(me)
+            && held_back.is_multiple_of(PATIENCE)
+            && held_back <= CROWD_MAX
+        {
+            me.crowded.set(true);
         }
     }
 
-    /// Frees what it can of the frames that `me` superseded; true if anything.
+    /// Frees what it can of the frames that `me` superseded; true if the oldest are held back no longer.
     pub(in crate::pages) fn reclaim_own(&self, me: &LocalParticipant) -> bool {
-        let mut limbo = me.limbo.borrow_mut();
-        if limbo.is_empty() {
+        if me.limbo.borrow().is_empty() && me.wanted.borrow().is_empty() {
             return false;
         }
         let horizon = self.horizon();
         let mut freed = false;
-        while let Some(&(frame, at)) = limbo.front() {
-            if at > horizon.all() {
-                break;
-            }
-            limbo.pop_front();
-            // Another sweep may have been here first: then the frame is no longer this version.
-            if self.region.frame(frame).superseded() == at && self.reclaim(frame, &horizon, me) {
-                me.free.borrow_mut().push(frame);
-                freed = true;
+        for queue in [&me.wanted, &me.limbo] {
+            let (mut queue, mut free) = (queue.borrow_mut(), me.free.borrow_mut());
+            let most = free.len() + FREED_MAX;
+            while free.len() < most
+                && let Some(&Superseded { frame, at }) = queue.front()
+                && (at <= horizon.all() || at <= horizon.of(self.region.frame(frame).page()))
+            {
+                queue.pop_front();
+                // Another sweep may have been here first: then the frame is no longer this version.
+                if self.region.frame(frame).superseded() == at && self.reclaim(frame, &horizon, me) {
+                    free.push(frame);
+                    freed = true;
+                }
             }
         }
-        // What a long-lived snapshot holds back is left to the sweep.
-        let over = limbo.len().saturating_sub(LIMBO_MAX);
-        limbo.drain(..over);
+        if freed {
+            me.held_back.set(0);
+        }
+        if me.limbo.borrow().len() > LIMBO_MAX {
+            self.reclaim_between(&horizon, me);
+        }
         if freed && me.owes.get() {
             self.keep_last(me);
         }
-        if freed {
-            me.patience.set(limbo.len() + PATIENCE);
-        } else if limbo.len() >= me.patience.get() {
-            // Not again for the same frames: the pin may be that of a long transaction.
-            me.patience.set(limbo.len() + PATIENCE);
-            me.crowded.set(true);
-        }
         freed
+    }
+
+    /// Of the frames that `me` superseded, and that a snapshot which lasts holds back, frees those that it
+    /// does not want, and puts the others aside: the oldest, until few enough are left.
+    #[cold]
+    fn reclaim_between(&self, horizon: &Horizon, me: &LocalParticipant) {
+        let (mut limbo, mut wanted) = (me.limbo.borrow_mut(), me.wanted.borrow_mut());
+        let _hand = me.in_hand();
+        while limbo.len() > LIMBO_MAX
+            && let Some(one @ Superseded { frame, at }) = limbo.pop_front()
+        {
+            let desc = self.region.frame(frame);
+            // Otherwise another sweep was here first, or is.
+            if desc.state() != FrameState::Published || desc.superseded() != at {
+            } else if at <= horizon.of(desc.page()) && self.reclaim(frame, horizon, me) {
+                me.free.borrow_mut().push(frame);
+            } else if self.take_between(frame, at, me) {
+                me.retired.borrow_mut().push_back(frame);
+            } else {
+                wanted.push_back(one);
+            }
+        }
+        // What more there is is left to the sweep.
+        let over = wanted.len().saturating_sub(WANTED_MAX);
+        wanted.drain(..over);
+        self.take_retired(me, &mut Round::default());
     }
 
     /// Frees a published version that was superseded at or below `horizon`.
@@ -177,5 +220,63 @@ impl Pool {
                 byte.store(1, Relaxed);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pages::participants::hand::pretend;
+    use crate::pages::tests::{commit, pool, read};
+    use crate::types::PageId;
+
+    /// So many pages, each with a version, and what it says.
+    fn some_pages(pages: &crate::pages::Pages, many: usize, me: &LocalParticipant) -> Vec<PageId> {
+        let page = |stamp| {
+            let page = pretend(|| pages.allocate_page().unwrap());
+            commit(pages, page, Some(stamp), me).unwrap();
+            page
+        };
+        (0..many as u64).map(page).collect()
+    }
+
+    /// What is superseded after the version that a snapshot wants comes back while that lasts.
+    #[test]
+    fn a_snapshot_that_lasts_keeps_one_version_of_each_page() {
+        const PAGES: usize = 20;
+        let pages = pool(8192);
+        let (writer, reader) = (pages.participants.sit().unwrap(), pages.participants.sit().unwrap());
+        let all = some_pages(&pages, PAGES, &writer);
+        let at = pages.pin(&reader);
+        for stamp in 1..=300 {
+            all.iter().for_each(|&page| _ = commit(&pages, page, Some(1000 * stamp), &writer).unwrap());
+        }
+        let census = pages.census();
+        assert!(census.old + census.retired <= PAGES + LIMBO_MAX + 2 * LIMBO_BATCH, "{census:?}");
+        for (stamp, page) in (0..).zip(&all) {
+            assert_eq!(read(&pages, page.0, at, &reader).unwrap(), stamp);
+        }
+        reader.slot().unpin();
+    }
+
+    /// Versions that a snapshot wanted come back to the participant that superseded them when it has ended,
+    /// some at each commit.
+    #[test]
+    fn what_a_snapshot_wanted_comes_back_when_it_has_ended() {
+        const PAGES: usize = 600;
+        let pages = pool(2048);
+        let (writer, reader) = (pages.participants.sit().unwrap(), pages.participants.sit().unwrap());
+        let all = some_pages(&pages, PAGES, &writer);
+        let at = pages.pin(&reader);
+        all.iter().for_each(|&page| _ = commit(&pages, page, Some(1000), &writer).unwrap());
+        assert_eq!(pages.census().old, PAGES);
+        assert_eq!(read(&pages, all[PAGES - 1].0, at, &reader).unwrap(), PAGES as u64 - 1);
+        reader.slot().unpin();
+        let held_back = |times| {
+            (0..times).for_each(|_| _ = commit(&pages, all[0], Some(2000), &writer).unwrap());
+            pages.census().old
+        };
+        assert!((1..PAGES).contains(&held_back(LIMBO_BATCH)), "some of them");
+        assert!(held_back(PAGES) <= LIMBO_BATCH, "all of them");
     }
 }

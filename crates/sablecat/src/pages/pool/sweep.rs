@@ -239,7 +239,7 @@ impl Pool {
     }
 
     /// Frees what `me` has retired, as far as the operations that were in progress then have ended.
-    fn take_retired(&self, me: &LocalParticipant, round: &mut Round) {
+    pub(super) fn take_retired(&self, me: &LocalParticipant, round: &mut Round) {
         let mut retired = me.retired.borrow_mut();
         if retired.is_empty() {
             return;
@@ -409,7 +409,8 @@ impl Pool {
                 } else if superseded <= horizon.of(desc.page()) {
                     if self.reclaim(frame, horizon, me) { SweptFrame::Free } else { SweptFrame::Kept }
                 } else {
-                    self.sweep_between(frame, superseded, me)
+                    let taken = self.take_between(frame, superseded, me);
+                    if taken { SweptFrame::Retired } else { SweptFrame::Kept }
                 }
             }
         })
@@ -599,13 +600,14 @@ impl Pool {
         Ok(SweptFrame::Retired)
     }
 
-    /// An old version that some snapshot below its end may not need: unlink it from its page's chain.
-    fn sweep_between(&self, frame: FrameId, superseded: Lsn, me: &LocalParticipant) -> SweptFrame {
+    /// An old version that no snapshot below its end may need: takes it out of its page's chain, and retires
+    /// its frame. False if there is such a snapshot, or it cannot be had now.
+    pub(super) fn take_between(&self, frame: FrameId, superseded: Lsn, me: &LocalParticipant) -> bool {
         let desc = self.region.frame(frame);
         let page = desc.page();
         let born = Lsn(self.region.born(frame).load(Ordering::Acquire));
         if self.is_wanted(page, born, superseded) {
-            return SweptFrame::Kept;
+            return false;
         }
         // A participant that looks for frames to change a page in, or reads pages in as a commit is
         // validated, meets those that it has latched itself. Behind the look at the word, as after every
@@ -614,20 +616,16 @@ impl Pool {
         let word = self.region.entry(page).word();
         let is_own = word.owner() == me.number();
         if is_own && self.region.is_fenced() {
-            return SweptFrame::Kept;
+            return false;
         }
         let latch = if is_own { None } else { self.try_hold(page, me) };
         let current = match &latch {
             Some(latch) => latch.current(),
             None if is_own => word.frame(),
-            None => return SweptFrame::Kept,
+            None => return false,
         };
-        match self.newer_in_chain(current, frame, page) {
-            Some(newer) if self.take_from_chain(newer, newer == current, (frame, superseded), page, me) => {
-                SweptFrame::Retired
-            }
-            _ => SweptFrame::Kept,
-        }
+        self.newer_in_chain(current, frame, page)
+            .is_some_and(|newer| self.take_from_chain(newer, newer == current, (frame, superseded), page, me))
     }
 
     /// Tells the owner of a slot that its snapshot is given up.

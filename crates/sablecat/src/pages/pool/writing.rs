@@ -23,7 +23,7 @@ use crate::types::{BlockId, FrameId, PageId, SealedBlock, VolumeId};
 
 /// Runs of free blocks of a volume whose space is given back when it is left, at most: each is a system call,
 /// of 65 to 125 us where ext4 has to make a hole.
-const RUNS_EMPTIED_MAX: u64 = 8192;
+const RUNS_EMPTIED_MAX: u64 = 16_384;
 
 /// A version that its writer has marked: its frame, and the mark.
 pub(crate) type MarkedVersion = (FrameId, BlockWord);
