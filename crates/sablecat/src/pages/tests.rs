@@ -210,6 +210,7 @@ pub(in crate::pages) fn commit(
     pages.region.header().visible.0.fetch_max(at.0, Ordering::SeqCst);
     if old != FrameId::NONE {
         pages.superseded(old, at, me);
+        pages.reclaim_batch(me);
     }
     Ok(at)
 }
@@ -387,7 +388,7 @@ fn a_chain_that_has_been_freed_under_a_sweep_is_left_alone() {
     let newer = pages.region.frame(current).previous();
     let old = pages.region.frame(newer).previous();
     let superseded = pages.region.frame(old).superseded();
-    assert_eq!(pages.newer_in_chain(current, old, page), Some(newer));
+    assert_eq!((pages.behind(current, page), pages.behind(newer, page)), (Some(newer), Some(old)));
 
     reader.slot().unpin();
     assert!(pages.reclaim_own(&writer));

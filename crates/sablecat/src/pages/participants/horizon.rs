@@ -88,6 +88,31 @@ impl Horizon {
     }
 }
 
+/// The pins that there were at a moment. One that is stored later is at or above what was visible then.
+#[derive(Debug)]
+pub(in crate::pages) struct Pins {
+    visible: Lsn,
+    of_checkpoint: Option<Lsn>,
+    /// In their order.
+    others: Vec<Lsn>,
+    captured_below: u64,
+}
+
+impl Pins {
+    /// Whether some snapshot may want the version of `page` that was current in [born, superseded).
+    pub(in crate::pages) fn want(&self, page: PageId, born: Lsn, superseded: Lsn) -> bool {
+        let of_checkpoint = self.of_checkpoint.filter(|_| u64::from(page.0) >= self.captured_below);
+        let first = self.others.partition_point(|&pin| pin < born);
+        self.visible < superseded
+            || self
+                .others
+                .get(first)
+                .into_iter()
+                .chain(&of_checkpoint)
+                .any(|pin| (born..superseded).contains(pin))
+    }
+}
+
 impl Participants {
     /// Whether no snapshot is older than `at`, nor ever will be.
     pub(crate) fn is_unseen_before(&self, at: Lsn) -> bool {
@@ -121,18 +146,15 @@ impl Participants {
         }
     }
 
-    /// Whether some snapshot may want the version of `page` that was current in [born, superseded).
-    pub(in crate::pages) fn is_wanted(&self, page: PageId, born: Lsn, superseded: Lsn) -> bool {
-        if self.region.header().visible() < superseded {
-            return true;
-        }
-        let (mut wanted, mut checkpoint_wants) = (false, false);
+    /// All pins, one by one.
+    pub(in crate::pages) fn pins(&self) -> Pins {
+        let visible = self.region.header().visible();
+        let (mut of_checkpoint, mut others) = (None, Vec::new());
         let holding = self.each_pin(|pin, by| {
-            let between = born <= pin && pin < superseded;
-            wanted |= between && by != PinnedBy::Checkpoint;
-            checkpoint_wants |= between && by == PinnedBy::Checkpoint;
+            if by == PinnedBy::Checkpoint { of_checkpoint = Some(pin) } else { others.push(pin) }
         });
-        wanted || checkpoint_wants && u64::from(page.0) >= self.captured_below(holding)
+        others.sort_unstable();
+        Pins { visible, of_checkpoint, others, captured_below: self.captured_below(holding) }
     }
 
     /// Shows `look` every pin, and whose it is. Returns which holding of the checkpoint role there was. The
@@ -165,8 +187,18 @@ impl Participants {
     /// look is not to lose what is evicted under it.
     pub(in crate::pages) fn oldest_epoch(&self) -> u64 {
         let new = self.region.header().epoch.0.fetch_add(1, Ordering::SeqCst) + 1;
+        self.oldest_epoch_until(new)
+    }
+
+    /// As [`Participants::oldest_epoch`], but begins one only if none has begun since `epoch`.
+    pub(in crate::pages) fn oldest_epoch_after(&self, epoch: u64) -> u64 {
+        let now = self.region.header().epoch.0.load(Ordering::SeqCst);
+        if now > epoch { self.oldest_epoch_until(now) } else { self.oldest_epoch() }
+    }
+
+    fn oldest_epoch_until(&self, now: u64) -> u64 {
         fence(Ordering::SeqCst);
         let high = self.region.header().slots_high.0.load(Ordering::SeqCst) as u16;
-        (1..high).map(|n| self.region.slot(n).epoch()).fold(new, u64::min)
+        (1..high).map(|n| self.region.slot(n).epoch()).fold(now, u64::min)
     }
 }

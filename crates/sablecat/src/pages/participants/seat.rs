@@ -58,20 +58,24 @@ pub(crate) struct LocalParticipant {
     pub(in crate::pages) free: RefCell<Vec<FrameId>>,
     /// Frames this participant retired, oldest first. Hints as well: sweeps by others free them too.
     pub(in crate::pages) retired: RefCell<VecDeque<FrameId>>,
-    /// Frames this participant superseded, oldest first.
+    /// Those that it took out of the middle of their chains, in the same way.
+    pub(in crate::pages) unlinked: RefCell<VecDeque<FrameId>>,
+    /// Frames this participant superseded, the oldest first as a rule.
     pub(in crate::pages) limbo: RefCell<VecDeque<Superseded>>,
-    /// Those from before that a snapshot wanted when they were looked at, oldest first.
+    /// Those from before that were not to be had when they were looked at, most since a snapshot wants them.
     pub(in crate::pages) wanted: RefCell<VecDeque<Superseded>>,
-    /// How many it has superseded since it last found that no pin holds back the oldest.
+    /// How many it has superseded since it last looked at them.
+    pub(in crate::pages) unlooked: Cell<usize>,
+    /// How many it had superseded when it last did, since the oldest were held back by no pin.
     pub(in crate::pages) held_back: Cell<usize>,
+    /// Whether these have become many. The participant whose pin holds them back may be waiting for the
+    /// processor.
+    pub(in crate::pages) crowded: Cell<bool>,
     /// Whether what it changes is only removed, and may take the last frames for that
     /// (pages/pool/last_frames.rs).
     pub(crate) removes: Cell<bool>,
     /// Whether too few of these are kept, as far as it knows: what becomes free is.
     pub(crate) owes: Cell<bool>,
-    /// Whether these have become many. The participant whose pin holds them back may be waiting for the
-    /// processor.
-    pub(in crate::pages) crowded: Cell<bool>,
     /// The operation in progress that others were not waited for any more, by its epoch
     /// (pages/pool/sweep.rs).
     pub(in crate::pages) outlasted: Cell<u64>,
@@ -108,8 +112,10 @@ impl LocalParticipant {
             tenant,
             free: RefCell::default(),
             retired: RefCell::default(),
+            unlinked: RefCell::default(),
             limbo: RefCell::default(),
             wanted: RefCell::default(),
+            unlooked: Cell::default(),
             held_back: Cell::default(),
             removes: Cell::default(),
             owes: Cell::default(),

@@ -55,26 +55,11 @@ impl Pool {
         desc.holds_version() && desc.page() == page && desc.superseded() <= born
     }
 
-    /// The version in front of `frame` in the chain that begins with `current`, which the caller has latched.
-    pub(in crate::pages) fn newer_in_chain(
-        &self,
-        current: FrameId,
-        frame: FrameId,
-        page: PageId,
-    ) -> Option<FrameId> {
-        let mut newer = current;
-        while newer != FrameId::NONE {
-            let next = self.region.frame(newer).previous();
-            let born = Lsn(self.region.born(newer).load(Ordering::Acquire));
-            if next == FrameId::NONE || !self.links(born, next, page) {
-                return None;
-            }
-            if next == frame {
-                return Some(newer);
-            }
-            newer = next;
-        }
-        None
+    /// The version behind another of a page that the caller has latched, if that is in its chain.
+    pub(in crate::pages) fn behind(&self, newer: FrameId, page: PageId) -> Option<FrameId> {
+        let next = self.region.frame(newer).previous();
+        let born = Lsn(self.region.born(newer).load(Ordering::Acquire));
+        (next != FrameId::NONE && self.links(born, next, page)).then_some(next)
     }
 
     /// Takes a version of a latched page out of the middle of its chain: `old`, a frame and where it was

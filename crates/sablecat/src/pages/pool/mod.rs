@@ -11,9 +11,9 @@
 //! A participant that needs a frame takes one that is free, or sweeps for one; `clean` writes what is cold
 //! before that, so that a sweep need not (`writing`). A page is changed (`building`, by the `new_versions` of
 //! a commit) or read in (`page_in`, or `ahead` of a reader that will come to it) under its `latch`; its
-//! versions are a `chain`. Of a long value, only the first page is a page like others (`rest`). A participant
-//! that has the environment to itself changes pages in place (`alone`). What the dead leave half done in all
-//! this `mend` ends.
+//! versions are a `chain`, and `old_versions` of it end. Of a long value, only the first page is a page like
+//! others (`rest`). A participant that has the environment to itself changes pages in place (`alone`). What
+//! the dead leave half done in all this `mend` ends.
 
 pub(crate) mod ahead;
 mod alone;
@@ -25,6 +25,7 @@ mod last_frames;
 pub(in crate::pages) mod latch;
 mod mend;
 mod new_versions;
+mod old_versions;
 mod page_in;
 pub(in crate::pages) mod rest;
 pub(in crate::pages) mod sweep;

@@ -317,8 +317,8 @@ impl<'a> NewVersions<'a> {
         !self.put.is_empty()
     }
 
-    /// After the commit step: ends the latches of what was not changed, and leaves the old versions to be
-    /// freed.
+    /// After the commit step: ends the latches of what was not changed, and remembers the old versions, to be
+    /// freed when these are dropped.
     #[inline]
     pub(crate) fn settle(&mut self, commit: Lsn) {
         for item in &self.put {
@@ -379,6 +379,7 @@ impl Drop for NewVersions<'_> {
         memory.clear();
         self.me.list.replace(memory);
         self.me.removes.set(false);
+        self.pool.reclaim_batch(self.me);
         if self.me.owes.get() {
             self.pool.keep_last(self.me);
         }

@@ -14,16 +14,19 @@
 //! Costs (sketch): a page evicted is some frames looked at, 10 ns each while they are cold, and a share of a
 //! look at all slots.
 
+use std::cell::{LazyCell, RefCell};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use sablecat_os::atomic::{Ordering, fence, fence_everywhere};
 
 use super::Pool;
+use super::old_versions::OldVersion;
 use super::writing::{MarkedVersion, Writes};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pages::header;
-use crate::pages::participants::LocalParticipant;
-use crate::pages::participants::horizon::Horizon;
+use crate::pages::participants::horizon::{Horizon, Pins};
+use crate::pages::participants::{LocalParticipant, Superseded};
 use crate::region::{
     ANY_FRAME, BlockWord, EntryWord, FrameState, MEMORY_IS_FULL, NO_EPOCH, SlotCounter, Work,
 };
@@ -198,11 +201,12 @@ impl Pool {
         let mut looked = 0;
         let retired = || me.retired.borrow().len();
         let found = || me.free.borrow().len() + if all { 0 } else { retired() };
-        self.take_retired(me, &mut round);
+        self.take_retired(&me.retired, &mut round, me);
         while looked < frames && found() < want {
             let _hand = me.in_hand();
             let mut dirty = Writes::new(self);
             let horizon = self.horizon();
+            let pins = LazyCell::new(|| self.pins());
             let oldest = self.oldest_epoch();
             while looked < frames && dirty.len() < WRITE_BATCH && found() < want {
                 let start = self.region.header().hand.0.fetch_add(SWEEP_STEP, Ordering::Relaxed);
@@ -211,7 +215,7 @@ impl Pool {
                 for frame in start..start + SWEEP_STEP {
                     let frame = FrameId((1 + frame % frames) as u32);
                     let evict = if found() < want && retired() < want { evict } else { Evict::None };
-                    match self.sweep_frame(frame, &horizon, oldest, evict, me)? {
+                    match self.sweep_frame(frame, (&horizon, &pins), oldest, evict, me)? {
                         // A frame counts once, however often the hand comes by.
                         SweptFrame::Free if me.free.borrow().contains(&frame) => {}
                         SweptFrame::Free => {
@@ -234,22 +238,29 @@ impl Pool {
                 dirty.write_out(me)?;
             }
         }
-        self.take_retired(me, &mut round);
+        self.take_retired(&me.retired, &mut round, me);
         Ok(round)
     }
 
-    /// Frees what `me` has retired, as far as the operations that were in progress then have ended.
-    pub(super) fn take_retired(&self, me: &LocalParticipant, round: &mut Round) {
-        let mut retired = me.retired.borrow_mut();
-        if retired.is_empty() {
-            return;
-        }
-        let oldest = self.oldest_epoch();
+    /// Frees what `me` has retired, of one of its queues, oldest first, as far as the operations that were in
+    /// progress then have ended.
+    pub(super) fn take_retired(
+        &self,
+        retired: &RefCell<VecDeque<FrameId>>,
+        round: &mut Round,
+        me: &LocalParticipant,
+    ) {
+        let mut retired = retired.borrow_mut();
+        let mut oldest = 0;
         while let Some(&frame) = retired.front() {
             let desc = self.region.frame(frame);
             // Another sweep may have been here first.
             if desc.state() == FrameState::Retired {
-                if desc.superseded().0 >= oldest {
+                let since = desc.superseded().0;
+                if since >= oldest {
+                    oldest = self.oldest_epoch_after(since);
+                }
+                if since >= oldest {
                     round.waiting = true;
                     return;
                 }
@@ -268,7 +279,9 @@ impl Pool {
     pub(in crate::pages) fn free_unlooked(&self, me: &LocalParticipant, outlasted: bool) -> bool {
         let state =
             |frame: FrameId| (self.region.frame(frame).state(), self.region.frame(frame).superseded());
-        let retired: Vec<_> = me.retired.borrow().iter().map(|&frame| (frame, state(frame))).collect();
+        let (own, unlinked) = (me.retired.borrow(), me.unlinked.borrow());
+        let retired: Vec<_> = own.iter().chain(&*unlinked).map(|&frame| (frame, state(frame))).collect();
+        drop((own, unlinked));
         let oldest = self.oldest_epoch();
         if !outlasted && me.outlasted.get() != oldest || !fence_everywhere() {
             return false;
@@ -298,7 +311,9 @@ impl Pool {
                 any = true;
             }
         }
-        me.retired.borrow_mut().retain(|&frame| state(frame).0 == FrameState::Retired);
+        for queue in [&me.retired, &me.unlinked] {
+            queue.borrow_mut().retain(|&frame| state(frame).0 == FrameState::Retired);
+        }
         any
     }
 
@@ -388,7 +403,7 @@ impl Pool {
     fn sweep_frame(
         &self,
         frame: FrameId,
-        horizon: &Horizon,
+        (horizon, pins): (&Horizon, &LazyCell<Pins, impl FnOnce() -> Pins>),
         oldest: u64,
         evict: Evict,
         me: &LocalParticipant,
@@ -403,14 +418,14 @@ impl Pool {
                 if passed { SweptFrame::Free } else { SweptFrame::Waiting }
             }
             FrameState::Published => {
-                let superseded = desc.superseded();
-                if superseded == Lsn::MAX {
-                    self.sweep_current(frame, horizon, evict, me)?
-                } else if superseded <= horizon.of(desc.page()) {
-                    if self.reclaim(frame, horizon, me) { SweptFrame::Free } else { SweptFrame::Kept }
-                } else {
-                    let taken = self.take_between(frame, superseded, me);
-                    if taken { SweptFrame::Retired } else { SweptFrame::Kept }
+                let at = desc.superseded();
+                if at == Lsn::MAX {
+                    return self.sweep_current(frame, horizon, evict, me);
+                }
+                match self.end_old(Superseded { frame, at }, horizon, pins, me) {
+                    OldVersion::Freed => SweptFrame::Free,
+                    OldVersion::Unlinked => SweptFrame::Retired,
+                    OldVersion::Kept | OldVersion::Gone => SweptFrame::Kept,
                 }
             }
         })
@@ -598,34 +613,6 @@ impl Pool {
             self.region.entry(page).set_block(block);
         }
         Ok(SweptFrame::Retired)
-    }
-
-    /// An old version that no snapshot below its end may need: takes it out of its page's chain, and retires
-    /// its frame. False if there is such a snapshot, or it cannot be had now.
-    pub(super) fn take_between(&self, frame: FrameId, superseded: Lsn, me: &LocalParticipant) -> bool {
-        let desc = self.region.frame(frame);
-        let page = desc.page();
-        let born = Lsn(self.region.born(frame).load(Ordering::Acquire));
-        if self.is_wanted(page, born, superseded) {
-            return false;
-        }
-        // A participant that looks for frames to change a page in, or reads pages in as a commit is
-        // validated, meets those that it has latched itself. Behind the look at the word, as after every
-        // latch: a participant that was taken for dead has none, and the word may name the tenant that has
-        // its slot since.
-        let word = self.region.entry(page).word();
-        let is_own = word.owner() == me.number();
-        if is_own && self.region.is_fenced() {
-            return false;
-        }
-        let latch = if is_own { None } else { self.try_hold(page, me) };
-        let current = match &latch {
-            Some(latch) => latch.current(),
-            None if is_own => word.frame(),
-            None => return false,
-        };
-        self.newer_in_chain(current, frame, page)
-            .is_some_and(|newer| self.take_from_chain(newer, newer == current, (frame, superseded), page, me))
     }
 
     /// Tells the owner of a slot that its snapshot is given up.

@@ -16,7 +16,7 @@
 //! the first look and the last, it was not used again.
 //!
 //! Costs: two cache misses, the entry and the birth; the count of epochs lies on a line that only sweeps
-//! write to.
+//! write to, and committers beside a snapshot that lasts, once in some dozens of versions.
 
 use sablecat_os::atomic::Ordering;
 
@@ -25,7 +25,7 @@ use crate::region::Work;
 use crate::types::{FrameId, Lsn, PageId};
 
 /// How often it looks, as long as others begin epochs meanwhile. Each of them passes over some dozens of
-/// frames, which takes longer than a look.
+/// frames, or has superseded as many, which takes longer than a look.
 const LOOKS: u32 = 4;
 
 impl Visibility {
