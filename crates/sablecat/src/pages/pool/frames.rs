@@ -134,10 +134,9 @@ impl Pool {
         }
         let before = me.free.borrow().len();
         let horizon = self.horizon();
-        let looked_at = self.reclaim_oldest(&me.wanted, LOOKS_MAX, &horizon, me);
-        if looked_at > 0 && me.wanted.borrow().is_empty() {
-            // It may have been a megabyte.
-            me.wanted.take();
+        let mut looked_at = 0;
+        if !me.wanted.borrow().is_empty() {
+            looked_at = self.reclaim_wanted(&horizon, me);
         }
         if looked_at + self.reclaim_oldest(&me.limbo, LOOKS_MAX - looked_at, &horizon, me) > 0 {
             me.held_back.set(0);
@@ -145,7 +144,8 @@ impl Pool {
         if me.limbo.borrow().len() > limbo_max() || !me.wanted.borrow().is_empty() {
             self.reclaim_between(&horizon, me);
         }
-        if me.unlinked.borrow().len() >= UNLINKED_BATCH || me.free.borrow().is_empty() {
+        let unlinked = me.unlinked.borrow().len();
+        if unlinked >= UNLINKED_BATCH || unlinked > 0 && me.free.borrow().is_empty() {
             self.take_retired(&me.unlinked, &mut Round::default(), me);
         }
         let is_more = me.free.borrow().len() > before;
@@ -153,6 +153,17 @@ impl Pool {
             self.keep_last(me);
         }
         is_more
+    }
+
+    /// Of those that a snapshot wanted frees the oldest, when that has ended; says how many it has looked at.
+    #[cold]
+    fn reclaim_wanted(&self, horizon: &Horizon, me: &LocalParticipant) -> usize {
+        let looked_at = self.reclaim_oldest(&me.wanted, LOOKS_MAX, horizon, me);
+        if me.wanted.borrow().is_empty() {
+            // It may have been a megabyte.
+            me.wanted.take();
+        }
+        looked_at
     }
 
     /// Frees those at the front of a queue that lie below all pins; says how many it has looked at, at most

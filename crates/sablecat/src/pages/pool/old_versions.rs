@@ -48,6 +48,7 @@ impl Pool {
     }
 
     /// Frees an old version that was superseded at or below `horizon`.
+    #[inline]
     pub(super) fn reclaim_old(
         &self,
         one: Superseded,
@@ -55,12 +56,12 @@ impl Pool {
         me: &LocalParticipant,
     ) -> OldVersion {
         let desc = self.region.frame(one.frame);
-        if desc.superseded() != one.at || !desc.holds_version() {
-            OldVersion::Gone
-        } else if self.reclaim(one.frame, horizon, me) {
+        if desc.superseded() == one.at && self.reclaim(one.frame, horizon, me) {
             OldVersion::Freed
-        } else {
+        } else if desc.superseded() == one.at && desc.holds_version() {
             OldVersion::Kept
+        } else {
+            OldVersion::Gone
         }
     }
 
