@@ -11,8 +11,8 @@ use sablecat_os::liveness::LockFile;
 use sablecat_os::sim::SimDisk;
 
 use super::generation::Generations;
-use super::participants::PATIENCE;
 use super::participants::hand::pretend;
+use super::participants::{PATIENCE, Superseded};
 use super::pool::PageKinds;
 use super::pool::frames::LIMBO_BATCH;
 use super::pool::writing::{MarkedVersion, Writes};
@@ -403,7 +403,7 @@ fn a_chain_that_has_been_freed_under_a_sweep_is_left_alone() {
     let before = pages.region.frame(newer).previous();
     let at = pages.pin(&sweeper);
     commit(&pages, other, Some(99), &writer).unwrap();
-    assert!(!pages.take_from_chain(newer, false, (old, superseded), page, &sweeper));
+    assert!(!pages.take_from_chain(newer, false, Superseded { frame: old, at: superseded }, page, &sweeper));
     assert_eq!(pages.region.frame(newer).previous(), before);
     assert_eq!(read(&pages, other.0, at, &sweeper).unwrap(), stamp);
     pages.unlatch(page, &sweeper);

@@ -101,15 +101,11 @@ pub(in crate::pages) struct Pins {
 impl Pins {
     /// Whether some snapshot may want the version of `page` that was current in [born, superseded).
     pub(in crate::pages) fn want(&self, page: PageId, born: Lsn, superseded: Lsn) -> bool {
-        let of_checkpoint = self.of_checkpoint.filter(|_| u64::from(page.0) >= self.captured_below);
+        let is_between = |pin: &Lsn| (born..superseded).contains(pin);
         let first = self.others.partition_point(|&pin| pin < born);
         self.visible < superseded
-            || self
-                .others
-                .get(first)
-                .into_iter()
-                .chain(&of_checkpoint)
-                .any(|pin| (born..superseded).contains(pin))
+            || self.others.get(first).is_some_and(is_between)
+            || self.of_checkpoint.as_ref().is_some_and(is_between) && u64::from(page.0) >= self.captured_below
     }
 }
 

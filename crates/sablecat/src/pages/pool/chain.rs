@@ -3,7 +3,7 @@
 use sablecat_os::atomic::Ordering;
 
 use super::Pool;
-use crate::pages::participants::LocalParticipant;
+use crate::pages::participants::{LocalParticipant, Superseded};
 use crate::region::FrameState;
 use crate::types::{FrameId, Lsn, PageId};
 
@@ -62,8 +62,8 @@ impl Pool {
         (next != FrameId::NONE && self.links(born, next, page)).then_some(next)
     }
 
-    /// Takes a version of a latched page out of the middle of its chain: `old`, a frame and where it was
-    /// superseded, which stands behind `newer`. False if it cannot be had.
+    /// Takes a version of a latched page out of the middle of its chain: `one`, which stands behind `newer`.
+    /// False if it cannot be had.
     ///
     /// Both are claimed, and then looked at again: pins may have moved since the chain was walked, and others
     /// have freed either frame and built something else in it. The current version is safe from that while
@@ -72,22 +72,22 @@ impl Pool {
         &self,
         newer: FrameId,
         is_current: bool,
-        old: (FrameId, Lsn),
+        one: Superseded,
         page: PageId,
         me: &LocalParticipant,
     ) -> bool {
         let claimed = FrameState::Claimed(me.number());
-        let (frame, superseded) = old;
-        let (newer, old) = (self.region.frame(newer), self.region.frame(frame));
+        let (newer, old) = (self.region.frame(newer), self.region.frame(one.frame));
         if !is_current && !newer.change(FrameState::Published, claimed) {
             return false;
         }
         let mut taken = false;
-        if newer.page() == page && newer.previous() == frame && old.change(FrameState::Published, claimed) {
-            if old.superseded() == superseded && old.page() == page && !old.block().is_writing() {
+        if newer.page() == page && newer.previous() == one.frame && old.change(FrameState::Published, claimed)
+        {
+            if old.superseded() == one.at && old.page() == page && !old.block().is_writing() {
                 newer.set_previous(old.previous());
                 self.drop_block(old, me);
-                self.retire(frame, me);
+                self.retire(one.frame, me);
                 taken = true;
             } else {
                 old.set_state(FrameState::Published);

@@ -20,7 +20,7 @@
 //! [`LIMBO_BATCH`]. One out of the middle of a chain: a latch and a step along the chain, and another scan a
 //! batch.
 
-use std::cell::RefCell;
+use std::cell::{LazyCell, RefCell};
 use std::collections::VecDeque;
 
 use sablecat_os::atomic::Ordering;
@@ -195,7 +195,7 @@ impl Pool {
     #[cold]
     fn reclaim_between(&self, horizon: &Horizon, me: &LocalParticipant) {
         let (mut limbo, mut wanted) = (me.limbo.borrow_mut(), me.wanted.borrow_mut());
-        let pins = self.pins();
+        let pins = LazyCell::new(|| self.pins());
         let room = UNLINKED_MAX.saturating_sub(me.unlinked.borrow().len());
         let again = wanted.len().min(LOOKED_AT_AGAIN).min(room);
         let more = limbo.len().saturating_sub(limbo_max()).min(room);

@@ -121,18 +121,19 @@ impl Pool {
             return OldVersion::Kept;
         }
         let mut newer = current;
-        while let Some(next) = self.behind(newer, page) {
-            let (is_sought, end) = (next == one.frame, self.region.frame(next).superseded());
-            let may_go = me.unlinked.borrow().len() < UNLINKED_MAX && !pins.want(page, born(next), end);
-            if (is_sought || may_go) && self.take_from_chain(newer, newer == current, (next, end), page, me) {
+        while let Some(frame) = self.behind(newer, page) {
+            let next = Superseded { frame, at: self.region.frame(frame).superseded() };
+            let is_sought = frame == one.frame;
+            let may_go = me.unlinked.borrow().len() < UNLINKED_MAX && !pins.want(page, born(frame), next.at);
+            if (is_sought || may_go) && self.take_from_chain(newer, newer == current, next, page, me) {
                 if is_sought {
                     return OldVersion::Unlinked;
                 }
-                me.unlinked.borrow_mut().push_back(next);
+                me.unlinked.borrow_mut().push_back(frame);
             } else if is_sought {
                 break;
             } else {
-                newer = next;
+                newer = frame;
             }
         }
         OldVersion::Kept
