@@ -85,6 +85,7 @@ const RENAMED: &[Renamed] = &[
     },
     Renamed { header: None, from: "vacuum.c", to: "vacuum.c", names: &["sqlite3RunVacuum"] },
     Renamed { header: None, from: "main.c", to: "main.c", names: &["sqlite3ErrStr", "sqlite3_file_control"] },
+    Renamed { header: None, from: "memdb.c", to: "memdb.c", names: &["sqlite3_serialize"] },
     Renamed { header: None, from: "vdbeapi.c", to: "vdbeapi.c", names: &["sqlite3_step"] },
     Renamed {
         header: None,

@@ -1,5 +1,5 @@
 /*
-** Copies of databases, of which one side or both is sablecat's: sqlite3_backup_*.
+** Copies of databases, of which one side or both is sablecat's: sqlite3_backup_*, sqlite3_serialize.
 **
 ** Records are the same on both sides, so trees are copied record by record, in the order that they have. The
 ** source is seen in one state, and all of it is copied in one step, whatever number of pages is asked for.
@@ -236,16 +236,23 @@ static int sablecatEmpty(Btree *p){
 
 /* ---- Steps ---- */
 
-/* Copies the source, as it is in the transaction that it is in or in one of its own. */
-static int sablecatCopySource(sqlite3_backup *p, Btree *pTo){
+/* Copies a database, as it is in the transaction that it is in or in one of its own. How many pages it has is
+** said too. */
+static int sablecatCopyState(sqlite3 *db, Btree *pFrom, Btree *pTo, Pgno *pnPage){
   Schema *pSchema = 0;
   int isOwn = 0;
-  int rc = sablecatBeginRead(p->pSrcDb, p->pSrc, &isOwn, &pSchema);
+  int rc = sablecatBeginRead(db, pFrom, &isOwn, &pSchema);
   if( rc!=SQLITE_OK ) return rc;
-  rc = sablecatCopyAll(p->pSrcDb, pSchema, p->pSrc, pTo);
-  p->nPagecount = sqlite3BtreeLastPage(p->pSrc);
+  rc = sablecatCopyAll(db, pSchema, pFrom, pTo);
+  *pnPage = sqlite3BtreeLastPage(pFrom);
+  if( isOwn ) sqlite3BtreeCommit(pFrom);
+  return rc;
+}
+
+/* Copies the source. */
+static int sablecatCopySource(sqlite3_backup *p, Btree *pTo){
+  int rc = sablecatCopyState(p->pSrcDb, p->pSrc, pTo, &p->nPagecount);
   p->nRemaining = rc==SQLITE_OK ? 0 : p->nPagecount;
-  if( isOwn ) sqlite3BtreeCommit(p->pSrc);
   return rc;
 }
 
@@ -451,4 +458,53 @@ SQLITE_API int sqlite3_backup_finish(sqlite3_backup *p){
   sqlite3LeaveMutexAndCloseZombie(pDest);
   sqlite3LeaveMutexAndCloseZombie(pSource);
   return rc;
+}
+
+/* ---- Serialization ---- */
+
+/* A temporary database of SQLite's own that has what one of sablecat's has. */
+static int sablecatImage(sqlite3 *db, Btree *pFrom, sqlite3 *pImage){
+  Btree *pTo = pImage->aDb[0].pBt;
+  Pgno nPage = 0;
+  int rc;
+  sqlite3_mutex_enter(pImage->mutex);
+  rc = sqlite3BtreeBeginTrans(pTo, 1, 0);
+  if( rc==SQLITE_OK ) rc = sablecatCopyState(db, pFrom, pTo, &nPage);
+  if( rc==SQLITE_OK ) rc = sqlite3BtreeCommit(pTo);
+  if( rc!=SQLITE_OK ) sqlite3BtreeRollback(pTo, SQLITE_OK, 0);
+  sqlite3_mutex_leave(pImage->mutex);
+  return rc;
+}
+
+/* The bytes of a file of SQLite's that has what the database has. How many these are is not known before they
+** are made, so with SQLITE_SERIALIZE_NOCOPY the size is -1. */
+SQLITE_API unsigned char *sqlite3_serialize(
+  sqlite3 *db,
+  const char *zSchema,
+  sqlite3_int64 *piSize,
+  unsigned int mFlags
+){
+  sqlite3 *pImage = 0;
+  unsigned char *aOut = 0;
+  Btree *pFrom;
+  sqlite3_mutex_enter(db->mutex);
+  pFrom = sablecatSide(db, zSchema ? zSchema : db->aDb[0].zDbSName);
+  if( pFrom==0 ){
+    aOut = sablecatStock_sqlite3_serialize(db, zSchema, piSize, mFlags);
+  }else{
+    if( piSize ) *piSize = -1;
+    if( (mFlags & SQLITE_SERIALIZE_NOCOPY)==0 ){
+      int rc = sqlite3_open_v2("", &pImage, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, 0);
+      if( rc==SQLITE_OK ){
+        sqlite3BtreeEnterAll(db);
+        rc = sablecatImage(db, pFrom, pImage);
+        sqlite3BtreeLeaveAll(db);
+      }
+      if( rc==SQLITE_OK ) aOut = sablecatStock_sqlite3_serialize(pImage, "main", piSize, 0);
+      if( rc!=SQLITE_OK ) sqlite3Error(db, rc);
+      sqlite3_close(pImage);
+    }
+  }
+  sqlite3_mutex_leave(db->mutex);
+  return aOut;
 }

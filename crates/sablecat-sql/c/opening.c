@@ -25,7 +25,7 @@ SQLITE_PRIVATE int sqlite3BtreeOpen(
 
   if( zFilename!=0 && zFilename[0]!=0 && strcmp(zFilename, ":memory:")!=0
    && (vfsFlags & SQLITE_OPEN_MAIN_DB)!=0 && (vfsFlags & SQLITE_OPEN_MEMORY)==0
-   && (flags & BTREE_MEMORY)==0
+   && (flags & BTREE_MEMORY)==0 && !sqlite3IsMemdb(pVfs)
   ){
     const char *zEngine = sqlite3_uri_parameter(zFilename, "engine");
     SablecatStatements statements;

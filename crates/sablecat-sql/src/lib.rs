@@ -62,6 +62,7 @@
 //! `sqlite3_backup_*` copies between environments, and between these and files or databases in memory, in
 //! either direction. It copies one state of the source, while others write to it; in one transaction, this
 //! replaces what the destination had. `VACUUM INTO` writes to a new database of either kind.
+//! `sqlite3_serialize` returns the bytes of a file of SQLite's that has what an environment has.
 //!
 //! # Keys and values of the same environment
 //! [`environment`] returns the environment that connections of this process have open, or opens it, for a

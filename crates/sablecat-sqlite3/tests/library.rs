@@ -204,3 +204,17 @@ fn it_is_loaded_and_unloaded_and_may_fork() {
     assert_eq!(scratch.run(&forked, ["family"], "sablecat"), "");
     assert_eq!(scratch.run(&client, ["family", "SELECT group_concat(a) FROM t"], ""), "1,3,4\n");
 }
+
+#[test]
+fn what_was_serialized_is_in_memory_for_who_gets_it() {
+    let scratch = Scratch::new("serialized");
+    let serialized = scratch.compile_shared("serialized.c");
+    for (name, engine) in [("shop", "sablecat"), ("plain", "sqlite")] {
+        assert_eq!(scratch.run(&serialized, [name], engine), "1,3\n1,2,1,3\n", "{engine}");
+        assert_eq!(scratch.at(name).is_dir(), engine == "sablecat");
+    }
+    let client = scratch.compile_shared("client.c");
+    assert_eq!(scratch.run(&client, ["shop", "SELECT group_concat(a) FROM t"], ""), "1,2,1,2\n");
+    // SQLite opens a database that it calls x, which is not there.
+    assert!(!scratch.at("x").exists());
+}

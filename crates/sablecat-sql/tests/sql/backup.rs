@@ -336,3 +336,40 @@ fn an_attached_database_is_copied_by_its_name() {
     assert_eq!(number(&into, "SELECT x FROM main.v"), 5);
     assert_eq!(texts(&into, "PRAGMA integrity_check"), ["ok"]);
 }
+
+/// The bytes are a file of SQLite's: it is read as such, from memory and from a disk, and goes back.
+#[test]
+fn a_database_is_serialized_as_a_file_of_sqlites() {
+    let directory = Directory::new();
+    let mut source = open(&directory, "from", Kind::Ours);
+    let empty = source.serialize("main").expect("nothing yet").to_vec();
+    std::fs::write(place(&directory, "empty"), empty).expect("written");
+    assert_eq!(number(&open(&directory, "empty", Kind::File), "SELECT count(*) FROM sqlite_schema"), 0);
+    source.execute_batch(EVERYTHING).expect("everything");
+    // What a transaction has changed is its own to see.
+    source.execute_batch("BEGIN; INSERT INTO pairs VALUES (1, 2, 3)").expect("a row");
+    let bytes = source.serialize("main").expect("bytes").to_vec();
+    assert!(bytes.starts_with(b"SQLite format 3\0"));
+    let expected = content(&source);
+    source.execute_batch("ROLLBACK").expect("undone");
+    let before = content(&source);
+    assert!(before != expected);
+
+    std::fs::write(place(&directory, "file"), &bytes).expect("written");
+    let file = open(&directory, "file", Kind::File);
+    assert!(content(&file) == expected);
+    whole(&file);
+    let mut memory = open(&directory, "", Kind::Memory);
+    memory.deserialize_read_exact("main", &bytes[..], bytes.len(), false).expect("read");
+    assert!(content(&memory) == expected);
+    whole(&memory);
+
+    // A connection that has an environment lets go of it for what it is given.
+    let mut other = open(&directory, "from", Kind::Ours);
+    other.deserialize_read_exact("main", &bytes[..], bytes.len(), false).expect("read");
+    assert!(content(&other) == expected);
+    other.execute_batch("DELETE FROM pairs").expect("it is its own");
+    assert!(content(&source) == before);
+    let refused = source.serialize("nowhere").map(drop);
+    assert!(refused.is_err());
+}
