@@ -308,6 +308,14 @@ impl Log {
         Lsn(self.words().life.0.load(Ordering::Acquire))
     }
 
+    /// Makes sure that this life has a segment. A superblock that is not the last one says that there is one.
+    ///
+    /// # Errors
+    /// As [`Log::prepare_next`].
+    pub(crate) fn begin(&self, caller: Caller<'_>) -> Result<()> {
+        self.prepare_to(Lsn(self.life().0 + 1), caller)
+    }
+
     #[inline]
     fn words(&self) -> &LogWords {
         // SAFETY: `LogMemory::new` promised that the words outlive the log and are only used as atomics.

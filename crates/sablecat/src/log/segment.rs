@@ -361,6 +361,20 @@ impl Segments {
         Ok(())
     }
 
+    /// Gives the space of a segment behind `end`, which lies within it, to the file system: zeros are there
+    /// then. It keeps its length, as one that is shorter is taken for damaged. Durable when it returns.
+    pub(super) fn empty_behind(&self, number: u64, end: Lsn) -> Result<()> {
+        let path = self.path(Name::Log(number));
+        let io = |e| Error::io("emptying the end of log segment", &path, e);
+        let file = self.open_file(Name::Log(number), false, false)?;
+        let at = self.offset_of(end).next_multiple_of(BLOCK);
+        let behind = file.len().map_err(io)?.saturating_sub(at);
+        if behind > 0 && file.punch(at, behind).map_err(io)? {
+            file.sync().map_err(io)?;
+        }
+        Ok(())
+    }
+
     /// Makes creations, renames and removals durable.
     pub(super) fn sync_directory(&self) -> Result<()> {
         self.disk

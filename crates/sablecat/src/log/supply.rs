@@ -453,15 +453,15 @@ impl Log {
         removed
     }
 
-    /// Cuts off what no record was written to of the segment in which the life before ended, if it is there.
+    /// Gives back what has no record yet of the segment in which the life before ended, if it is there.
     ///
     /// # Errors
     /// `Io`: nothing is lost.
-    pub(crate) fn shorten_last(&self, end: Lsn) -> Result<()> {
+    pub(crate) fn empty_last(&self, end: Lsn) -> Result<()> {
         let Some(files) = &self.files else { return Ok(()) };
         let number = files.segments.number_of(end);
         let is_there = files.segments.numbers()?.contains(&number);
-        if is_there { files.segments.cut(number, end) } else { Ok(()) }
+        if is_there { files.segments.empty_behind(number, end) } else { Ok(()) }
     }
 
     /// Archives segments, given in ascending order. A life of which the end is known, from the life after it

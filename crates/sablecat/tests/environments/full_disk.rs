@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use sablecat::{Builder, Durability, Env, ErrorKind};
+use sablecat::{Builder, Durability, Env, ErrorKind, Journal};
 use sablecat_os::disk::{Disk, How};
 use sablecat_os::sim::{SimDisk, Survival};
 
@@ -43,14 +43,16 @@ fn space(disk: &SimDisk) -> u64 {
     disk.open(Path::new("env/sablecat.db"), How::default()).unwrap().space().unwrap()
 }
 
+/// That the environment has these records, and is as it should be.
+fn check(env: &Env, model: &BTreeMap<u32, Vec<u8>>) {
+    let db = env.database("records").unwrap();
+    let found: Vec<_> = db.range(..).unwrap().collect::<sablecat::Result<_>>().unwrap();
+    assert!(found.into_iter().eq(model.iter().map(|(n, value)| (key(*n).to_vec(), value.clone()))));
+    assert_eq!(env.verify(&mut |_| {}).unwrap().problems, [""; 0]);
+}
+
 /// Everything that an owner must be able to do, and that there is room afterwards, by what becomes smaller.
 fn thin_out(disk: &Arc<SimDisk>, mut model: BTreeMap<u32, Vec<u8>>, size: fn(&SimDisk) -> u64) {
-    let check = |env: &Env, model: &BTreeMap<u32, Vec<u8>>| {
-        let db = env.database("records").unwrap();
-        let found: Vec<_> = db.range(..).unwrap().collect::<sablecat::Result<_>>().unwrap();
-        assert!(found.into_iter().eq(model.iter().map(|(n, value)| (key(*n).to_vec(), value.clone()))));
-        assert_eq!(env.verify(&mut |_| {}).unwrap().problems, [""; 0]);
-    };
     let env = open(disk);
     check(&env, &model);
     env.close().unwrap();
@@ -219,4 +221,65 @@ fn what_was_committed_is_there_although_closing_found_no_room() {
     let db = open(&disk).database("records").unwrap();
     assert!(changed.len() > 50, "{} were committed", changed.len());
     assert!(changed.into_iter().all(|n| db.get(key(n)).unwrap().as_ref() == Some(&model[&n])));
+}
+
+/// Commits for which the log had room, and the volume has none: each opening has them, and adds what there
+/// is room for in the log; when there is room, all goes on.
+#[test]
+fn who_opens_an_environment_reads_it_although_there_is_no_room_for_a_checkpoint() {
+    let plain: fn(Builder) -> Builder = |builder| builder;
+    for with in [plain, |builder| builder.journal(Journal::new())] {
+        let open = |disk: &Arc<SimDisk>| with(builder(disk)).open("env");
+        let mut disk = Arc::new(SimDisk::new(1));
+        let (env, mut model) = filled(&disk);
+        env.close().unwrap();
+        let env = open(&disk).unwrap();
+        let db = env.database("records").unwrap();
+        // More than is free in the file.
+        for n in 10_000..20_000 {
+            db.insert(key(n), [n as u8; 1000]).unwrap();
+            model.insert(n, vec![n as u8; 1000]);
+        }
+        env.sync().unwrap();
+        disk = killed(&disk);
+        let (mut unsaved, mut changed) = (0, 0);
+        for life in 0..8 {
+            fill_up(&disk);
+            let env = open(&disk).unwrap();
+            assert!(env.recovery().recovered && env.recovery().commits >= 10_000);
+            check(&env, &model);
+            let db = env.database("records").unwrap();
+            for n in life * 10..life * 10 + 3 {
+                match db.insert(key(n), "changed") {
+                    Ok(_) => {
+                        model.insert(n, b"changed".to_vec());
+                        changed += 1;
+                    }
+                    Err(error) => assert_eq!(error.kind(), ErrorKind::DiskFull),
+                }
+            }
+            match env.checkpoint() {
+                Err(error) => assert_eq!(error.kind(), ErrorKind::DiskFull),
+                Ok(_) => panic!("there was room for a checkpoint in life {life}"),
+            }
+            check(&env, &model);
+            if life % 2 == 0 {
+                unsaved += usize::from(env.close().is_err_and(|error| error.kind() == ErrorKind::DiskFull));
+            } else {
+                env.sync().unwrap();
+                disk = killed(&disk);
+            }
+        }
+        assert_eq!(unsaved, 4);
+        assert!(changed > 0, "nothing could be changed");
+        disk.set_capacity(u64::MAX);
+        let env = open(&disk).unwrap();
+        check(&env, &model);
+        env.database("records").unwrap().insert(key(0), "there is room").unwrap();
+        model.insert(0, b"there is room".to_vec());
+        env.close().unwrap();
+        let env = open(&disk).unwrap();
+        assert!(env.recovery().closed);
+        check(&env, &model);
+    }
 }

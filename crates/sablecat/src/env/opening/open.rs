@@ -200,16 +200,10 @@ pub(super) fn assemble(
     let core =
         Core::new(kernel, config, (mode, journal), report, EnvPlace { directory, lock, region: shared });
     header.checkpointed.store(start.0, Ordering::Release);
-    core.find_room_for_log()?;
-    if changed || core.kernel.log.keeps_records() {
-        // So that the log before this life is not needed again, and the next recovery begins where this life
-        // does.
-        core.with_end_of_log(|| core.checkpoint(false).map(drop))?;
-        if core.recovery.recovered && core.shared.is_none() {
-            // Of what the log of that life took: an environment whose process was killed again and again on a
-            // full disk would have nothing left.
-            core.kernel.pages.give_back_tail();
-        }
+    match core.begin_life(changed) {
+        // What was replayed is read; what is changed goes to the log, as far as there is room.
+        Err(error) if error.is_full() && core.can_replay_again() => {}
+        begun => begun?,
     }
     core.finish_drops()?;
     core.remove_names_left();
@@ -243,6 +237,34 @@ fn go_back(kernel: &Kernel, me: &LocalParticipant, mode: EnvMode) -> Result<()> 
 }
 
 impl Core {
+    /// Makes room in the log, and writes to the volume what was recovered: so that the log before this life
+    /// is not needed again, and the next recovery begins where this life does.
+    fn begin_life(&self, changed: bool) -> Result<()> {
+        self.find_room_for_log()?;
+        if changed || self.kernel.log.keeps_records() {
+            self.with_end_of_log(|| self.checkpoint(false).map(drop))?;
+            if self.recovery.recovered && self.shared.is_none() {
+                // Of what the log of that life took: an environment whose process was killed again and again
+                // on a full disk would have nothing left.
+                self.kernel.pages.give_back_tail();
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether what was replayed need not be in the volume yet: the superblock says where to replay from, the
+    /// log from there stays until the next checkpoint, and that of this life goes on from it. Not where the
+    /// log begins above that, after a recovery backward: the next opening would give up the files.
+    fn can_replay_again(&self) -> bool {
+        let RecoveryReport { created, doubt, .. } = self.recovery;
+        let volume = self.kernel.pages.volume();
+        !created
+            && !doubt
+            && volume.map(Volume::superblock).is_some_and(|superblock| {
+                !superblock.clean && superblock.log_floor <= superblock.log_position
+            })
+    }
+
     /// Makes sure that commits have some room in the log. If the disk has none, the log of the life before
     /// has: everything is written to the volume as if to be closed, which takes free blocks there, and that
     /// log is removed. Or else half of the volume's reserve is given up.
@@ -251,7 +273,10 @@ impl Core {
         if !log.keeps_records() || log.has_room(1) {
             return Ok(());
         }
-        self.with_end_of_log(|| self.checkpoint_and_remove_log())?;
+        match self.with_end_of_log(|| self.checkpoint_and_remove_log()) {
+            Err(error) if error.is_full() && self.can_replay_again() => {}
+            emptied => emptied?,
+        }
         let seat = self.kernel.pages.participants.sit()?;
         let prepare = || log.prepare_next(txn::caller(&self.kernel.pages, seat.number()));
         // Whatever the reason, the next checkpoint must not say that there is a log where there is no
@@ -271,7 +296,7 @@ impl Core {
     fn with_end_of_log(&self, write: impl Fn() -> Result<()>) -> Result<()> {
         match write() {
             Err(error) if error.is_full() && self.recovery.recovered => {
-                self.kernel.log.shorten_last(self.recovery.end)?;
+                self.kernel.log.empty_last(self.recovery.end)?;
                 write()
             }
             done => done,

@@ -102,7 +102,7 @@ pub(in crate::env) fn check_log(kernel: &Kernel, superblock: &Superblock) -> Res
     Ok(())
 }
 
-/// Closed by its last user: whatever the log had is in the pages. Every later life began with a checkpoint
+/// Closed by its last user: whatever the log had is in the pages. The next life began with a checkpoint
 /// before it logged anything.
 fn check_closed(kernel: &Kernel, superblock: &Superblock) -> Result<()> {
     if kernel.log.goes_on_after(superblock.log_position, superblock.log_floor)? {

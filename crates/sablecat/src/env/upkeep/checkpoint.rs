@@ -69,6 +69,9 @@ impl Upkeep {
         moving: Moving,
     ) -> Result<CheckpointReport> {
         let _checkpoint = trace::begin(TracedWork::Checkpoint);
+        if !clean {
+            self.kernel.log.begin(caller(&self.kernel.pages, me.number()))?;
+        }
         let describe = |at, superblock: &mut Superblock| {
             self.describe(at, clean, superblock);
             if let Some(volume) = self.kernel.pages.volume() {
