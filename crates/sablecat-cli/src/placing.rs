@@ -23,6 +23,9 @@ pub(crate) struct Placing {
     /// KiB and more; VOLUME=HOW for the pages of one volume; repeatable
     #[arg(long = "compression", value_name = "HOW", value_parser = compression, help_heading = HEADING)]
     compressions: Vec<(String, Compression)>,
+    /// A volume, added by this command, whose pages are not encrypted although the environment is; repeatable
+    #[arg(long = "unencrypted-volume", value_name = "VOLUME", help_heading = HEADING)]
+    unencrypted_volumes: Vec<String>,
     /// Page size of a new environment in bytes: a power of two from 512 to 65536. Default: 4096, and with
     /// compression 32768
     #[arg(long, value_name = "BYTES", help_heading = HEADING)]
@@ -32,7 +35,10 @@ pub(crate) struct Placing {
 impl Placing {
     /// Whether there is nothing to declare, and so nothing to write down.
     pub(crate) fn is_empty(&self) -> bool {
-        self.volumes.is_empty() && self.places.is_empty() && self.compressions.is_empty()
+        self.volumes.is_empty()
+            && self.places.is_empty()
+            && self.compressions.is_empty()
+            && self.unencrypted_volumes.is_empty()
     }
 
     /// Whether there are files elsewhere than in the environment's directory.
@@ -46,6 +52,7 @@ impl Placing {
         let builder = self.volumes.iter().fold(builder, |builder, (name, path)| builder.volume(name, path));
         let builder =
             self.places.iter().fold(builder, |builder, (place, volume)| builder.place(place.clone(), volume));
+        let builder = self.unencrypted_volumes.iter().fold(builder, Builder::volume_unencrypted);
         self.compressions
             .iter()
             .fold(builder, |builder, (volume, how)| builder.volume_compression(volume, *how))

@@ -117,6 +117,7 @@ fn show(Arguments { place, reading, databases, .. }: &Arguments) -> Result<Outco
                 "bytes": volume.bytes,
                 "occupied": volume.occupied,
                 "compression": volume.compression.to_string(),
+                "encrypted": volume.encrypted,
                 "makes_holes": volume.makes_holes,
             })).collect::<Vec<_>>(),
             "log_tail": stats.log_tail.0,
@@ -145,8 +146,8 @@ fn show(Arguments { place, reading, databases, .. }: &Arguments) -> Result<Outco
         ("last checkpoint", number(stats.checkpoint.0)),
     ])?;
     output::table(&of_databases(&sizes, &indices))?;
-    let mut volumes =
-        Grid::new("\nVolumes", ["name", "blocks in use", "bytes", "occupied", "compression", "file"], 0);
+    let columns = ["name", "blocks in use", "bytes", "occupied", "compression", "encrypted", "file"];
+    let mut volumes = Grid::new("\nVolumes", columns, 0);
     for volume in &stats.volumes {
         let path = volume.path.display().to_string();
         let compression = match volume.compression {
@@ -154,7 +155,8 @@ fn show(Arguments { place, reading, databases, .. }: &Arguments) -> Result<Outco
             how => format!("{how}, but the file system does not support holes in files, so nothing is saved"),
         };
         let [blocks, bytes, occupied] = [volume.blocks, volume.bytes, volume.occupied].map(number);
-        volumes.rows.push(vec![volume.name.clone(), blocks, bytes, occupied, compression, path]);
+        let encrypted = if volume.encrypted { "yes" } else { "no" }.to_owned();
+        volumes.rows.push(vec![volume.name.clone(), blocks, bytes, occupied, compression, encrypted, path]);
     }
     output::table(&volumes)?;
     if let Some(counters) = counters {

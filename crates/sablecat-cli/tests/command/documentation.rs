@@ -112,7 +112,7 @@ fn the_help_shows_options_where_they_belong() {
         };
         assert_eq!(
             shown(volumes),
-            ["--volume", "--place", "--compression", "--page-size"],
+            ["--volume", "--place", "--compression", "--unencrypted-volume", "--page-size"],
             "{command}: {help}"
         );
         assert_eq!(shown(keys), ["--key-file", "--key-variable", "--cipher"], "{command}: {help}");

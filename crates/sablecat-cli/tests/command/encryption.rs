@@ -68,4 +68,13 @@ fn an_environment_is_made_with_a_key_used_with_it_and_copied() {
         scratch.json("stat chacha --key-file key --json")["encryption"]["cipher"],
         "ChaCha20-Poly1305"
     );
+
+    let add = "--volume tiles=tiles.db --unencrypted-volume tiles --place tiles=tiles";
+    done(&format!("put chacha t plain-as-day --db tiles --key-file key {add}"));
+    let volumes = scratch.json("stat chacha --key-file key --json")["volumes"].take();
+    assert_eq!((&volumes[0]["encrypted"], &volumes[1]["encrypted"]), (&true.into(), &false.into()));
+    refused("put chacha a b --key-file key --unencrypted-volume main", "always encrypted");
+    assert!(!is_in_the_clear(&scratch.path().join("chacha")));
+    let tiles = fs::read(scratch.path().join("chacha/tiles.db")).expect("read");
+    assert!(tiles.windows(MARKER.len()).any(|window| window == MARKER));
 }

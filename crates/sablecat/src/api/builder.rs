@@ -391,6 +391,37 @@ impl Builder {
         self
     }
 
+    /// In an encrypted environment, has a volume that is [declared](Builder::volume) for the first time hold
+    /// its pages without encryption: what is placed there is written as fast as without a key, and whoever
+    /// has the file can read it, and can change it unnoticed. The log stays encrypted, records of that volume
+    /// included. A volume stays as it was made, so afterwards this need not be said again. In an environment
+    /// that is not encrypted it has no effect.
+    ///
+    /// Opening fails with `Invalid` for the main volume, which says what is where, and for one that was made
+    /// with encryption.
+    ///
+    /// ```no_run
+    /// # #[cfg(feature = "encryption")]
+    /// # fn main() -> sablecat::Result<()> {
+    /// use sablecat::{EncryptionKey, Env, Place};
+    ///
+    /// let env = Env::builder()
+    ///     .encryption_key(EncryptionKey::from_file("key")?)
+    ///     .volume("tiles", "tiles.db")
+    ///     .volume_unencrypted("tiles")
+    ///     .place(Place::database("map tiles"), "tiles")
+    ///     .open("some/directory")?;
+    /// # let _ = env;
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "encryption"))]
+    /// # fn main() {}
+    /// ```
+    pub fn volume_unencrypted(mut self, volume: impl Into<String>) -> Self {
+        self.config.declared.unencrypted.push(volume.into());
+        self
+    }
+
     /// Holds the environment in memory from now on. Its files, data and log, are then in the directory
     /// `memory`, which must be on a file system in memory, and is created if it does not exist. The directory
     /// by which the environment is opened keeps an *image* of the files on a disk. The environment remembers

@@ -65,6 +65,14 @@ impl Keyring {
         match self.0 {}
     }
 
+    pub(crate) fn plain_uuid(&self, _: u8) -> [u8; 16] {
+        match self.0 {}
+    }
+
+    pub(crate) fn is_plain(&self, _: u8, _: &[u8; 16]) -> bool {
+        match self.0 {}
+    }
+
     pub(crate) fn cipher(&self) -> Cipher {
         match self.0 {}
     }

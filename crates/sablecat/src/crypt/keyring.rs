@@ -289,6 +289,30 @@ impl Keyring {
         })
     }
 
+    /// A new number for a volume whose blocks are not enciphered, by which [`Keyring::is_plain`] knows it:
+    /// half of it is random, the other half proves the first, with the number of the volume.
+    pub(crate) fn plain_uuid(&self, volume: u8) -> [u8; 16] {
+        let random: [u8; 8] = aead::random();
+        self.prove_plain(volume, random)
+    }
+
+    /// Whether the blocks of the volume of this number are not enciphered. Nobody can say so who does not
+    /// have the keys; that a random uuid seems to happens once in 2^64.
+    pub(crate) fn is_plain(&self, volume: u8, uuid: &[u8; 16]) -> bool {
+        let random = std::array::from_fn(|n| uuid[n]);
+        self.prove_plain(volume, random) == *uuid
+    }
+
+    /// By the first key, which stays whatever is changed.
+    fn prove_plain(&self, volume: u8, random: [u8; 8]) -> [u8; 16] {
+        let mut of = [0; 25];
+        of[..16].copy_from_slice(&self.uuid);
+        of[16] = volume;
+        of[17..].copy_from_slice(&random);
+        let proof = aead::derive(&self.known().keys[0].bytes, b"plain", &of);
+        std::array::from_fn(|n| if n < 8 { random[n] } else { proof[n - 8] })
+    }
+
     /// What is authenticated with everything: whose it is, and which key it has.
     fn known_of(&self, key: u32, of: u64) -> [u8; 28] {
         let mut known = [0; 28];
@@ -464,6 +488,27 @@ mod tests {
         let Err(Refused::Unread(error)) = other.key(number) else { panic!("it was not read") };
         assert_eq!(error.kind(), ErrorKind::Io);
         assert!(other.key(number).is_ok_and(|key| key.number == number));
+    }
+
+    /// A number that says so is good for one volume of one environment, whatever keys come after.
+    #[test]
+    fn that_a_volume_is_not_encrypted_is_proved_by_its_number() {
+        for cipher in CIPHERS {
+            let disk = SimDisk::new(1);
+            let keys = made(&disk, cipher);
+            let uuid = keys.plain_uuid(3);
+            assert_ne!(uuid, keys.plain_uuid(3));
+            keys.rotate().unwrap();
+            keys.change(&EncryptionKey::from_bytes(&[2; 32])).unwrap();
+            let keys = again(&disk, cipher, 2).unwrap();
+            assert!(keys.is_plain(3, &uuid) && !keys.is_plain(2, &uuid));
+            assert!(!made(&SimDisk::new(2), cipher).is_plain(3, &uuid), "those of another environment");
+            for bit in 0..128 {
+                let mut other = uuid;
+                other[bit / 8] ^= 1 << (bit % 8);
+                assert!(!keys.is_plain(3, &other), "bit {bit}");
+            }
+        }
     }
 
     #[test]

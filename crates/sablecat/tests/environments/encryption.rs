@@ -189,6 +189,83 @@ fn no_record_is_in_the_clear_in_any_file() {
     }
 }
 
+/// In the clear is what was placed in it, and nothing else, nothing of that in the log either; keys are
+/// changed, and it is compressed, as if it were not there.
+#[test]
+fn a_volume_without_encryption_has_what_was_placed_there_and_nothing_else_is_in_the_clear() {
+    for cipher in CIPHERS {
+        let directory = Directory::new(&format!("plain-{}", cipher.name()));
+        let builder = |unencrypted: &[&str]| {
+            let builder = Env::builder()
+                .background(false)
+                .page_size(16384)
+                .cache_size(4 << 20)
+                .durability(Durability::WriteNoSync)
+                .encryption(key(1), cipher)
+                .volume("sealed", "sealed.db")
+                .volume("plain", "plain.db")
+                .place(Place::database("seals"), "sealed")
+                .place(Place::database("plains"), "plain");
+            unencrypted.iter().fold(builder, |builder, volume| builder.volume_unencrypted(*volume))
+        };
+        let open = |unencrypted: &[&str]| builder(unencrypted).open(directory.env());
+        let env = open(&["plain"]).expect("created");
+        let [records, seals, plains] =
+            ["plain-as-day records", "seals", "plains"].map(|name| env.database(name).expect("created"));
+        put(&records, 0..1500);
+        put(&seals, 0..1500);
+        env.checkpoint().expect("written");
+        assert_eq!(in_the_clear(&directory.env()), Vec::<String>::new());
+        plains.insert("long", MARKER.repeat(20_000)).expect("inserted");
+        put(&plains, 0..1500);
+        env.checkpoint().expect("written");
+        assert_eq!(in_the_clear(&directory.env()), ["plain.db"]);
+        put(&records, 1500..4000);
+        env.checkpoint().expect("written");
+        assert_eq!(in_the_clear(&directory.env()), ["plain.db"]);
+        let encrypted = |env: &Env| {
+            let volumes = env.stats().expect("read").volumes;
+            volumes.into_iter().map(|volume| (volume.name, volume.encrypted)).collect::<Vec<_>>()
+        };
+        let each = [("main", true), ("sealed", true), ("plain", false)].map(|(name, is)| (name.into(), is));
+        assert_eq!(encrypted(&env), each);
+
+        env.rotate_key().expect("rotated");
+        let report = env.encipher_anew().expect("written");
+        assert!(report.older == 0 && report.pages > 10, "{report:?}");
+        assert_eq!(env.encipher_anew().expect("looked").pages, 0);
+        env.change_encryption_key(&key(2)).expect("changed");
+        env.change_encryption_key(&key(1)).expect("changed");
+        assert_sound(&env);
+        drop((records, seals, plains));
+        env.close().expect("closed");
+
+        // It stays as it was made, whether that is said again or not.
+        for said in [&["plain"][..], &[]] {
+            let env = open(said).expect("opened");
+            assert_eq!(encrypted(&env), each);
+            assert_has(&env, 0..4000);
+            put(&env.database("plains").expect("there"), 0..1500);
+            assert_sound(&env);
+            env.close().expect("closed");
+        }
+        let read = builder(&[]).read_only(true).open(directory.env()).expect("opened");
+        assert_has(&read, 0..4000);
+        for (volume, why) in [("sealed", "made with it"), ("main", "always"), ("none", "declare it first")] {
+            let error = open(&[volume]).expect_err("it cannot be");
+            assert!(error.kind() == ErrorKind::Invalid && error.to_string().contains(why), "{error}");
+        }
+        assert_eq!(in_the_clear(&directory.env()), ["plain.db"]);
+        // Without the key it is not opened, although it could be read.
+        let error = Env::builder().open(directory.env()).expect_err("no key");
+        assert_eq!(error.kind(), ErrorKind::EncryptionKey);
+    }
+    let directory = Directory::new("plain-in-plain");
+    let env = Env::builder().volume("v", "v.db").volume_unencrypted("v").open(directory.env());
+    let volumes = env.expect("nothing is encrypted").stats().expect("read").volumes;
+    assert!(volumes.iter().all(|volume| !volume.encrypted));
+}
+
 #[test]
 fn only_its_own_key_opens_an_environment() {
     let directory = Directory::new("keys");

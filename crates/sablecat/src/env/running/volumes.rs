@@ -23,6 +23,9 @@ pub struct VolumeStats {
     pub occupied: u64,
     /// How the pages that are written to it from now on are compressed.
     pub compression: Compression,
+    /// Whether what is written to it is encrypted: in an encrypted environment everything is, but for the
+    /// volumes that were made [without](crate::Builder::volume_unencrypted).
+    pub encrypted: bool,
     /// Whether its file system supports holes in files; without them nothing is compressed. Known only if
     /// this process has opened the environment for writing, and the volume is compressed; otherwise true.
     pub makes_holes: bool,
@@ -35,22 +38,22 @@ impl Running {
         let (blocks, placement) = (self.kernel.pages.blocks(), volume.superblock().placement);
         let names =
             std::iter::once(MAIN_NAME).chain(placement.volumes.iter().map(|volume| volume.name.as_str()));
-        let files = volume.files()?.into_iter().zip(volume.holes()?);
-        let volumes =
-            blocks.volumes().zip(names).zip(files).map(|((number, name), ((path, bytes), holes))| {
-                VolumeStats {
-                    name: name.to_owned(),
-                    path: path.to_owned(),
-                    blocks: blocks
-                        .of(number)
-                        .used_count()
-                        .saturating_sub(first_within(number, volume.block_size())),
-                    bytes,
-                    occupied: holes.occupied,
-                    compression: holes.compression,
-                    makes_holes: holes.are_made,
-                }
-            });
+        let files = volume.files()?.into_iter().zip(volume.holes()?).zip(volume.are_encrypted());
+        let volumes = blocks.volumes().zip(names).zip(files).map(
+            |((number, name), (((path, bytes), holes), encrypted))| VolumeStats {
+                name: name.to_owned(),
+                path: path.to_owned(),
+                blocks: blocks
+                    .of(number)
+                    .used_count()
+                    .saturating_sub(first_within(number, volume.block_size())),
+                bytes,
+                occupied: holes.occupied,
+                compression: holes.compression,
+                encrypted,
+                makes_holes: holes.are_made,
+            },
+        );
         Ok(volumes.collect())
     }
 }

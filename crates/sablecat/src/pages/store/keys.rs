@@ -78,7 +78,8 @@ mod changed {
                             MapFinding::Damaged(..) => return Ok(()),
                         };
                         self.move_on();
-                        older += u64::from(volume.key_of(block).is_ok_and(|key| key != keys.newest()));
+                        let key = volume.key_of(block).ok().flatten();
+                        older += u64::from(key.is_some_and(|key| key != keys.newest()));
                         Ok(())
                     })?;
                     Ok(older)

@@ -43,8 +43,7 @@ impl<'v> BlockBatch<'v> {
         let target = &mut self.scratch[self.bytes..self.bytes + block_size];
         target[..image.len()].copy_from_slice(image);
         target[gap].fill(0);
-        let compression = self.files.compression_of(number);
-        let (sealed, counts) = self.files.codec.seal(self.files.keys(), compression, number, target);
+        let (sealed, counts) = self.files.seal(number, target);
         note(&mut self.counts, self.bytes / block_size, counts, block_size);
         self.bytes += block_size;
         Ok(sealed)

@@ -14,13 +14,13 @@ use super::data_file::{DataFile, Leaving};
 use crate::crypt::Keyring;
 use crate::error::{Error, Result};
 use crate::pages::allocation::{BlockSpace, VolumeBounds};
-use crate::types::{BlockId, VolumeId};
+use crate::types::{BlockId, SealedBlock, VolumeId};
 
 /// The files of the open volumes.
 #[derive(Debug)]
 pub(crate) struct BlockFiles {
     pub(super) codec: Codec,
-    /// What blocks are enciphered with, if they are.
+    /// The keys of the environment, if it is encrypted.
     pub(super) keys: Option<Arc<Keyring>>,
     /// The main volume first.
     pub(super) files: Vec<DataFile>,
@@ -39,22 +39,16 @@ impl BlockFiles {
         self.codec.page_size()
     }
 
-    /// What blocks are enciphered with, if they are.
-    #[inline]
-    pub(super) fn keys(&self) -> Option<&Keyring> {
-        self.keys.as_deref()
-    }
-
     /// The keys of the environment, if it is encrypted.
     pub(crate) fn keyring(&self) -> Option<&Arc<Keyring>> {
         self.keys.as_ref()
     }
 
-    /// Which key a block is enciphered with.
+    /// Which key a block is enciphered with; none: it is not.
     ///
     /// # Errors
     /// As [`BlockFiles::read_block`].
-    pub(crate) fn key_of(&self, number: BlockId) -> Result<u32> {
+    pub(crate) fn key_of(&self, number: BlockId) -> Result<Option<u32>> {
         self.of(number)?.key_of(number)
     }
 
@@ -167,10 +161,13 @@ impl BlockFiles {
         self.of(first)?.write_sealed(first, bytes, counts)
     }
 
-    /// How the pages in the volume of a block are compressed at present.
+    /// Makes a block of the page at the start of `bytes`, by how those of its volume are made at present. See
+    /// [`Codec::seal`].
     #[inline]
-    pub(super) fn compression_of(&self, block: BlockId) -> Compression {
-        self.files.get(block.volume().index()).map_or(Compression::None, DataFile::compression)
+    pub(super) fn seal(&self, block: BlockId, bytes: &mut [u8]) -> (SealedBlock, usize) {
+        let file = self.files.get(block.volume().index());
+        let compression = file.map_or(Compression::None, DataFile::compression);
+        self.codec.seal(file.and_then(DataFile::keys), compression, block, bytes)
     }
 
     /// Makes all that was written to the main volume before durable.

@@ -19,6 +19,8 @@
 //! codecs: one stores pages as they are and needs no trailer, so that is zero, and has no bytes unless a test
 //! wants some. The others encipher all of the page but its first four bytes (crypt/keyring.rs); the checksum
 //! covers what comes of that, so that a block can be checked without a key, and seals say as much as before.
+//! In a volume that is not encrypted, of an environment that is, the trailer is zero: its pages are as long
+//! as all others.
 //!
 //! A page that was compressed says so itself, where every other block has the id of its page ([`packed`]). Of
 //! its block only the beginning counts: that is enciphered, covered by the checksum, and written.
@@ -37,6 +39,9 @@ pub(crate) const CHECKSUM_BYTES: usize = 4;
 const TRAILER_STEP: usize = 8;
 /// The longest trailer: a sixteenth of the smallest block.
 pub(crate) const TRAILER_BYTES_MAX: usize = 32;
+
+/// Of a superblock of an encrypted environment: there are volumes whose blocks are not enciphered.
+pub(super) const PLAIN_MARK: u8 = 0x40;
 
 /// How the blocks of a volume are made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -97,7 +102,7 @@ impl Codec {
 
     /// Makes a block of the page at the start of `bytes`, which have the length of a block. Returns what it
     /// is to be named as, and how many of its bytes count: all, unless it could be compressed. The keys are
-    /// there if it is enciphered.
+    /// there if it is to be enciphered.
     pub(super) fn seal(
         self,
         keys: Option<&Keyring>,
@@ -105,7 +110,8 @@ impl Codec {
         block: BlockId,
         bytes: &mut [u8],
     ) -> (SealedBlock, usize) {
-        debug_assert_eq!((bytes.len(), keys.is_some()), (self.block_size, self.cipher.is_some()));
+        debug_assert_eq!(bytes.len(), self.block_size);
+        debug_assert!(keys.is_none() || self.cipher.is_some());
         let packed =
             if compression == Compression::None { None } else { packed::pack(self, compression, bytes) };
         let counts = packed.unwrap_or(self.block_size);

@@ -228,15 +228,24 @@ impl DataFile {
         self.read_raw(first, buffer)?;
         (first.0..)
             .zip(buffer.chunks_exact_mut(self.codec.block_size()))
-            .try_for_each(|(n, bytes)| self.codec.open(self.keys.as_deref(), &self.path, BlockId(n), bytes))
+            .try_for_each(|(n, bytes)| self.codec.open(self.keys(), &self.path, BlockId(n), bytes))
     }
 
-    /// Which key a block of this volume is enciphered with.
-    pub(super) fn key_of(&self, number: BlockId) -> Result<u32> {
+    /// What blocks are enciphered with, if they are.
+    #[inline]
+    pub(super) fn keys(&self) -> Option<&Keyring> {
+        self.keys.as_deref()
+    }
+
+    /// Which key a block of this volume is enciphered with; none: it is not.
+    pub(super) fn key_of(&self, number: BlockId) -> Result<Option<u32>> {
+        if self.keys.is_none() {
+            return Ok(None);
+        }
         let mut scratch = Scratch::take();
         let bytes = &mut scratch[..self.codec.block_size()];
         self.read_raw(number, bytes)?;
-        self.codec.key_of(&self.path, number, bytes)
+        self.codec.key_of(&self.path, number, bytes).map(Some)
     }
 
     /// Reads blocks as they are in the file, `first` and those after it, with zeros for what does not count

@@ -25,13 +25,13 @@ impl Volume {
         let (block_size, page_size) = (self.block_size(), self.page_size());
         let mut scratch = Scratch::take();
         let mut sealed = Vec::with_capacity(count as usize);
-        let (compression, mut counts) = (self.compression_of(first), Vec::new());
+        let mut counts = Vec::new();
         for (from, blocks) in self.pieces(count) {
             let bytes = &mut scratch[..blocks * block_size];
             counts.clear();
             for (n, block) in (from..).zip(bytes.chunks_exact_mut(block_size)) {
                 fill(n, &mut block[..page_size])?;
-                let (name, count) = self.codec.seal(self.keys(), compression, BlockId(first.0 + n), block);
+                let (name, count) = self.seal(BlockId(first.0 + n), block);
                 note(&mut counts, (n - from) as usize, count, block_size);
                 sealed.push(name);
             }

@@ -12,7 +12,7 @@ use sablecat_os::disk::Disk;
 
 use super::batch::BlockBatch;
 use super::blocks::BlockFiles;
-use super::compression::Compression;
+use super::compression::{self, Compression};
 use super::extra::VolumeHeader;
 use super::keeping::RetainedCheckpoint;
 use super::map::{MapReader, MapRoot, leaf_span};
@@ -226,8 +226,13 @@ impl Volume {
     pub(super) fn set_compressions(&self, superblock: &Superblock) {
         let placement = &superblock.placement;
         for (file, compression) in self.files.iter().zip(placement.compressions()) {
-            file.set_compression(compression, placement.marks != 0);
+            file.set_compression(compression, placement.marks & compression::MARKS != 0);
         }
+    }
+
+    /// Whether what is written to each volume is enciphered, the main one first.
+    pub(crate) fn are_encrypted(&self) -> impl Iterator<Item = bool> {
+        self.files.iter().map(|file| file.keys().is_some())
     }
 
     /// What there is to say of each volume's compression, the main one first.

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use sablecat_os::disk::{Disk, File, How};
 
 use super::blocks::BlockFiles;
-use super::codec::Codec;
+use super::codec::{Codec, PLAIN_MARK};
 use super::compression::Compression;
 use super::data_file::{self, DIRECT_PAGE_MIN, DataFile};
 use super::extra::{self, VolumeHeader};
@@ -184,8 +184,8 @@ impl Volume {
     /// # Errors
     /// Invalid for what cannot be.
     fn declared(&self, declared: &Declared) -> Result<Placement> {
-        let placement =
-            declared.over(&self.superblock().placement, first_within(VolumeId(1), self.block_size()))?;
+        let first_block = first_within(VolumeId(1), self.block_size());
+        let placement = declared.over(&self.superblock().placement, first_block, self.keys.as_deref())?;
         if self.block_size() < BLOCK_SIZE_MIN
             && let Some(how) = placement.compressions().find(|&how| how != Compression::None)
         {
@@ -350,7 +350,9 @@ impl Volume {
             ));
         }
         self.complaints.extend(complaints);
-        let made = (self.codec, self.keys.clone());
+        let has_plain = superblock.placement.marks & PLAIN_MARK != 0;
+        let is_encrypted = |keys: &&Arc<Keyring>| !has_plain || !keys.is_plain(number.0, &extra.uuid);
+        let made = (self.codec, self.keys.as_ref().filter(is_encrypted).cloned());
         self.blocks.files.push(DataFile::new(path, file, number, made, self.read_only)?);
         Ok(())
     }

@@ -8,7 +8,7 @@
 //!   each rule:
 //!     kind u8 (1 database, 2 databases beginning with, 3 keys) | volume u8 | name or beginning | key prefix
 //!   names, paths, prefixes: length u16, bytes
-//!   where blocks may be compressed (superblock.rs), each volume: compressor u8, level u8
+//!   where blocks may be compressed, or not enciphered (superblock.rs), each volume: compressor u8, level u8
 //! 512 * n + 504: seal of sector n, as with a journal (keeping.rs)
 //! ```
 //!
@@ -19,7 +19,9 @@
 use std::path::{Path, PathBuf};
 
 use super::bytes::{SUPERBLOCK_BYTES, u64_at};
+use super::codec::PLAIN_MARK;
 use super::compression::Compression;
+use crate::crypt::Keyring;
 use crate::error::{Error, Result};
 use crate::region::VOLUMES_MAX;
 use crate::types::VolumeId;
@@ -113,7 +115,8 @@ pub(crate) struct Placement {
     pub(crate) rules: Vec<Rule>,
     /// How pages in the main volume are compressed.
     pub(crate) compression: Compression,
-    /// Which compressors there may be blocks of, in any volume: never fewer.
+    /// Which compressors there may be blocks of, in any volume, and whether some are not enciphered: never
+    /// fewer.
     pub(crate) marks: u8,
 }
 
@@ -199,7 +202,7 @@ impl Placement {
         }
     }
 
-    /// Reads what [`Placement::encode`] wrote, where blocks may be compressed as the marks say.
+    /// Reads what [`Placement::encode`] wrote, where blocks may be made as the marks say.
     ///
     /// # Errors
     /// What cannot be.
@@ -331,6 +334,12 @@ impl<'a> PlacementReader<'a> {
     }
 }
 
+fn random_uuid() -> [u8; 16] {
+    let mut uuid = [0; 16];
+    sablecat_os::random::bytes(&mut uuid);
+    uuid
+}
+
 /// What a caller that opens an environment says of volumes and rules.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Declared {
@@ -340,12 +349,17 @@ pub(crate) struct Declared {
     pub(crate) places: Vec<(Place, String)>,
     /// How pages of the volume of which name are compressed from now on.
     pub(crate) compressions: Vec<(String, Compression)>,
+    /// Names of volumes whose blocks are not enciphered.
+    pub(crate) unencrypted: Vec<String>,
 }
 
 impl Declared {
     /// Whether nothing is said.
     pub(crate) fn is_empty(&self) -> bool {
-        self.volumes.is_empty() && self.places.is_empty() && self.compressions.is_empty()
+        self.volumes.is_empty()
+            && self.places.is_empty()
+            && self.compressions.is_empty()
+            && self.unencrypted.is_empty()
     }
 
     /// What becomes of a placement by this: volumes it does not know are added, and are where nothing has
@@ -353,7 +367,12 @@ impl Declared {
     ///
     /// # Errors
     /// Invalid, saying what about it cannot be.
-    pub(super) fn over(&self, before: &Placement, first_block: u64) -> Result<Placement> {
+    pub(super) fn over(
+        &self,
+        before: &Placement,
+        first_block: u64,
+        keys: Option<&Keyring>,
+    ) -> Result<Placement> {
         let mut after = before.clone();
         for (name, path) in &self.volumes {
             let Some(path) = path.to_str() else {
@@ -365,8 +384,14 @@ impl Declared {
             match after.volumes.iter_mut().find(|volume| volume.name == *name) {
                 Some(known) => known.path = path.to_owned(),
                 None => {
-                    let mut uuid = [0; 16];
-                    sablecat_os::random::bytes(&mut uuid);
+                    let number = after.volumes.len() as u8 + 1;
+                    let uuid = match keys.filter(|_| self.unencrypted.contains(name)) {
+                        Some(keys) => {
+                            after.marks |= PLAIN_MARK;
+                            keys.plain_uuid(number)
+                        }
+                        None => random_uuid(),
+                    };
                     let (name, path) = (name.clone(), path.to_owned());
                     after.volumes.push(ExtraVolume {
                         name,
@@ -402,6 +427,25 @@ impl Declared {
                 Some(index) => after.volumes[index].compression = *compression,
             }
             after.marks |= compression.mark();
+        }
+        for name in &self.unencrypted {
+            let known = after.numbered().find(|(_, volume)| volume.name == *name);
+            let Some((number, volume)) = known else {
+                return Err(Error::invalid(if name == MAIN_NAME {
+                    "the main volume without encryption; in an encrypted environment it is always encrypted, \
+                     since it says what is where: declare another volume, and place in it what is not to be \
+                     encrypted"
+                        .to_owned()
+                } else {
+                    format!("the volume {name:?} without encryption, which does not exist; declare it first")
+                }));
+            };
+            if keys.is_some_and(|keys| !keys.is_plain(number.0, &volume.uuid)) {
+                return Err(Error::invalid(format!(
+                    "the volume {name:?} without encryption, which was made with it; a volume stays as it \
+                     was made: declare another one, and place in it what is not to be encrypted"
+                )));
+            }
         }
         after.check().map_err(Error::invalid)?;
         Ok(after)

@@ -16,8 +16,9 @@
 //! ```
 //!
 //! Of the codec the lower four bits are the cipher, bit 4 says that there may be blocks compressed by LZ4,
-//! bit 5 by Zstandard, in any volume: once it does, it does for ever, so that a build that cannot read them
-//! does not begin to. Compressor and level are what the main volume's pages are written by at present.
+//! bit 5 by Zstandard, in any volume, bit 6 that in some volumes blocks are not enciphered: once it does, it
+//! does for ever, so that a build that cannot read them does not begin to. Compressor and level are what the
+//! main volume's pages are written by at present.
 //!
 //! All little-endian. In version 1 the bytes from 112 on were zero, which is what an environment without a
 //! journal has there; in version 2 there were no other volumes; up to version 3 blocks were named without
@@ -55,7 +56,7 @@ use std::path::Path;
 use sablecat_os::disk::{AlignedBuf, File};
 
 use super::bytes::{SUPERBLOCK_BYTES, u32_at, u64_at};
-use super::codec::Codec;
+use super::codec::{Codec, PLAIN_MARK};
 use super::compression::{self, Compression};
 use super::keeping::{self, Journal, RetainedCheckpoint};
 use super::map::{MapRoot, height_max};
@@ -79,6 +80,8 @@ const _: () = assert!(COPIES_AT[0][1] + SUPERBLOCK_BYTES as u64 == RESERVED_BYTE
 const CRC_AT: usize = 20;
 const CODEC_AT: usize = 81;
 const COMPRESSION_AT: usize = 100;
+/// What the codec's byte says beside the cipher.
+const MARKS: u8 = compression::MARKS | PLAIN_MARK;
 const FLAG_CLEAN: u32 = 1;
 const FLAG_JOURNAL: u32 = 2;
 const FLAG_VOLUMES: u32 = 4;
@@ -445,7 +448,7 @@ fn decode(bytes: &[u8]) -> Copy {
         Some(Ok((journal, epochs))) => (Some(journal), epochs),
         Some(Err(why)) => return Copy::Damaged(why),
     };
-    let marks = bytes[CODEC_AT] & compression::MARKS;
+    let marks = bytes[CODEC_AT] & MARKS;
     let Some(compression) = Compression::of_parts([bytes[COMPRESSION_AT], bytes[COMPRESSION_AT + 1]]) else {
         return unknown();
     };
@@ -464,7 +467,10 @@ fn decode(bytes: &[u8]) -> Copy {
         ));
     }
     // Checked before the sizes: a codec may have others.
-    let cipher = match bytes[CODEC_AT] & !compression::MARKS {
+    let cipher = match bytes[CODEC_AT] & !MARKS {
+        0 if marks & PLAIN_MARK != 0 => {
+            return Copy::Damaged("volumes that are not encrypted, as if others were".into());
+        }
         0 => None,
         number => match Cipher::of_number(number) {
             None => {

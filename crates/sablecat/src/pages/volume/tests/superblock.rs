@@ -277,6 +277,23 @@ fn how_blocks_are_made_is_known_or_refused() {
     assert!(why.contains("does not know"), "{why}");
 }
 
+/// That there are volumes which are not encrypted is said where others are, and stays beside what they are
+/// compressed by.
+#[cfg(feature = "encryption")]
+#[test]
+fn volumes_without_encryption_are_told_to_who_knows_none() {
+    use crate::crypt::Cipher;
+
+    let codec = Codec::of_cipher(4096, Some(Cipher::default())).expect("possible");
+    let mut superblock = Superblock { codec, ..keeping() };
+    superblock.placement.marks = 0x40;
+    let bytes = superblock.encode();
+    assert_eq!((bytes[81] & 0x40, Superblock::decode(&bytes)), (0x40, Ok(superblock.clone())));
+    superblock.codec = Codec::new(4096, 0).expect("possible");
+    let why = Superblock::decode(&superblock.encode()).expect_err("no volume is encrypted");
+    assert!(why.contains("not encrypted"), "{why}");
+}
+
 /// What the volumes are compressed by, and that a build that cannot read it is told.
 #[test]
 fn compression_is_said_of_each_volume_and_refused_by_who_has_it_not() {
