@@ -304,7 +304,7 @@ impl<'a> Tree<'a> {
         match self.method {
             Method::Btree | Method::Counted => btree::get(bytes, sought, self.order),
             Method::Lsm => lsm::get(bytes, sought, self),
-            Method::Hash => hash::get(bytes, (sought.key, sought.hash)),
+            Method::Hash => hash::get(bytes, self, (sought.key, sought.hash)),
             #[cfg(feature = "seam")]
             Method::Flat => flat::get(bytes, sought.key, self.order),
         }
@@ -322,7 +322,7 @@ impl<'a> Tree<'a> {
         match self.method {
             Method::Btree | Method::Counted => btree::try_change(writer, self, page, (sought, value)),
             Method::Lsm => lsm::try_change(writer, self, page, (sought, value)),
-            Method::Hash => hash::try_change(writer, page, (sought.hash, (sought.key, value))),
+            Method::Hash => hash::try_change(writer, self, page, (sought.hash, (sought.key, value))),
             #[cfg(feature = "seam")]
             Method::Flat => flat::try_change(writer, self, page, (sought.key, value)),
         }

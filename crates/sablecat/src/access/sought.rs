@@ -67,6 +67,20 @@ impl Tree<'_> {
         }
     }
 
+    /// The same, and about where in the page, of that many bytes, its record was when it was shown last; or
+    /// its beginning.
+    #[inline(always)]
+    pub(crate) fn remembered_with_record(
+        &self,
+        (sought, page_bytes): (Sought<'_>, usize),
+        since: Lsn,
+    ) -> (PageId, usize) {
+        match self.method {
+            Method::Hash => hash::remembered_with_record(self, (sought.hash, page_bytes), since),
+            _ => (PageId::NONE, 0),
+        }
+    }
+
     /// Remembers a page which covers a key, and looks so, in a state at or above `since`.
     pub(crate) fn remember(&self, sought: Sought<'_>, found: (PageId, &[u8]), since: Lsn) {
         if self.method == Method::Hash {

@@ -83,7 +83,13 @@ impl Region {
     /// the other as the search finds out where to look.
     #[inline(always)]
     pub(crate) fn prefetch(&self, frame: FrameId, lines: usize) {
-        let start = self.frame_pointer(frame).as_ptr();
+        self.prefetch_from(frame, 0, lines);
+    }
+
+    /// As [`Region::prefetch`], from a byte on.
+    #[inline(always)]
+    pub(crate) fn prefetch_from(&self, frame: FrameId, at: usize, lines: usize) {
+        let start = self.frame_pointer(frame).as_ptr().wrapping_add(at);
         for line in 0..lines {
             sablecat_os::prefetch::read(start.wrapping_add(64 * line));
         }

@@ -198,9 +198,15 @@ impl<'p> Bucket<'p> {
         at(self.bytes, HEADER_BYTES + lane * LANE)
     }
 
+    /// Where the cell of a slot is.
+    #[inline(always)]
+    pub(super) fn cell_at(self, slot: usize) -> usize {
+        self.half(slots_at(self.count()) + SLOT_BYTES * slot)
+    }
+
     #[inline(always)]
     fn cell(self, slot: usize) -> &'p [u8] {
-        &self.bytes[self.half(slots_at(self.count()) + SLOT_BYTES * slot)..]
+        &self.bytes[self.cell_at(slot)..]
     }
 
     /// The key of a record.
@@ -306,6 +312,12 @@ impl<'p> BucketMut<'p> {
 
     fn set_word(&mut self, place: usize, word: usize) {
         self.bytes[place..place + 4].copy_from_slice(&(word as u32).to_le_bytes());
+    }
+
+    /// Where the cell is that was written last: that of the record that was added last.
+    #[inline(always)]
+    pub(super) fn last_cell_at(&self) -> usize {
+        self.look().word(CELLS_AT)
     }
 
     /// Says which hashes it is for.

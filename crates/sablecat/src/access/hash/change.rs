@@ -6,7 +6,7 @@
 
 use super::bucket::{Bucket, BucketMut, HashPrefix, LEVEL_MAX, inline_value_bytes_max};
 use super::directory::{Child, Directory, DirectoryMut};
-use super::{DirectoryStep, find_bucket, hash_of, is_bucket, is_bucket_for, is_directory};
+use super::{DirectoryStep, find_bucket, hash_of, is_bucket, is_bucket_for, is_directory, remember_record};
 use crate::access::btree::nest;
 use crate::access::method::{SetOrRemove, StoredValue, Tree, Tried};
 use crate::access::wrong::damaged;
@@ -40,6 +40,7 @@ fn joined_bytes_max(bucket: Bucket<'_>) -> usize {
 #[inline(always)]
 pub(crate) fn try_change<W: PageWrite>(
     writer: &mut W,
+    tree: &Tree<'_>,
     page: PageId,
     (hash, (key, value)): (u64, SetOrRemove<'_>),
 ) -> Result<Tried> {
@@ -55,7 +56,9 @@ pub(crate) fn try_change<W: PageWrite>(
     // The version that is written has what was read in the same slots.
     let fits = match (value, place) {
         (None, None) => return Ok(Tried::Missing),
-        (Some(value), place) => set(writer.write(page)?, hash, (key, StoredValue::Inline(value)), place),
+        (Some(value), place) => {
+            set(writer.write(page)?, tree, hash, (key, StoredValue::Inline(value), place))
+        }
         (None, Some(slot)) => {
             let bytes = writer.write(page)?;
             BucketMut::new(bytes).remove(slot);
@@ -67,12 +70,22 @@ pub(crate) fn try_change<W: PageWrite>(
 
 /// Sets a record in its place in a bucket, if there is room.
 #[inline(always)]
-fn set(bytes: &mut [u8], hash: u64, (key, value): (&[u8], StoredValue<'_>), place: Option<usize>) -> bool {
+fn set(
+    bytes: &mut [u8],
+    tree: &Tree<'_>,
+    hash: u64,
+    (key, value, place): (&[u8], StoredValue<'_>, Option<usize>),
+) -> bool {
+    let page_bytes = bytes.len();
     let mut bucket = BucketMut::new(bytes);
-    match place {
-        Some(slot) => bucket.replace_value(slot, value).is_ok(),
+    let is_set = match place {
+        Some(slot) => return bucket.replace_value(slot, value).is_ok(),
         None => bucket.insert(hash, key, value).is_ok(),
+    };
+    if is_set {
+        remember_record(tree, hash, (bucket.last_cell_at(), page_bytes));
     }
+    is_set
 }
 
 /// Sets or removes a record with all that has to change for it. The structure latch is held, or nobody else
@@ -143,7 +156,7 @@ fn change_bucket<W: PageWrite>(
         }
         (Some(value), place) => {
             let stored = nest::store_value(writer, tree, key.len(), value, store)?;
-            let is_set = match writer.write(page).map(|bytes| set(bytes, hash, (key, stored), place)) {
+            let is_set = match writer.write(page).map(|bytes| set(bytes, tree, hash, (key, stored, place))) {
                 Ok(true) => Ok(BucketOutcome::Done),
                 Ok(false) => put(writer, tree, hash, (key, stored)).map(|()| BucketOutcome::Split),
                 Err(error) => Err(error),
@@ -173,7 +186,7 @@ pub(super) fn put<W: PageWrite>(
             return Err(damaged(tree, page, "is not the bucket for the hashes that lead to it"));
         }
         let place = Bucket::new(bytes).find(hash, key);
-        if set(bytes, hash, (key, value), place) {
+        if set(bytes, tree, hash, (key, value, place)) {
             return Ok(());
         }
         split(writer, tree, path.last().copied(), page)?;
@@ -247,17 +260,19 @@ fn halve<W: PageWrite>(
 ) -> Result<()> {
     let [lower, upper, directory] = writer.write_all([page, made, directory])?;
     let halves = Bucket::new(source).stretch().halves();
-    divide(source, halves, |key| hash_of(tree, key), [(page, lower), (made, upper)], tree.id);
+    let of = |key: &[u8]| hash_of(tree, key);
+    let placed = |hash, at| remember_record(tree, hash, (at, source.len()));
+    divide(source, halves, (of, placed), [(page, lower), (made, upper)], tree.id);
     let slots = Directory::new(directory).slots_of(halves[1]);
     DirectoryMut::new(directory).set(slots, Child::bucket(made));
     Ok(())
 }
 
-/// Divides the records of a bucket between two.
+/// Divides the records of a bucket between two. `placed` is told of the hash of each, and where it is.
 fn divide(
     source: &[u8],
     halves: [HashPrefix; 2],
-    hash: impl Fn(&[u8]) -> u64,
+    (hash, placed): (impl Fn(&[u8]) -> u64, impl Fn(u64, usize)),
     into: [(PageId, &mut [u8]); 2],
     tree: TreeId,
 ) {
@@ -266,8 +281,10 @@ fn divide(
     let mut lower = BucketMut::format(lower, (one, tree), halves[0]);
     let mut upper = BucketMut::format(upper, (other, tree), halves[1]);
     for slot in 0..source.count() {
-        let is_upper = halves[1].covers(hash(source.key(slot)));
-        if is_upper { &mut upper } else { &mut lower }.take_over(source, slot);
+        let hash = hash(source.key(slot));
+        let half = if halves[1].covers(hash) { &mut upper } else { &mut lower };
+        half.take_over(source, slot);
+        placed(hash, half.last_cell_at());
     }
 }
 
@@ -431,7 +448,7 @@ pub(super) fn exercise(bytes: &[u8]) {
     let (mut one, mut two) = (vec![0; bytes.len()], vec![0; bytes.len()]);
     let into = [(PageId(1), &mut one[..]), (PageId(2), &mut two[..])];
     let seed = super::Seed { low: 1, high: 2 };
-    divide(bytes, stretch.halves(), |key| seed.hash(key), into, TreeId(1));
+    divide(bytes, stretch.halves(), (|key: &[u8]| seed.hash(key), |_, _| ()), into, TreeId(1));
     let (mut into, from) = (BucketMut::new(&mut one), Bucket::new(&two));
     (0..from.count()).for_each(|slot| into.take_over(from, slot));
 }

@@ -66,6 +66,7 @@ use std::ops::Range;
 
 use self::bucket::{Bucket, BucketMut, HashPrefix};
 use self::directory::Directory;
+use self::ways::PagePart;
 use super::PageRead;
 use super::method::{Order, StoredValue, Tree};
 use super::wrong::{damaged, misplaced, unborn};
@@ -201,12 +202,37 @@ pub(super) fn remembered(tree: &Tree<'_>, hash: u64, since: Lsn) -> PageId {
     }
 }
 
+/// The same, and about where in the page, of that many bytes, its record was when it was shown last; or its
+/// beginning.
+#[inline(always)]
+pub(super) fn remembered_with_record(
+    tree: &Tree<'_>,
+    (hash, page_bytes): (u64, usize),
+    since: Lsn,
+) -> (PageId, usize) {
+    match tree.order {
+        Order::Hashed(table) => {
+            let (page, part) = table.ways.page_and_record(hash, since);
+            (page, part.start(page_bytes))
+        }
+        Order::Bytes | Order::Custom(_) => (PageId::NONE, 0),
+    }
+}
+
 /// Remembers a page that was found to cover a hash, and looks so, in a state at or above `since`.
 pub(super) fn remember(tree: &Tree<'_>, hash: u64, (page, bytes): (PageId, &[u8]), since: Lsn) {
     if let Order::Hashed(table) = tree.order
         && is_bucket_for(bytes, tree, hash)
     {
         table.ways.remember(hash, (page, Bucket::new(bytes).stretch().level), since);
+    }
+}
+
+/// Remembers where the record with a hash is in its page, of so many bytes.
+#[inline(always)]
+fn remember_record(tree: &Tree<'_>, hash: u64, (at, page_bytes): (usize, usize)) {
+    if let Order::Hashed(table) = tree.order {
+        table.ways.remember_record(hash, PagePart::of(at, page_bytes));
     }
 }
 
@@ -219,12 +245,18 @@ pub(super) fn is_bucket_for(bytes: &[u8], tree: &Tree<'_>, hash: u64) -> bool {
 /// The value of a record in the page that covers its key. A page that does not say that it is a bucket has no
 /// records: nobody but damage leads there.
 #[inline(always)]
-pub(super) fn get<'p>(bytes: &'p [u8], (key, hash): (&[u8], u64)) -> Option<StoredValue<'p>> {
+pub(super) fn get<'p>(
+    bytes: &'p [u8],
+    tree: &Tree<'_>,
+    (key, hash): (&[u8], u64),
+) -> Option<StoredValue<'p>> {
     if !is_bucket(bytes) {
         return None;
     }
     let bucket = Bucket::new(bytes);
-    bucket.find(hash, key).map(|slot| bucket.value(slot))
+    let slot = bucket.find(hash, key)?;
+    remember_record(tree, hash, (bucket.cell_at(slot), bytes.len()));
+    Some(bucket.value(slot))
 }
 
 /// Does everything to a page that passed the check, with this key.

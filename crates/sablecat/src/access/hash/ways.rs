@@ -1,5 +1,6 @@
 //! Ways: in which bucket a hash was when it was last looked for, so that a lookup need not go through the
-//! directories.
+//! directories; and about where in the bucket its record was, so that the processor can be asked for that
+//! together with the bucket's beginning, and not once that has said where it is.
 //!
 //! A process remembers that for each of its tables, by the first bits of the hash, for all its threads. What
 //! it remembers need not be right, only cheap to check: a bucket says which tree it is of and which hashes it
@@ -15,19 +16,21 @@
 //! ```text
 //! row n   2^(8 + n) ways, in the order of the hashes' first bits; the row in use is one
 //! way     turn u32 | page id u32
+//! spots   32 for each way, by five bits of the hash more: which part of its page the record was in, u8
 //! ```
 //!
 //! As many bits are told apart as most buckets have that are met: a row of twice the length is begun when
 //! buckets with more bits have been met often. A row takes eight bytes a way: a table whose buckets share b
 //! bits takes 2^(b + 3) of the process's memory, and as much again for the rows before; some .4 percent of
-//! the table with pages of 4 KiB.
+//! the table with pages of 4 KiB. Spots are four times as many bytes, up to 32 MiB, for up to a million
+//! buckets: there is nearly one for each record. A wrong one costs a line that was not needed.
 //!
 //! Costs (sketch): five loads of two lines, one of them of the row, which as a rule has to come from the
 //! second or third cache. They stand for two directories, with a version to be found and three lines each.
 
 use std::sync::OnceLock;
 
-use sablecat_os::atomic::{AtomicU32, AtomicU64, Ordering};
+use sablecat_os::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use crate::types::{Lsn, PageId};
 
@@ -41,7 +44,39 @@ const ROWS: usize = (LAST_BITS - FIRST_BITS + 1) as usize;
 /// Stands for no LSN: a turn is being begun.
 const BETWEEN: u64 = u64::MAX;
 
-type WayRow = OnceLock<Box<[AtomicU64]>>;
+/// Spots for each way, as a power of two: as many as records have room in a page of 4 KiB.
+const SPOT_BITS: u32 = 5;
+/// The last row that has spots tells so many bits apart.
+const SPOTTED_BITS: u32 = 20;
+
+/// A part of a page: a cache line of 64 bytes in one of up to 16 KiB, else 256 bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct PagePart(u8);
+
+impl PagePart {
+    /// The part in which a byte is.
+    #[inline(always)]
+    pub(super) fn of(at: usize, page_bytes: usize) -> PagePart {
+        PagePart((at >> part_bits(page_bytes)) as u8)
+    }
+
+    /// Its first byte.
+    #[inline(always)]
+    pub(super) fn start(self, page_bytes: usize) -> usize {
+        usize::from(self.0) << part_bits(page_bytes)
+    }
+}
+
+#[inline(always)]
+fn part_bits(page_bytes: usize) -> u32 {
+    if page_bytes > 1 << 14 { 8 } else { 6 }
+}
+
+struct WayRow {
+    ways: Box<[AtomicU64]>,
+    /// None where there would be too many.
+    spots: Box<[AtomicU8]>,
+}
 
 /// What a process remembers of a table.
 pub(super) struct Ways {
@@ -53,7 +88,23 @@ pub(super) struct Ways {
     row: AtomicU32,
     /// How often buckets were met that have more bits than this row tells apart.
     crowded: AtomicU32,
-    rows: [WayRow; ROWS],
+    rows: [OnceLock<WayRow>; ROWS],
+}
+
+impl WayRow {
+    /// A row that remembers what the one before it does.
+    fn new(row: u32, before: Option<&WayRow>) -> WayRow {
+        let bits = FIRST_BITS + row;
+        let spots = if bits > SPOTTED_BITS { 0 } else { 1usize << (bits + SPOT_BITS) };
+        let way =
+            |n: usize| before.and_then(|row| row.ways.get(n / 2)).map_or(0, |it| it.load(Ordering::Relaxed));
+        let spot =
+            |n: usize| before.and_then(|row| row.spots.get(n / 2)).map_or(0, |it| it.load(Ordering::Relaxed));
+        WayRow {
+            ways: (0..1usize << bits).map(|n| AtomicU64::new(way(n))).collect(),
+            spots: (0..spots).map(|n| AtomicU8::new(spot(n))).collect(),
+        }
+    }
 }
 
 impl Default for Ways {
@@ -78,13 +129,22 @@ impl Ways {
     /// The page in which a hash may be, trees having been built anew last at `since`; or no page.
     #[inline(always)]
     pub(super) fn page(&self, hash: u64, since: Lsn) -> PageId {
-        let Some(turn) = self.turn_of(since) else { return PageId::NONE };
+        self.page_and_record(hash, since).0
+    }
+
+    /// The same, and in which part of the page its record may be: 0 if that is not remembered.
+    #[inline(always)]
+    pub(super) fn page_and_record(&self, hash: u64, since: Lsn) -> (PageId, PagePart) {
+        let none = (PageId::NONE, PagePart(0));
+        let Some(turn) = self.turn_of(since) else { return none };
         let row = self.row.load(Ordering::Relaxed);
-        let Some(ways) = self.rows.get(row as usize).and_then(OnceLock::get) else { return PageId::NONE };
+        let Some(in_use) = self.rows.get(row as usize).and_then(OnceLock::get) else { return none };
+        let spot = spot(hash, row);
         // Relaxed: what it says is checked by the thread that goes there.
-        let Some(way) = ways.get(place(hash, row)) else { return PageId::NONE };
+        let Some(way) = in_use.ways.get(spot >> SPOT_BITS) else { return none };
+        let part = in_use.spots.get(spot).map_or(0, |spot| spot.load(Ordering::Relaxed));
         let way = way.load(Ordering::Relaxed);
-        if (way >> 32) as u32 == turn { PageId(way as u32) } else { PageId::NONE }
+        if (way >> 32) as u32 == turn { (PageId(way as u32), PagePart(part)) } else { none }
     }
 
     /// Remembers in which page a hash was, whose bucket has hashes that share so many bits, in a state at or
@@ -100,11 +160,25 @@ impl Ways {
             // Most of the threads that are sent there would go in vain.
             return;
         }
-        let Some(ways) = self.rows.get(row as usize) else { return };
-        let ways =
-            ways.get_or_init(|| (0..1usize << (FIRST_BITS + row)).map(|_| AtomicU64::new(0)).collect());
-        if let Some(way) = ways.get(place(hash, row)) {
+        let Some(in_use) = self.rows.get(row as usize) else { return };
+        let before = || row.checked_sub(1).and_then(|before| self.rows.get(before as usize)?.get());
+        let in_use = in_use.get_or_init(|| WayRow::new(row, before()));
+        if let Some(way) = in_use.ways.get(place(hash, row)) {
             way.store(u64::from(turn) << 32 | u64::from(page.0), Ordering::Relaxed);
+        }
+    }
+
+    /// Remembers in which part of its page the record with a hash was.
+    #[inline(always)]
+    pub(super) fn remember_record(&self, hash: u64, part: PagePart) {
+        let row = self.row.load(Ordering::Relaxed);
+        let Some(in_use) = self.rows.get(row as usize).and_then(OnceLock::get) else { return };
+        // Relaxed: it says only what the processor is asked for. Looked at first: a line that is written to
+        // is taken from all other processors.
+        if let Some(spot) = in_use.spots.get(spot(hash, row))
+            && spot.load(Ordering::Relaxed) != part.0
+        {
+            spot.store(part.0, Ordering::Relaxed);
         }
     }
 
@@ -155,10 +229,15 @@ impl Ways {
 }
 
 /// Which of a row's ways is a hash's.
-#[inline(always)]
 fn place(hash: u64, row: u32) -> usize {
+    spot(hash, row) >> SPOT_BITS
+}
+
+/// Which of a row's spots is a hash's.
+#[inline(always)]
+fn spot(hash: u64, row: u32) -> usize {
     // A row's number is below `ROWS`.
-    (hash >> (u64::BITS - LAST_BITS) >> (LAST_BITS - FIRST_BITS).saturating_sub(row)) as usize
+    (hash >> (u64::BITS - LAST_BITS - SPOT_BITS) >> (LAST_BITS - FIRST_BITS).saturating_sub(row)) as usize
 }
 
 #[cfg(test)]
@@ -200,6 +279,35 @@ mod tests {
         // A row that would be in vain is not made.
         let made = |row: u32| ways.rows[row as usize].get().is_some();
         assert_eq!((0..8).filter(|&row| made(row)).collect::<Vec<_>>(), [0, 1, 2, 3, 5, 6]);
+    }
+
+    #[test]
+    fn a_record_is_remembered_by_five_bits_more_than_its_bucket() {
+        let part = |n: u64| PagePart((n * 97) as u8);
+        let ways = Ways::default();
+        ways.remember_record(0, part(1));
+        assert_eq!(ways.page_and_record(0, NEVER), (PageId::NONE, PagePart(0)), "there are none yet");
+        ways.remember(0, (PageId(7), 8), NEVER);
+        (0..1u64 << 13).for_each(|n| ways.remember_record(n << 51, part(n)));
+        for n in 0..1u64 << 13 {
+            let page = if n < 32 { PageId(7) } else { PageId::NONE };
+            let found = ways.page_and_record(n << 51 | 1 << 50, NEVER);
+            assert_eq!(found, (page, if n < 32 { part(n) } else { PagePart(0) }));
+        }
+        let last = Ways::default();
+        last.row.store(SPOTTED_BITS - FIRST_BITS + 1, Ordering::Relaxed);
+        last.remember(0, (PageId(7), SPOTTED_BITS as u8 + 1), NEVER);
+        last.remember_record(0, part(1));
+        assert_eq!(last.page_and_record(0, NEVER), (PageId(7), PagePart(0)));
+    }
+
+    #[test]
+    fn a_part_is_a_line_of_a_page_that_is_not_large() {
+        for (page_bytes, bytes) in [(512, 64), (4096, 64), (16384, 64), (32736, 256), (65536, 256)] {
+            for at in 0..page_bytes {
+                assert_eq!(PagePart::of(at, page_bytes).start(page_bytes), at / bytes * bytes);
+            }
+        }
     }
 
     #[test]

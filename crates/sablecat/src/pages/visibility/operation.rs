@@ -29,6 +29,9 @@ use crate::types::{FrameId, Lsn, PageId};
 /// progress are free by the time they are needed.
 const FRAMES_LOW: usize = 4;
 
+/// Cache lines of a record that are asked for before it is known where it is.
+const RECORD_LINES: usize = 2;
+
 /// One operation in progress. Frames reachable while it lasts are not used for anything else before it ends;
 /// of a snapshot's, if it lasts too long, only the one that it looks at.
 #[derive(Debug)]
@@ -213,21 +216,25 @@ impl<'a> Snapshot<'a> {
 }
 
 impl Visibility {
-    /// Asks the processor to fetch what a search in a page will look at, so many cache lines at its start, if
-    /// the page is in memory: for a participant that is about to begin an operation.
+    /// Asks the processor to fetch what a search in a page will look at, so many cache lines at its start and
+    /// two about where the record may be, if the page is in memory: for a participant that is about to begin
+    /// an operation.
     #[inline(always)]
-    pub(crate) fn foresee(&self, page: PageId, lines: usize) {
+    pub(crate) fn foresee(&self, (page, record_at): (PageId, usize), lines: usize) {
         if page != PageId::NONE {
-            self.region.prefetch(self.region.entry(page).word().frame(), lines);
+            let frame = self.region.entry(page).word().frame();
+            self.region.prefetch(frame, lines);
+            self.region.prefetch_from(frame, record_at, RECORD_LINES);
         }
     }
 
     /// As [`Visibility::foresee`], and what is looked at of a page that is to be changed.
     #[inline(always)]
-    pub(crate) fn foresee_change(&self, page: PageId, lines: usize) {
+    pub(crate) fn foresee_change(&self, (page, record_at): (PageId, usize), lines: usize) {
         if page != PageId::NONE {
             let frame = self.region.entry(page).word().frame();
             self.region.prefetch(frame, lines);
+            self.region.prefetch_from(frame, record_at, RECORD_LINES);
             let described: *const _ = self.region.frame(frame);
             prefetch::read(described.cast());
         }

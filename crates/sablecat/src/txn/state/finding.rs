@@ -35,7 +35,7 @@ impl States {
     #[inline(always)]
     pub(crate) fn foresee(&self, tree: &Tree<'_>, sought: Sought<'_>) {
         if tree.remembers() {
-            self.pages.foresee(tree.remembered(sought, self.pages.leaves_since()), REMEMBERED_LINES);
+            self.pages.foresee(self.remembered(tree, sought), REMEMBERED_LINES);
         }
     }
 
@@ -43,8 +43,14 @@ impl States {
     #[inline(always)]
     pub(crate) fn foresee_change(&self, tree: &Tree<'_>, sought: Sought<'_>) {
         if tree.remembers() {
-            self.pages.foresee_change(tree.remembered(sought, self.pages.leaves_since()), REMEMBERED_LINES);
+            self.pages.foresee_change(self.remembered(tree, sought), REMEMBERED_LINES);
         }
+    }
+
+    /// Where a key was, and about where in that page its record.
+    #[inline(always)]
+    fn remembered(&self, tree: &Tree<'_>, sought: Sought<'_>) -> (PageId, usize) {
+        tree.remembered_with_record((sought, self.pages.page_size()), self.pages.leaves_since())
     }
 
     /// The page that covered a key at `at`.
