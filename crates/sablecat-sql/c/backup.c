@@ -501,8 +501,9 @@ SQLITE_API unsigned char *sqlite3_serialize(
         sqlite3BtreeLeaveAll(db);
       }
       if( rc==SQLITE_OK ) aOut = sablecatStock_sqlite3_serialize(pImage, "main", piSize, 0);
-      if( rc!=SQLITE_OK ) sqlite3Error(db, rc);
       sqlite3_close(pImage);
+      rc = sqlite3ApiExit(db, rc);
+      if( rc!=SQLITE_OK ) sqlite3Error(db, rc);
     }
   }
   sqlite3_mutex_leave(db->mutex);

@@ -21,7 +21,9 @@ SQLITE_PRIVATE int sqlite3BtreeOpen(
 
   /* A connection is being opened. libsqlite3-sys gives Rust programs foreign keys that are enforced, systems'
   ** libraries do not. */
-  if( ppBtree==&db->aDb[0].pBt && &sablecat_sql_is_c_library==0 ) db->flags |= SQLITE_ForeignKeys;
+  if( ppBtree==&db->aDb[0].pBt && !db->init.reopenMemdb && &sablecat_sql_is_c_library==0 ){
+    db->flags |= SQLITE_ForeignKeys;
+  }
 
   if( zFilename!=0 && zFilename[0]!=0 && strcmp(zFilename, ":memory:")!=0
    && (vfsFlags & SQLITE_OPEN_MAIN_DB)!=0 && (vfsFlags & SQLITE_OPEN_MEMORY)==0

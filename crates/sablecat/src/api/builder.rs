@@ -393,12 +393,15 @@ impl Builder {
 
     /// In an encrypted environment, has a volume that is [declared](Builder::volume) for the first time hold
     /// its pages without encryption: what is placed there is written as fast as without a key, and whoever
-    /// has the file can read it, and can change it unnoticed. The log stays encrypted, records of that volume
-    /// included. A volume stays as it was made, so afterwards this need not be said again. In an environment
-    /// that is not encrypted it has no effect.
+    /// has the file can read it. Whoever can write to the file can change it unnoticed, and so have the
+    /// environment show, or free, pages of other volumes too: keep such a file where nobody else writes. The
+    /// log stays encrypted, records of that volume included. Of a database in that volume, inner pages are
+    /// there too, whatever volume records are [placed](Builder::place) in by their keys.
     ///
-    /// Opening fails with `Invalid` for the main volume, which says what is where, and for one that was made
-    /// with encryption.
+    /// A volume stays as it was made, so afterwards this need not be said again. In an environment that is
+    /// not encrypted it has no effect. Opening fails with `Invalid` for a volume that is not declared; in an
+    /// encrypted environment also for the main one, which says what is where, and for one that was made with
+    /// encryption.
     ///
     /// ```no_run
     /// # #[cfg(feature = "encryption")]

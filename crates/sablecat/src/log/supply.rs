@@ -53,14 +53,6 @@ pub(super) const FILL_BYTES: usize = 1 << 20;
 /// So much is made ready beyond the tail at least.
 const AHEAD_MIN: u64 = 512 << 10;
 
-/// Whether a segment may be made of a spare one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Spares {
-    Used,
-    /// Nobody knows yet how they became spares.
-    Left,
-}
-
 /// What is kept of the archive, beyond what is needed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Retention {
@@ -106,7 +98,7 @@ impl Log {
         // Not waited for: it may be stopped, and its caller has the log to flush.
         let Ok(held) = self.words().supply.try_take(caller) else { return Ok(()) };
         self.unless_succeeded(held, caller, |held| {
-            if self.wants_segment() { self.prepare_one(files, held, Spares::Used, caller) } else { Ok(()) }
+            if self.wants_segment() { self.prepare_one(files, held, caller) } else { Ok(()) }
         })
     }
 
@@ -161,20 +153,14 @@ impl Log {
                     return Ok(());
                 }
                 count(&words.counters.0.late_segments, 1);
-                self.prepare_one(files, held, Spares::Used, caller)
+                self.prepare_one(files, held, caller)
             })?;
         }
         Ok(())
     }
 
     /// Makes more of the last segment ready, or of the one after it when it is ready to its end.
-    fn prepare_one(
-        &self,
-        files: &Files,
-        held: &mut HeldTurn<'_>,
-        spares: Spares,
-        caller: Caller<'_>,
-    ) -> Result<()> {
+    fn prepare_one(&self, files: &Files, held: &mut HeldTurn<'_>, caller: Caller<'_>) -> Result<()> {
         let (words, segments) = (self.words(), &files.segments);
         let from = Lsn(words.prepared.0.load(Ordering::Acquire));
         let number = segments.number_of(from);
@@ -206,7 +192,7 @@ impl Log {
             if held.owes() && !held.settle() {
                 return Ok(());
             }
-            self.begin_segment(files, number, piece, (held, spares))?
+            self.begin_segment(files, number, piece, held)?
         };
         // Release: pairs with the Acquire in `has_room`; a commit inside comes after all of the above. A
         // holder that has been succeeded may find it raised already; it only grows, so it is not raised twice
@@ -218,13 +204,7 @@ impl Log {
 
     /// Makes segment `number`, of a spare or anew, with `piece` bytes of zeros in the latter case. Returns
     /// how much of it is ready.
-    fn begin_segment(
-        &self,
-        files: &Files,
-        number: u64,
-        piece: u64,
-        (held, spares): (&HeldTurn<'_>, Spares),
-    ) -> Result<u64> {
+    fn begin_segment(&self, files: &Files, number: u64, piece: u64, held: &HeldTurn<'_>) -> Result<u64> {
         let (words, segments) = (self.words(), &files.segments);
         if segments.first_lsn(number + 1) > Lsn::END {
             return Err(Error::exhausted("the log has used up its numbers"));
@@ -237,11 +217,8 @@ impl Log {
         );
         let exists =
             segments.disk().exists(&ready).map_err(|e| Error::io("looking for log segment", &ready, e))?;
-        let made = if exists {
-            None
-        } else {
-            self.make_segment(files, number, &header.encode(), piece, (held, spares))?
-        };
+        let made =
+            if exists { None } else { self.make_segment(files, number, &header.encode(), piece, held)? };
         let bytes = match made {
             Some(bytes) => bytes,
             None => {
@@ -269,11 +246,13 @@ impl Log {
         number: u64,
         header: &AlignedBuf,
         piece: u64,
-        (held, spares): (&HeldTurn<'_>, Spares),
+        held: &HeldTurn<'_>,
     ) -> Result<Option<u64>> {
         let segments = &files.segments;
         let mine = Name::New(held.number());
-        let is_spare = spares == Spares::Used && self.take_spare(files, held)?;
+        // Of spares that are there before the first nobody knows how they became that.
+        let is_first = segments.first_lsn(number).0 == self.words().life.0.load(Ordering::Acquire);
+        let is_spare = !is_first && self.take_spare(files, held)?;
         let made = if is_spare {
             // Its old name must be gone for good; the participant that took that away may have died before
             // this.
@@ -464,6 +443,20 @@ impl Log {
         if is_there { files.segments.empty_behind(number, end) } else { Ok(()) }
     }
 
+    /// Removes spare segments, before there is a first one of this life.
+    ///
+    /// # Errors
+    /// `Io`; `Poisoned` as for [`Log::recycle_before`].
+    pub(crate) fn remove_spares(&self, caller: Caller<'_>) -> Result<()> {
+        let Some(files) = &self.files else { return Ok(()) };
+        let segments = &files.segments;
+        self.supplying(files, caller, |_| {
+            let names = segments.list()?.into_iter().filter(|name| matches!(name, Name::Spare(_)));
+            names.into_iter().try_for_each(|name| segments.remove(name))?;
+            self.sync_directory(files)
+        })
+    }
+
     /// Archives segments, given in ascending order. A life of which the end is known, from the life after it
     /// or because it is `end`, is cut off there. The caller has the supply turn.
     fn archive(
@@ -649,8 +642,8 @@ impl Log {
         }
         self.sync_directory(files)?;
         self.words().start(life, end.0);
-        match self.supplying(files, caller, |held| self.prepare_one(files, held, Spares::Left, caller)) {
-            // A committer makes room, of a spare perhaps, or says that there is none.
+        match self.supplying(files, caller, |held| self.prepare_one(files, held, caller)) {
+            // The opening makes room, or a committer says that there is none.
             Err(error) if error.is_full() => {}
             prepared => {
                 prepared?;

@@ -245,8 +245,13 @@ fn who_opens_an_environment_reads_it_although_there_is_no_room_for_a_checkpoint(
         let (mut unsaved, mut changed) = (0, 0);
         for life in 0..8 {
             fill_up(&disk);
+            // What the superblock is to say first needs a checkpoint.
+            let other = builder(&disk).journal(Journal::new().epochs(3)).open("env");
+            assert_eq!(other.unwrap_err().kind(), ErrorKind::DiskFull);
+            fill_up(&disk);
             let env = open(&disk).unwrap();
             assert!(env.recovery().recovered && env.recovery().commits >= 10_000);
+            assert_eq!(env.stats().unwrap().checkpoint, env.recovery().checkpoint);
             check(&env, &model);
             let db = env.database("records").unwrap();
             for n in life * 10..life * 10 + 3 {

@@ -202,7 +202,11 @@ pub(super) fn assemble(
     header.checkpointed.store(start.0, Ordering::Release);
     match core.begin_life(changed) {
         // What was replayed is read; what is changed goes to the log, as far as there is room.
-        Err(error) if error.is_full() && core.can_replay_again() => {}
+        Err(error) if core.can_wait(&error) => {
+            let checkpoint =
+                core.kernel.pages.volume().map_or(start, |volume| volume.superblock().checkpoint);
+            header.checkpointed.store(checkpoint.0, Ordering::Release);
+        }
         begun => begun?,
     }
     core.finish_drops()?;
@@ -252,16 +256,20 @@ impl Core {
         Ok(())
     }
 
-    /// Whether what was replayed need not be in the volume yet: the superblock says where to replay from, the
-    /// log from there stays until the next checkpoint, and that of this life goes on from it. Not where the
-    /// log begins above that, after a recovery backward: the next opening would give up the files.
-    fn can_replay_again(&self) -> bool {
+    /// Whether what was replayed, for which the disk has no space, need not be in the volume yet: the
+    /// superblock says where to replay from, the log from there stays until the next checkpoint, and that of
+    /// this life goes on from it. Not where the log begins above that, after a recovery backward: the next
+    /// opening would give up the files. Nor where the superblock has to say something new of the journal.
+    fn can_wait(&self, error: &Error) -> bool {
         let RecoveryReport { created, doubt, .. } = self.recovery;
         let volume = self.kernel.pages.volume();
-        !created
+        error.kind() == ErrorKind::DiskFull
+            && !created
             && !doubt
             && volume.map(Volume::superblock).is_some_and(|superblock| {
-                !superblock.clean && superblock.log_floor <= superblock.log_position
+                !superblock.clean
+                    && superblock.log_floor <= superblock.log_position
+                    && self.is_journal_of(&superblock)
             })
     }
 
@@ -274,11 +282,14 @@ impl Core {
             return Ok(());
         }
         match self.with_end_of_log(|| self.checkpoint_and_remove_log()) {
-            Err(error) if error.is_full() && self.can_replay_again() => {}
+            Err(error) if self.can_wait(&error) => {}
             emptied => emptied?,
         }
         let seat = self.kernel.pages.participants.sit()?;
-        let prepare = || log.prepare_next(txn::caller(&self.kernel.pages, seat.number()));
+        let caller = || txn::caller(&self.kernel.pages, seat.number());
+        // The first segment is not made of a spare; on a full disk there may be room where they are.
+        log.remove_spares(caller())?;
+        let prepare = || log.prepare_next(caller());
         // Whatever the reason, the next checkpoint must not say that there is a log where there is no
         // segment. What little there is room for is enough to delete something.
         match prepare() {
@@ -296,8 +307,10 @@ impl Core {
     fn with_end_of_log(&self, write: impl Fn() -> Result<()>) -> Result<()> {
         match write() {
             Err(error) if error.is_full() && self.recovery.recovered => {
-                self.kernel.log.empty_last(self.recovery.end)?;
-                write()
+                match self.kernel.log.empty_last(self.recovery.end) {
+                    Ok(()) => write(),
+                    Err(_) => Err(error),
+                }
             }
             done => done,
         }

@@ -69,9 +69,6 @@ impl Upkeep {
         moving: Moving,
     ) -> Result<CheckpointReport> {
         let _checkpoint = trace::begin(TracedWork::Checkpoint);
-        if !clean {
-            self.kernel.log.begin(caller(&self.kernel.pages, me.number()))?;
-        }
         let describe = |at, superblock: &mut Superblock| {
             self.describe(at, clean, superblock);
             if let Some(volume) = self.kernel.pages.volume() {
@@ -93,7 +90,12 @@ impl Upkeep {
             self.kernel.log.fail_if_poisoned()
         };
         let pages = &self.kernel.pages;
-        let captured = pages.unless_cut_short(|| pages.checkpoint(me, moving, describe));
+        let captured = pages.unless_cut_short(|| {
+            if !clean {
+                self.kernel.log.begin(caller(pages, me.number()))?;
+            }
+            pages.checkpoint(me, moving, describe)
+        });
         let captured = captured.inspect_err(|error| trace::tell(Happened::NotCheckpointed(error)))?;
         if self.directory.is_some() {
             trace::tell(Happened::Checkpointed {

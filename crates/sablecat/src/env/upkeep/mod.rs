@@ -15,7 +15,7 @@ use std::ops::Deref;
 use std::sync::atomic::AtomicBool;
 
 use crate::env::running::Running;
-use crate::pages::volume::Journal;
+use crate::pages::volume::{Journal, Superblock};
 
 /// What keeps the files fit.
 #[derive(Debug)]
@@ -30,6 +30,11 @@ pub(crate) struct Upkeep {
 impl Upkeep {
     pub(in crate::env) fn new(running: Running, journal: Option<Journal>) -> Upkeep {
         Upkeep { running, journal, moving: AtomicBool::new(false) }
+    }
+
+    /// Whether a superblock says of the journal what the next one will.
+    pub(in crate::env) fn is_journal_of(&self, superblock: &Superblock) -> bool {
+        self.journal == superblock.journal
     }
 }
 

@@ -384,7 +384,7 @@ impl Declared {
             match after.volumes.iter_mut().find(|volume| volume.name == *name) {
                 Some(known) => known.path = path.to_owned(),
                 None => {
-                    let number = after.volumes.len() as u8 + 1;
+                    let number = (after.volumes.len() + 1) as u8;
                     let uuid = match keys.filter(|_| self.unencrypted.contains(name)) {
                         Some(keys) => {
                             after.marks |= PLAIN_MARK;
@@ -431,6 +431,9 @@ impl Declared {
         for name in &self.unencrypted {
             let known = after.numbered().find(|(_, volume)| volume.name == *name);
             let Some((number, volume)) = known else {
+                if name == MAIN_NAME && keys.is_none() {
+                    continue;
+                }
                 return Err(Error::invalid(if name == MAIN_NAME {
                     "the main volume without encryption; in an encrypted environment it is always encrypted, \
                      since it says what is where: declare another volume, and place in it what is not to be \
