@@ -236,23 +236,16 @@ static int sablecatEmpty(Btree *p){
 
 /* ---- Steps ---- */
 
-/* Copies a database, as it is in the transaction that it is in or in one of its own. How many pages it has is
-** said too. */
-static int sablecatCopyState(sqlite3 *db, Btree *pFrom, Btree *pTo, Pgno *pnPage){
+/* Copies the source, as it is in the transaction that it is in or in one of its own. */
+static int sablecatCopySource(sqlite3_backup *p, Btree *pTo){
   Schema *pSchema = 0;
   int isOwn = 0;
-  int rc = sablecatBeginRead(db, pFrom, &isOwn, &pSchema);
+  int rc = sablecatBeginRead(p->pSrcDb, p->pSrc, &isOwn, &pSchema);
   if( rc!=SQLITE_OK ) return rc;
-  rc = sablecatCopyAll(db, pSchema, pFrom, pTo);
-  *pnPage = sqlite3BtreeLastPage(pFrom);
-  if( isOwn ) sqlite3BtreeCommit(pFrom);
-  return rc;
-}
-
-/* Copies the source. */
-static int sablecatCopySource(sqlite3_backup *p, Btree *pTo){
-  int rc = sablecatCopyState(p->pSrcDb, p->pSrc, pTo, &p->nPagecount);
+  rc = sablecatCopyAll(p->pSrcDb, pSchema, p->pSrc, pTo);
+  p->nPagecount = sqlite3BtreeLastPage(p->pSrc);
   p->nRemaining = rc==SQLITE_OK ? 0 : p->nPagecount;
+  if( isOwn ) sqlite3BtreeCommit(p->pSrc);
   return rc;
 }
 
@@ -307,12 +300,10 @@ static int sablecatPageSize(sqlite3_backup *p, int *pnPage){
   return rc;
 }
 
-/* Fills the database in between. */
-static int sablecatFill(sqlite3_backup *p, sqlite3 *pBetween){
+/* Fills the database in between, with pages of that size; 0: of the usual one. */
+static int sablecatFill(sqlite3_backup *p, sqlite3 *pBetween, int nPage){
   Btree *pTo = pBetween->aDb[0].pBt;
-  int nPage = 0;
-  int rc = sablecatPageSize(p, &nPage);
-  if( rc!=SQLITE_OK ) return rc;
+  int rc;
   sqlite3_mutex_enter(pBetween->mutex);
   rc = sqlite3BtreeSetPageSize(pTo, nPage, 0, 0);
   if( rc==SQLITE_OK ) rc = sqlite3BtreeBeginTrans(pTo, 1, 0);
@@ -420,7 +411,11 @@ SQLITE_API int sqlite3_backup_step(sqlite3_backup *p, int nPage){
     }else if( pOurs->pStock==0 ){
       rc = sablecatReplace(p);
     }else{
-      if( !pOurs->isFilled ) rc = sablecatFill(p, pOurs->pBetween);
+      if( !pOurs->isFilled ){
+        int nPage = 0;
+        rc = sablecatPageSize(p, &nPage);
+        if( rc==SQLITE_OK ) rc = sablecatFill(p, pOurs->pBetween, nPage);
+      }
       if( rc==SQLITE_OK ){
         pOurs->isFilled = 1;
         rc = sablecatStock_sqlite3_backup_step(pOurs->pStock, nPage);
@@ -462,20 +457,6 @@ SQLITE_API int sqlite3_backup_finish(sqlite3_backup *p){
 
 /* ---- Serialization ---- */
 
-/* A temporary database of SQLite's own that has what one of sablecat's has. */
-static int sablecatImage(sqlite3 *db, Btree *pFrom, sqlite3 *pImage){
-  Btree *pTo = pImage->aDb[0].pBt;
-  Pgno nPage = 0;
-  int rc;
-  sqlite3_mutex_enter(pImage->mutex);
-  rc = sqlite3BtreeBeginTrans(pTo, 1, 0);
-  if( rc==SQLITE_OK ) rc = sablecatCopyState(db, pFrom, pTo, &nPage);
-  if( rc==SQLITE_OK ) rc = sqlite3BtreeCommit(pTo);
-  if( rc!=SQLITE_OK ) sqlite3BtreeRollback(pTo, SQLITE_OK, 0);
-  sqlite3_mutex_leave(pImage->mutex);
-  return rc;
-}
-
 /* The bytes of a file of SQLite's that has what the database has. How many these are is not known before they
 ** are made, so with SQLITE_SERIALIZE_NOCOPY the size is -1. */
 SQLITE_API unsigned char *sqlite3_serialize(
@@ -496,8 +477,12 @@ SQLITE_API unsigned char *sqlite3_serialize(
     if( (mFlags & SQLITE_SERIALIZE_NOCOPY)==0 ){
       int rc = sqlite3_open_v2("", &pImage, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, 0);
       if( rc==SQLITE_OK ){
+        sqlite3_backup source;
+        memset(&source, 0, sizeof(source));
+        source.pSrcDb = db;
+        source.pSrc = pFrom;
         sqlite3BtreeEnterAll(db);
-        rc = sablecatImage(db, pFrom, pImage);
+        rc = sablecatFill(&source, pImage, 0);
         sqlite3BtreeLeaveAll(db);
       }
       if( rc==SQLITE_OK ) aOut = sablecatStock_sqlite3_serialize(pImage, "main", piSize, 0);

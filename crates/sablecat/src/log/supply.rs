@@ -443,17 +443,16 @@ impl Log {
         if is_there { files.segments.empty_behind(number, end) } else { Ok(()) }
     }
 
-    /// Removes spare segments, before there is a first one of this life.
+    /// Removes all spare segments. The caller is alone.
     ///
     /// # Errors
-    /// `Io`; `Poisoned` as for [`Log::recycle_before`].
-    pub(crate) fn remove_spares(&self, caller: Caller<'_>) -> Result<()> {
+    /// `Io`.
+    pub(crate) fn remove_spares(&self) -> Result<()> {
         let Some(files) = &self.files else { return Ok(()) };
-        let segments = &files.segments;
-        self.supplying(files, caller, |_| {
-            let names = segments.list()?.into_iter().filter(|name| matches!(name, Name::Spare(_)));
-            names.into_iter().try_for_each(|name| segments.remove(name))?;
-            self.sync_directory(files)
+        let mut names = files.segments.list()?.into_iter();
+        names.try_for_each(|name| match name {
+            Name::Spare(_) => files.segments.remove(name),
+            _ => Ok(()),
         })
     }
 
@@ -623,7 +622,6 @@ impl Log {
         })?;
         let mut newest_first = names;
         newest_first.sort_unstable_by_key(|name| std::cmp::Reverse(name.number_used()));
-        let mut of_no_use = Vec::new();
         for name in newest_first {
             match name {
                 Name::New(_) | Name::Copy(_) => segments.remove(name)?,
@@ -632,12 +630,8 @@ impl Log {
                 Name::Log(number) if number > last => {
                     segments.rename(name, Name::Spare(number))?;
                     self.sync_directory(files)?;
-                    of_no_use.push(Name::Spare(number));
                 }
-                Name::Log(_) => {}
-                // Where the flush of the directory failed that made it a spare, its old name is the one that
-                // lasts, whatever can be seen now.
-                Name::Spare(_) => of_no_use.push(name),
+                Name::Log(_) | Name::Spare(_) => {}
             }
         }
         self.sync_directory(files)?;
@@ -647,8 +641,9 @@ impl Log {
             Err(error) if error.is_full() => {}
             prepared => {
                 prepared?;
-                // Now that there is a segment above them all.
-                of_no_use.into_iter().try_for_each(|name| segments.remove(name))?;
+                // Now that there is a segment above them all. Where the flush of the directory failed that
+                // made it a spare, its old name is the one that lasts, whatever can be seen now.
+                self.remove_spares()?;
             }
         }
         Ok(Lsn(life))

@@ -357,9 +357,7 @@ impl<'p> BucketMut<'p> {
         if let (StoredValue::Inline(before), StoredValue::Inline(value)) = (look.value(slot), value)
             && before.len() == value.len()
         {
-            let at = look.half(slots_at(look.count()) + SLOT_BYTES * slot)
-                + CELL_HEADER_BYTES
-                + look.key(slot).len();
+            let at = look.cell_at(slot) + CELL_HEADER_BYTES + look.key(slot).len();
             self.bytes[at..at + value.len()].copy_from_slice(value);
             return Ok(());
         }

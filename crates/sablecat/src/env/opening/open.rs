@@ -286,10 +286,9 @@ impl Core {
             emptied => emptied?,
         }
         let seat = self.kernel.pages.participants.sit()?;
-        let caller = || txn::caller(&self.kernel.pages, seat.number());
         // The first segment is not made of a spare; on a full disk there may be room where they are.
-        log.remove_spares(caller())?;
-        let prepare = || log.prepare_next(caller());
+        log.remove_spares()?;
+        let prepare = || log.prepare_next(txn::caller(&self.kernel.pages, seat.number()));
         // Whatever the reason, the next checkpoint must not say that there is a log where there is no
         // segment. What little there is room for is enough to delete something.
         match prepare() {

@@ -78,8 +78,7 @@ mod changed {
                             MapFinding::Damaged(..) => return Ok(()),
                         };
                         self.move_on();
-                        let key = volume.key_of(block).ok().flatten();
-                        older += u64::from(key.is_some_and(|key| key != keys.newest()));
+                        older += u64::from(volume.has_other_key(block, keys.newest()));
                         Ok(())
                     })?;
                     Ok(older)

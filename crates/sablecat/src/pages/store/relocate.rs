@@ -309,7 +309,7 @@ impl Store {
         let bounds = moves.bounds;
         let is_to_go = |block: BlockId| match moving {
             // A participant that needs what cannot be read will say so.
-            Moving::ToKey => volume.key_of(block).is_ok_and(|key| key.is_some_and(|key| key != newest)),
+            Moving::ToKey => volume.has_other_key(block, newest),
             Moving::Little | Moving::Much | Moving::ForReserve => block.within() >= bounds[block.volume()],
         };
         let to = from.saturating_add(LEAVES_MAX * volume.leaf_span());

@@ -44,12 +44,11 @@ impl BlockFiles {
         self.keys.as_ref()
     }
 
-    /// Which key a block is enciphered with; none: it is not.
-    ///
-    /// # Errors
-    /// As [`BlockFiles::read_block`].
-    pub(crate) fn key_of(&self, number: BlockId) -> Result<Option<u32>> {
-        self.of(number)?.key_of(number)
+    /// Whether a block is enciphered with another key than this one. One that cannot be read is not, nor is
+    /// one that is not enciphered.
+    pub(crate) fn has_other_key(&self, number: BlockId, key: u32) -> bool {
+        let found = self.of(number).and_then(|file| file.key_of(number));
+        found.is_ok_and(|found| found.is_some_and(|found| found != key))
     }
 
     /// Where the main volume is.

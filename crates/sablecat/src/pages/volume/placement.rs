@@ -429,20 +429,22 @@ impl Declared {
             after.marks |= compression.mark();
         }
         for name in &self.unencrypted {
-            let known = after.numbered().find(|(_, volume)| volume.name == *name);
-            let Some((number, volume)) = known else {
-                if name == MAIN_NAME && keys.is_none() {
+            if name == MAIN_NAME {
+                if keys.is_none() {
                     continue;
                 }
-                return Err(Error::invalid(if name == MAIN_NAME {
+                return Err(Error::invalid(
                     "the main volume without encryption; in an encrypted environment it is always encrypted, \
                      since it says what is where: declare another volume, and place in it what is not to be \
-                     encrypted"
-                        .to_owned()
-                } else {
-                    format!("the volume {name:?} without encryption, which does not exist; declare it first")
-                }));
-            };
+                     encrypted",
+                ));
+            }
+            let known = after.numbered().find(|(_, volume)| volume.name == *name);
+            let (number, volume) = known.ok_or_else(|| {
+                Error::invalid(format!(
+                    "the volume {name:?} without encryption, which does not exist; declare it first"
+                ))
+            })?;
             if keys.is_some_and(|keys| !keys.is_plain(number.0, &volume.uuid)) {
                 return Err(Error::invalid(format!(
                     "the volume {name:?} without encryption, which was made with it; a volume stays as it \
