@@ -23,6 +23,7 @@ use sablecat_os::sim::{SimDisk, Survival};
 use crate::access;
 use crate::pages::volume::seal_block;
 use crate::types::BlockId;
+use crate::zeros::are_zeros;
 use crate::{Compression, Durability, Env, Journal, Method, Place, Result};
 
 /// Bytes of a page in the samples.
@@ -310,7 +311,7 @@ fn unseal(word: &mut [u8]) {
 pub fn seal_superblocks(volume: &mut [u8]) {
     for at in [0, 4096, 8192, 65536, 65536 + 4096, 131_072 - 4096] {
         if let Some(copy) = volume.get_mut(at..at + 4096)
-            && copy.iter().any(|&byte| byte != 0)
+            && !are_zeros(copy)
         {
             unseal(&mut copy[72..80]);
             crate::pages::volume::seal_superblock(copy);

@@ -68,6 +68,7 @@ pub mod tuple;
 mod txn;
 pub mod typed;
 mod types;
+mod zeros;
 
 pub use access::Method;
 #[cfg(feature = "seam")]

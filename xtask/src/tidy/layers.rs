@@ -23,7 +23,7 @@ use crate::source;
 
 /// The layers, lowest first.
 const LAYERS: [&[&str]; 10] = [
-    &["types", "error", "trace", "seldom"],
+    &["types", "error", "trace", "seldom", "zeros"],
     &["region", "tuple", "crypt"],
     &["log", "pages"],
     &["access"],

@@ -33,6 +33,7 @@ use zeroize::Zeroizing;
 use super::aead::{self, Aead, KEY_BYTES, NONCE_BYTES, SecretBytes, TAG_BYTES};
 use super::{Cipher, EncryptionKey};
 use crate::error::{Error, Result};
+use crate::zeros::are_zeros;
 
 const BYTES: usize = 4096;
 const VERSION: u32 = 1;
@@ -210,7 +211,7 @@ impl KeyBlock {
             let length =
                 file.read_at(&mut buffer, at).map_err(|e| Error::io("reading the keys of", path, e))?;
             let found = &buffer[..length.min(BYTES)];
-            if found.iter().all(|&byte| byte == 0) {
+            if are_zeros(found) {
                 continue;
             }
             match KeyBlock::decode(found) {

@@ -93,6 +93,7 @@ mod archive;
 mod chunk;
 mod commits;
 mod files;
+mod fill;
 mod flush;
 mod lane;
 mod limits;

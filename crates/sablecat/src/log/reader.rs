@@ -12,6 +12,7 @@ use super::segment::{HEADER_BYTES, Segments};
 use super::{BLOCK, Log};
 use crate::error::{Error, Result};
 use crate::types::Lsn;
+use crate::zeros::are_zeros;
 
 /// How much is read at once.
 const READ_BYTES: usize = 1 << 20;
@@ -72,10 +73,11 @@ impl<'l> LogReader<'l> {
             }
             // Every place in reach whose header is in reach as well.
             let places = (bytes.len() - record::HEADER_BYTES) / 8 + 1;
-            let found =
-                (0..places).find(|place| record::u64_at(bytes, place * 8 + 8) == at.0 + *place as u64 * 8);
+            // Looked at first: what is not used yet of a segment is long.
+            let is_empty = at.0 > 0 && are_zeros(bytes);
+            let is_named = |&place: &usize| record::u64_at(bytes, place * 8 + 8) == at.0 + place as u64 * 8;
+            let found = if is_empty { None } else { (0..places).find(is_named) };
             let Some(place) = found else {
-                let is_empty = bytes.iter().all(|&byte| byte == 0);
                 at.0 += places as u64 * 8;
                 if is_empty && self.ring.is_none() {
                     at = self.behind_hole(at)?;

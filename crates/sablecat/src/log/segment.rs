@@ -32,6 +32,7 @@ use super::name::Name;
 use crate::crypt::Keyring;
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::Lsn;
+use crate::zeros::are_zeros;
 
 const MAGIC: &[u8; 8] = b"sablelog";
 const VERSION: u32 = 1;
@@ -88,7 +89,7 @@ impl SegmentHeader {
         if version != VERSION {
             return Err(format!("its format version is {version}, and this library knows {VERSION}"));
         }
-        if block[USED_BYTES..].iter().any(|&byte| byte != 0) {
+        if !are_zeros(&block[USED_BYTES..]) {
             return Err(
                 "its header uses parts of the format that this version of the library does not know; use a \
                  newer version"

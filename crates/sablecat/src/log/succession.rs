@@ -71,10 +71,10 @@ use sablecat_os::atomic::{Ordering, fence};
 use sablecat_os::disk::{AlignedBuf, File, How};
 
 use super::files::Files;
+use super::fill::{FILL_BYTES, fill};
 use super::lane::{block_of, numbers};
 use super::name::Name;
 use super::segment::HEADER_BYTES;
-use super::supply::{FILL_BYTES, fill};
 use super::turn::{Caller, HeldTurn, SPINS_DURABLE, TurnHolding, TurnWatch};
 use super::{BLOCK, Log};
 use crate::error::{Error, ErrorKind, Result};

@@ -21,24 +21,24 @@
 //! 24](../../../../docs/decisions/0024-in-each-others-way.md)).
 //!
 //! How much is made ready follows the need: as much ahead as this life has used, from half a megabyte to half
-//! a segment. So opening costs a megabyte of zeros, a short life never fills a segment, and after some
-//! megabytes of log whole segments are made. Likewise as many spares are kept as the last stretch between two
-//! checkpoints used up. Where segments are archived none becomes a spare, and all are made anew.
+//! a segment. So opening costs a megabyte of zeros and its space, a short life never fills a segment, and
+//! after some megabytes of log whole segments are made. Likewise as many spares are kept as the last stretch
+//! between two checkpoints used up. Where segments are archived none becomes a spare, and all are made anew.
 //!
 //! On a disk without room for a segment one is made all the same, with a hole for its end. As much of it is
 //! made ready as there is room for. A full disk must not keep anybody from opening the environment and
 //! deleting something. When the hole is reached there is room by then, or commits end in `DiskFull`.
 
-use std::io;
 use std::path::PathBuf;
 
 use sablecat_os::atomic::Ordering;
 use sablecat_os::calendar::Moment;
 use sablecat_os::clock;
-use sablecat_os::disk::{AlignedBuf, File, How};
+use sablecat_os::disk::{AlignedBuf, How};
 
 use super::archive::Archive;
 use super::files::Files;
+use super::fill::{fill_some, reserve_rest};
 use super::limits::LIFE_END;
 use super::name::Name;
 use super::segment::{HEADER_BYTES, Segments};
@@ -48,8 +48,6 @@ use super::{BLOCK, Log};
 use crate::error::{Error, ErrorKind, Result, is_full};
 use crate::types::Lsn;
 
-/// How much is written at once while a file is filled.
-pub(super) const FILL_BYTES: usize = 1 << 20;
 /// So much is made ready beyond the tail at least.
 const AHEAD_MIN: u64 = 512 << 10;
 
@@ -179,7 +177,9 @@ impl Log {
             let file = segments.open_file(Name::Log(number), files.direct, false)?;
             // Zeros behind the end of what was cut short would make it as long again: nobody would find it.
             self.check_length(segments, &*file, from, "filling log segment")?;
-            let filled = fill_some(&*file, segments.offset_of(from), piece, held)
+            let offset = segments.offset_of(from);
+            let filled = reserve_rest(&*file, offset, piece, left, held)
+                .and_then(|()| fill_some(&*file, offset, piece, held))
                 .map_err(|e| Error::io("filling log segment", &path, e))?;
             // The segment is in use, and its flush is of all that was written to it, by whomever: what was
             // handed over is lost with the zeros. Also if another has the turn by now: what it copied may be
@@ -338,7 +338,8 @@ impl Log {
         let made = segments.disk().open(&path, how).and_then(|file| {
             file.keep_in_place();
             let whole = HEADER_BYTES + segments.bytes();
-            match file.preallocate(0, whole) {
+            file.set_len(whole)?;
+            match file.preallocate(0, HEADER_BYTES + piece) {
                 // What the disk has room for is filled; the rest when it is wanted, if there is room for that
                 // then.
                 Err(e) if is_full(&e) => file.set_len(0).and_then(|()| file.set_len(whole))?,
@@ -656,32 +657,4 @@ fn rewrite_header(segments: &Segments, name: Name, header: &AlignedBuf) -> Resul
     let file = segments.open_file(name, false, false)?;
     file.write_at(header, 0).map_err(|e| Error::io("writing the header of log segment", &path, e))?;
     file.sync().map_err(|e| Error::io("flushing log segment", &path, e))
-}
-
-/// Writes `bytes` zeros at `offset`, or, on a full disk, as many as there is room for. Says how many.
-fn fill_some(file: &dyn File, offset: u64, mut bytes: u64, held: &HeldTurn<'_>) -> io::Result<u64> {
-    loop {
-        match fill(file, offset, bytes, held) {
-            Err(e) if is_full(&e) && bytes > BLOCK => bytes = (bytes / 2).next_multiple_of(BLOCK),
-            filled => return filled.map(|()| bytes),
-        }
-    }
-}
-
-/// Writes `bytes` zeros at `offset`. A holder that insists looks at the turn before each write, and has
-/// opened the file before that: so after it was succeeded it writes once at most, to a file that had the name
-/// before.
-pub(super) fn fill(file: &dyn File, offset: u64, bytes: u64, held: &HeldTurn<'_>) -> io::Result<()> {
-    let zeros = AlignedBuf::new(FILL_BYTES.min(usize::try_from(bytes).unwrap_or(FILL_BYTES)));
-    let mut done = 0;
-    while done < bytes {
-        if held.is_lost() {
-            return Err(io::Error::other("the turn is another's, and there may be records by now"));
-        }
-        let piece = (bytes - done).min(zeros.len() as u64);
-        file.write_at(&zeros[..piece as usize], offset + done)?;
-        held.move_on();
-        done += piece;
-    }
-    Ok(())
 }

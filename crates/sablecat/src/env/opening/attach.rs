@@ -217,8 +217,9 @@ fn join(
     let core = Core::new(kernel, config, (mode, journal), report, place);
     core.watch_stalls();
     {
+        // Not if somebody has looked just now: hundreds that enter would look at hundreds each.
         let seat = core.kernel.pages.participants.sit()?;
-        core.kernel.reap(&seat);
+        core.kernel.reap_now_and_then(&seat);
     }
     core.remove_names_left();
     core.start_housekeeping()?;

@@ -336,7 +336,7 @@ fn who_fills_a_segment_and_was_taken_for_dead_stops() {
     assert!(held.insist() && !held.is_lost());
     turn.release_for(7);
     assert!(held.is_lost());
-    assert!(super::super::supply::fill(&*file, 0, 4096, &held).is_err());
+    assert!(super::super::fill::fill(&*file, 0, 4096, &held).is_err());
     assert_eq!(file.len().unwrap(), 0);
 }
 

@@ -42,3 +42,25 @@ fn records_behind_a_hole_are_found() {
         assert!(error.is_corruption() && error.to_string().contains("had been flushed"), "{error}");
     }
 }
+
+/// What a segment takes of the disk: little when it is made, all when more of it is wanted, and where there
+/// is not as much no more than is wanted.
+#[test]
+fn the_space_of_a_segment_is_taken_when_it_is_filled_on() {
+    const SEGMENT: u64 = 8 << 20;
+    for room in [1 << 30, 3 << 20] {
+        let disk = Arc::new(SimDisk::new(1));
+        disk.set_capacity(room);
+        let log = TestLog::create(Arc::clone(&disk) as Arc<dyn Disk>, SEGMENT, 1 << 20);
+        let file = disk.open(Path::new("log/0000000000000000.log"), How::default()).unwrap();
+        assert!(file.space().unwrap() < 2 << 20 && file.len().unwrap() > SEGMENT);
+        while !log.log.wants_segment() {
+            let end = log.put(b"key", &[7; 10_000], me(1)).unwrap();
+            log.log.make_durable(end, me(1)).unwrap();
+        }
+        log.log.prepare_next(me(1)).unwrap();
+        assert!(!log.log.wants_segment());
+        let taken = file.space().unwrap();
+        if room > SEGMENT { assert!(taken > SEGMENT) } else { assert!(taken < 5 << 19, "{taken} bytes") }
+    }
+}

@@ -32,6 +32,7 @@ use super::packed;
 use crate::crypt::{self, Cipher, Keyring};
 use crate::error::{Error, Result};
 use crate::types::{BlockId, SealedBlock};
+use crate::zeros::are_zeros;
 
 /// Bytes of the checksum at the start of every block.
 pub(crate) const CHECKSUM_BYTES: usize = 4;
@@ -146,7 +147,7 @@ impl Codec {
         let is_packed = counts < self.block_size;
         let (text, trailer) = self.parts(&mut bytes[..counts], is_packed);
         match keys {
-            None if trailer.iter().all(|&byte| byte == 0) => {}
+            None if are_zeros(trailer) => {}
             None => {
                 let why = "behind its page there is something that this build does not know";
                 return Err(damaged(path, block, self, why));
@@ -183,11 +184,8 @@ impl Codec {
         if found == expected {
             return Ok(self.block_size);
         }
-        let hint = if bytes.iter().all(|&b| b == 0) {
-            "; the block is all zeroes, as if it had never been written"
-        } else {
-            ""
-        };
+        let hint =
+            if are_zeros(bytes) { "; the block is all zeroes, as if it had never been written" } else { "" };
         Err(damaged(
             path,
             block,

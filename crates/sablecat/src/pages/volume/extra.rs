@@ -30,6 +30,7 @@ use super::bytes::u64_at;
 use crate::error::{Error, ErrorKind, Result};
 use crate::pages::allocation::EXTRA_RESERVED_BYTES;
 use crate::types::{Berth, VolumeId};
+use crate::zeros::are_zeros;
 
 /// The version this build writes.
 pub(crate) const VERSION: u32 = 2;
@@ -135,7 +136,7 @@ impl VolumeHeader {
                         .or(Some(header))
                 }
                 // Never written.
-                Err(_) if bytes.len() == HEADER_BYTES && bytes.iter().all(|&byte| byte == 0) => {}
+                Err(_) if bytes.len() == HEADER_BYTES && are_zeros(bytes) => {}
                 Err(why) => wrong.push(format!("{}: header at byte {at}: {why}", path.display())),
             }
         }

@@ -18,6 +18,7 @@ use super::superblock::{self, COPIES_AT, Superblock};
 use crate::error::{Error, Result};
 use crate::pages::allocation::{RESERVED_BYTES, first_within};
 use crate::types::{Berth, BlockId, Lsn, VolumeId};
+use crate::zeros::are_zeros;
 
 /// Bytes that are copied together.
 const PIECE_BYTES: usize = 1 << 20;
@@ -202,7 +203,7 @@ fn write_but_zeros(file: &dyn File, bytes: &[u8], at: u64) -> std::io::Result<u6
     let mut from = 0;
     while from < bytes.len() {
         let granules = bytes[from..].chunks(GRANULE);
-        let is_zero = |granule: &&[u8]| granule.iter().all(|&byte| byte == 0);
+        let is_zero = |granule: &&[u8]| are_zeros(granule);
         let zeros = granules.clone().take_while(is_zero).count();
         let others = granules.skip(zeros).take_while(|granule| !is_zero(granule)).count();
         let start = (from + zeros * GRANULE).min(bytes.len());

@@ -24,6 +24,7 @@
 
 use super::codec::{CHECKSUM_BYTES, Codec};
 use super::compression::{self, Compression};
+use crate::zeros::are_zeros;
 
 /// What is written is a multiple of this.
 pub(super) const GRANULE: usize = 4096;
@@ -81,7 +82,7 @@ pub(super) fn unpack(codec: Codec, length: usize, bytes: &mut [u8]) -> std::resu
             "a page of {count} compressed bytes in {length}, which this build does not know"
         ));
     }
-    if bytes[HEAD_BYTES + count..end].iter().any(|&byte| byte != 0) {
+    if !are_zeros(&bytes[HEAD_BYTES + count..end]) {
         return Err("behind its page there is something that this build does not know".into());
     }
     compression::decompress(

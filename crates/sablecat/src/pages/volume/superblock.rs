@@ -66,6 +66,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::pages::allocation::{RESERVED_BYTES, VolumeBounds, first_within};
 use crate::region::GENERATION_MAX;
 use crate::types::{BERTHS, Berth, BlockId, Lsn, SealedBlock, VolumeId};
+use crate::zeros::are_zeros;
 
 /// The format this build writes.
 pub(crate) const FORMAT_VERSION: u32 = 6;
@@ -404,7 +405,7 @@ pub(crate) fn seal(bytes: &mut [u8]) {
 
 /// What `bytes` are; any bytes of any length.
 fn decode(bytes: &[u8]) -> Copy {
-    if bytes.iter().all(|&b| b == 0) {
+    if are_zeros(bytes) {
         return Copy::Empty;
     }
     let Some(bytes) = bytes.first_chunk::<SUPERBLOCK_BYTES>() else {
@@ -436,7 +437,7 @@ fn decode(bytes: &[u8]) -> Copy {
     };
     let flags = u32_at(bytes, 28);
     let later_part = match version {
-        1 => flags & FLAG_JOURNAL != 0 || bytes[USED_BYTES_1..].iter().any(|&b| b != 0),
+        1 => flags & FLAG_JOURNAL != 0 || !are_zeros(&bytes[USED_BYTES_1..]),
         2 => flags & FLAG_VOLUMES != 0,
         _ => false,
     };

@@ -18,6 +18,7 @@ use crate::error::{Error, Result};
 use crate::pages::volume::blocks::BlockFiles;
 use crate::pages::volume::codec;
 use crate::types::{SealedBlock, VolumeId};
+use crate::zeros::are_zeros;
 
 /// Bytes before the entries.
 pub(super) const HEADER_BYTES: usize = 64;
@@ -148,7 +149,7 @@ impl MapNode {
         if u32_at(24) != count {
             return Err(format!("it claims {} entries and has {count}", u32_at(24)));
         }
-        if bytes[28..HEADER_BYTES].iter().any(|&b| b != 0) {
+        if !are_zeros(&bytes[28..HEADER_BYTES]) {
             return Err("its header uses bytes that this version of the format does not have".into());
         }
         Ok(MapNode { entries })

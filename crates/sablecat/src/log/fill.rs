@@ -1,0 +1,72 @@
+//! Filling segments with zeros, as far as there is room on the disk.
+
+use std::io;
+
+use sablecat_os::disk::{AlignedBuf, File};
+
+use super::BLOCK;
+use super::turn::HeldTurn;
+use crate::error::is_full;
+
+/// How much is written at once while a file is filled.
+pub(super) const FILL_BYTES: usize = 1 << 20;
+
+/// Takes the space of all that is left of a segment at `offset`, of which `piece` bytes will be filled now: a
+/// disk that becomes full stops no commit before they have used that up. Where there is not as much, nothing
+/// beyond the piece is taken: checkpoints need it more. Not when the segment is made: a file system in memory
+/// clears all that is asked for, and most lives use little.
+pub(super) fn reserve_rest(
+    file: &dyn File,
+    offset: u64,
+    piece: u64,
+    left: u64,
+    held: &HeldTurn<'_>,
+) -> io::Result<()> {
+    match file.preallocate(offset, left) {
+        Err(e) if is_full(&e) && piece < left => {
+            check_turn(held)?;
+            file.punch(offset + piece, left - piece).map(drop)
+        }
+        Err(e) if is_full(&e) => Ok(()),
+        reserved => reserved,
+    }
+}
+
+/// Writes `bytes` zeros at `offset`, or, on a full disk, as many as there is room for. Says how many.
+pub(super) fn fill_some(
+    file: &dyn File,
+    offset: u64,
+    mut bytes: u64,
+    held: &HeldTurn<'_>,
+) -> io::Result<u64> {
+    loop {
+        match fill(file, offset, bytes, held) {
+            Err(e) if is_full(&e) && bytes > BLOCK => bytes = (bytes / 2).next_multiple_of(BLOCK),
+            filled => return filled.map(|()| bytes),
+        }
+    }
+}
+
+/// Writes `bytes` zeros at `offset`. A holder that insists looks at the turn before each write, and has
+/// opened the file before that: so after it was succeeded it writes once at most, to a file that had the name
+/// before.
+pub(super) fn fill(file: &dyn File, offset: u64, bytes: u64, held: &HeldTurn<'_>) -> io::Result<()> {
+    let zeros = AlignedBuf::new(FILL_BYTES.min(usize::try_from(bytes).unwrap_or(FILL_BYTES)));
+    let mut done = 0;
+    while done < bytes {
+        check_turn(held)?;
+        let piece = (bytes - done).min(zeros.len() as u64);
+        file.write_at(&zeros[..piece as usize], offset + done)?;
+        held.move_on();
+        done += piece;
+    }
+    Ok(())
+}
+
+/// That the turn is still the holder's, before it changes what lies ahead in a file that it has opened.
+fn check_turn(held: &HeldTurn<'_>) -> io::Result<()> {
+    if held.is_lost() {
+        return Err(io::Error::other("the turn is another's, and there may be records by now"));
+    }
+    Ok(())
+}
