@@ -6,18 +6,14 @@ use crate::error::Result;
 use crate::types::PageId;
 
 impl Tree<'_> {
-    /// Removes a record from the page that covers its key, also where that should be joined with another
-    /// then: for an operation that removes records in their order, and so comes to the end of that page.
+    /// Removes the nth of the [records on a page](Tree::records_on), also where that should be joined with
+    /// another then: for an operation that removes records in their order, and so comes to the end of that
+    /// page.
     #[inline]
-    pub(crate) fn remove_here<W: PageWrite>(
-        &self,
-        writer: &mut W,
-        page: PageId,
-        key: &[u8],
-    ) -> Result<Tried> {
+    pub(crate) fn remove_here<W: PageWrite>(&self, writer: &mut W, page: PageId, n: usize) -> Result<Tried> {
         match self.method {
-            Method::Btree => btree::remove_here(writer, self, page, key),
-            _ => self.try_change(writer, page, (self.sought(key), None)),
+            Method::Btree => btree::remove_here(writer, page, n),
+            _ => Ok(Tried::Structure),
         }
     }
 

@@ -68,15 +68,9 @@ pub(crate) fn try_set<W: PageWrite>(
 
 /// Removes a record from its leaf, however little that has left then: what is removed next goes the same way.
 #[inline]
-pub(crate) fn remove_here<W: PageWrite>(
-    writer: &mut W,
-    tree: &Tree<'_>,
-    page: PageId,
-    key: &[u8],
-) -> Result<Tried> {
+pub(crate) fn remove_here<W: PageWrite>(writer: &mut W, page: PageId, slot: usize) -> Result<Tried> {
     let leaf = Leaf::new(writer.latched(page)?);
-    let Ok(slot) = leaf.search(key, tree.order) else { return Ok(Tried::Missing) };
-    if let StoredValue::Long { .. } = leaf.value(slot) {
+    if slot >= leaf.count() || leaf.value(slot).in_pages().is_some() {
         return Ok(Tried::Structure);
     }
     LeafMut::new(writer.write(page)?).remove(slot);

@@ -16,6 +16,8 @@ use crate::types::{Lsn, PageId, TreeId};
 
 /// Trees whose leaves are remembered, at most.
 const HINTS: usize = 8;
+/// Leaves of a front, beside what was used last in the tree: a queue is appended to at its other end.
+const FRONT: usize = 2;
 /// After so many misses in a row a hint is not given.
 const MISSES_MAX: u8 = 8;
 
@@ -26,6 +28,14 @@ pub(crate) struct Hints {
     since: Cell<Lsn>,
     hints: [Cell<Hint>; HINTS],
     near: [[Near; HINTS]; 2],
+    front: Cell<Front>,
+}
+
+/// The first leaves of the tree of which records were taken last in the order of their keys.
+#[derive(Clone, Copy, Debug, Default)]
+struct Front {
+    tree: TreeId,
+    leaves: [PageId; FRONT],
 }
 
 /// Where in its page the key sought last was, and whether keys are sought slot by slot: then the next one is
@@ -120,6 +130,7 @@ impl Hints {
     fn forget_before(&self, since: Lsn) {
         self.since.set(since);
         self.hints.iter().for_each(|hint| hint.set(Hint::default()));
+        self.front.take();
     }
 
     /// The leaf of `tree` used last, if it is worth looking at; else no page.
@@ -145,9 +156,31 @@ impl Hints {
         hint.set(Hint { tree, page, misses });
     }
 
+    /// The nth leaf from the front of a tree from which records are taken; no page if that is not known.
+    #[inline]
+    pub(crate) fn front(&self, tree: TreeId, n: usize) -> PageId {
+        let front = self.front.get();
+        if front.tree == tree { front.leaves.get(n).copied().unwrap_or_default() } else { PageId::NONE }
+    }
+
+    /// Remembers that leaf, if it is one of the first few.
+    pub(crate) fn remember_front(&self, tree: TreeId, n: usize, page: PageId) {
+        let mut front = self.front.get();
+        if front.tree != tree {
+            front = Front { tree, ..Front::default() };
+        }
+        if let Some(leaf) = front.leaves.get_mut(n) {
+            *leaf = page;
+        }
+        self.front.set(front);
+    }
+
     /// The leaf is not what it was.
     #[inline]
     pub(crate) fn forget(&self, tree: TreeId) {
+        if self.front.get().tree == tree {
+            self.front.take();
+        }
         let hint = &self.hints[tree.0 as usize % HINTS];
         if hint.get().tree == tree {
             hint.set(Hint::default());

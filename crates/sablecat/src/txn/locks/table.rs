@@ -243,6 +243,15 @@ impl BucketTable {
         }
     }
 
+    /// Whether there is no lock at all on records at home with this one: most often, and a look at one line.
+    #[inline]
+    pub(super) fn is_quiet(&self, id: LockId) -> bool {
+        let bucket = self.bucket(self.home(id));
+        // Acquire: both as in `against`.
+        let reach = BucketHeader(bucket.header.load(Ordering::Acquire)).reach();
+        reach == 0 && bucket.words.iter().fold(0, |any, word| any | word.load(Ordering::Acquire)) == 0
+    }
+
     /// Shows `see` every lock that stands against `me` having what it wants, or all that touch the record if
     /// `me` is 0. Without the latch, so what is shown may be gone; locks whose owners wait or sleep are shown
     /// for sure.

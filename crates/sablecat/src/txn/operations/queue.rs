@@ -8,8 +8,8 @@
 //! once it has had the commit role after the lock (`Transaction::after_singles`). So the locks are looked at
 //! in the commit step: either the lock is seen here, or the commit there.
 //!
-//! Whatever is less simple goes by a transaction: an empty queue, a leaf that is full, or is to be merged,
-//! records that somebody follows.
+//! Where the last leaf is full it is divided under the tree's structure latch. Whatever is less simple goes
+//! by a transaction: an empty queue, a leaf that is to be merged, records that somebody follows.
 //!
 //! Costs (sketch, 32 bytes, all in cache): those of a single change (txn/operations/single.rs), and a look at
 //! a line of the lock table for each record that is passed over, and twice for the one that is taken.
@@ -17,6 +17,7 @@
 use std::borrow::Cow;
 
 use super::Kernel;
+use super::single::is_too_old;
 use crate::access::{PageWrite, RecordsOnPage, StoredValue, Tree, Tried};
 use crate::error::{ErrorKind, Result};
 use crate::log::{RecordBuilder, RecordKind};
@@ -59,12 +60,14 @@ impl<T> Prepared<T> {
 
 /// What is consumed.
 struct FirstRecord {
+    /// The how manieth of its leaf it is.
+    n: usize,
     key: [u8; 8],
     value: Vec<u8>,
     /// It stays as a mark: a record is removed only by an operation that sees one above it.
     is_highest: bool,
-    /// Below it.
-    marks: [[u8; 8]; MARKS],
+    /// Below it, likewise.
+    marks: [(usize, [u8; 8]); MARKS],
     marked: usize,
 }
 
@@ -92,18 +95,74 @@ impl Kernel {
         let find = |view: &Tree<'_>, at, me: &LocalParticipant| {
             Ok(Some((self.locate(view, view.sought(LAST), at, me)?, Cow::Borrowed(LAST))))
         };
-        self.change_end(tree, durability, find, |changes, view, page, log| {
+        let mut is_full = false;
+        let appended = self.change_end(tree, durability, find, |changes, view, page, log| {
             let me = changes.participant().number();
             let Some(number) = self.number_at_end(tree, view, changes.latched(page)?, me)? else {
                 return Ok(None);
             };
             let key = number.to_be_bytes();
             let Tried::Done = view.try_change(changes, page, (view.sought(&key), Some(record)))? else {
+                is_full = true;
                 return Ok(None);
             };
             log.put(tree.id, &key, record);
             Ok(Some(Prepared::new(number, turn(tree.id, number / BATCH))))
-        })
+        })?;
+        if is_full && appended.is_none() {
+            return self.append_dividing(tree, record, durability);
+        }
+        Ok(appended)
+    }
+
+    /// The same, where the last leaf has no room for it.
+    #[cold]
+    fn append_dividing(&self, tree: &TreeRef, record: &[u8], durability: Durability) -> Result<Option<u64>> {
+        let seat = self.pages.participants.sit()?;
+        let me = &*seat;
+        let mut log = ScratchRecord::of(me);
+        self.wait_for_gate(me)?;
+        let attempt = self.patiently(|| {
+            let _structure = self.hold_structure(std::iter::once(tree.id), me)?;
+            loop {
+                let attempt = self.attempt_dividing(tree, record, me, &mut log);
+                // Nobody saw anything of a snapshot that was given up.
+                if !is_too_old(&attempt) {
+                    return attempt;
+                }
+            }
+        });
+        drop(log);
+        let Attempt::Done(lsn, number) = attempt? else { return Ok(None) };
+        self.settle(lsn, tree.durability(durability), me.number())?;
+        Ok(Some(number))
+    }
+
+    fn attempt_dividing(
+        &self,
+        tree: &TreeRef,
+        record: &[u8],
+        me: &LocalParticipant,
+        log: &mut RecordBuilder,
+    ) -> Result<Attempt<u64>> {
+        let view = tree.tree();
+        // Pinned after the structure latch was taken: the last leaf stays that.
+        let pinned = self.pages.pinned(me);
+        let at = pinned.at();
+        let page = self.pages.operate(me, || view.find(&self.pages.at_pin(me, at)?, view.sought(LAST)))?;
+        let mut changes = ChangedPages::new(&self.pages, me, at);
+        let leaf = changes.latched(page)?;
+        let Some(number) = self.number_at_end(tree, &view, leaf, me.number())? else {
+            return Ok(Attempt::NotSo);
+        };
+        let key = number.to_be_bytes();
+        if !self.apply_one(&mut changes, &view, (&key, Some(record)), None)? {
+            return Ok(Attempt::NotSo);
+        }
+        log.begin(RecordKind::Commit);
+        log.put(tree.id, &key, record);
+        let prepared = Prepared::new(number, turn(tree.id, number / BATCH));
+        self.publish_end(tree, changes, prepared, at, log)
     }
 
     /// A number above those of the last leaf, of a batch that nobody has. None if these are too many, or this
@@ -145,19 +204,20 @@ impl Kernel {
             };
             let mut prepared =
                 Prepared::new((u64::from_be_bytes(first.key), first.value), record_hash(tree.id, &first.key));
-            for mark in &first.marks[..first.marked] {
-                let Tried::Done = view.remove_here(changes, page, mark)? else { return Ok(None) };
-                log.delete(tree.id, mark);
-                prepared.free[prepared.locks] = record_hash(tree.id, mark);
-                prepared.locks += 1;
-            }
             if first.is_highest {
                 let mark = (view.sought(&first.key), Some(&[][..]));
                 let Tried::Done = view.try_change(changes, page, mark)? else { return Ok(None) };
                 log.put(tree.id, &first.key, &[]);
             } else {
-                let Tried::Done = view.remove_here(changes, page, &first.key)? else { return Ok(None) };
+                let Tried::Done = view.remove_here(changes, page, first.n)? else { return Ok(None) };
                 log.delete(tree.id, &first.key);
+            }
+            // From above, so that those below stay where they are.
+            for (n, mark) in first.marks[..first.marked].iter().rev() {
+                let Tried::Done = view.remove_here(changes, page, *n)? else { return Ok(None) };
+                log.delete(tree.id, mark);
+                prepared.free[prepared.locks] = record_hash(tree.id, mark);
+                prepared.locks += 1;
             }
             Ok(Some(prepared))
         })
@@ -176,23 +236,19 @@ impl Kernel {
         me: &LocalParticipant,
     ) -> Result<Option<Covered>> {
         let mut least = Cow::Borrowed(FIRST);
-        for _ in 0..LEAVES {
-            // What is remembered is the first leaf, which stays that.
-            let sought = view.sought(&least);
-            let page = if least.is_empty() {
-                self.locate(view, sought, at, me)?
-            } else {
-                self.pages.operate(me, || view.find(&self.pages.at_pin(me, at)?, sought))?
-            };
-            let next = self.pages.operate(me, || {
-                self.pages.at_pin(me, at)?.show(page, |leaf| {
+        for n in 0..LEAVES {
+            let (page, next) = self.pages.operate(me, || {
+                let mut snapshot = self.pages.at_pin(me, at)?;
+                let page = snapshot.locate_in_front(view, view.sought(&least), n)?;
+                let next = snapshot.show(page, |leaf| {
                     let records = view.records_on(leaf)?;
                     let is_free = |n| self.is_free(tree, records, n, me.number());
                     match (0..records.count()).any(is_free) {
                         true => Some(None),
                         false => Some(Some(records.next()?.to_vec())),
                     }
-                })
+                })?;
+                Ok((page, next))
             })?;
             match next {
                 Some(None) => return Ok(Some((page, least))),
@@ -222,7 +278,7 @@ impl Kernel {
         me: u16,
     ) -> Result<Option<FirstRecord>> {
         let Some(records) = view.records_on(leaf) else { return Ok(None) };
-        let (mut marks, mut marked) = ([[0; 8]; MARKS], 0);
+        let (mut marks, mut marked) = ([(0, [0; 8]); MARKS], 0);
         for n in 0..records.count() {
             let key = number_at(records, n)?.to_be_bytes();
             let StoredValue::Inline(value) = records.value(n) else { return Ok(None) };
@@ -231,6 +287,7 @@ impl Kernel {
                 let is_highest = n + 1 == records.count();
                 let is_known = !is_highest || records.next().is_none();
                 return Ok(is_known.then(|| FirstRecord {
+                    n,
                     key,
                     value: value.to_vec(),
                     is_highest,
@@ -239,7 +296,7 @@ impl Kernel {
                 }));
             }
             if value.is_empty() && marked < MARKS && is_free() {
-                marks[marked] = key;
+                marks[marked] = (n, key);
                 marked += 1;
             }
         }
@@ -275,7 +332,7 @@ impl Kernel {
             });
             match attempt {
                 // Nobody saw anything of a snapshot that was given up.
-                Err(error) if error.kind() == ErrorKind::SnapshotTooOld => continue,
+                attempt if is_too_old(&attempt) => continue,
                 Err(error) => return Err(error),
                 Ok(Attempt::Done(lsn, done)) => break (lsn, done),
                 Ok(Attempt::NotSo) => return Ok(None),
@@ -312,6 +369,20 @@ impl Kernel {
         }
         log.begin(RecordKind::Commit);
         let Some(prepared) = change(&mut changes, &view, page, log)? else { return Ok(Attempt::NotSo) };
+        self.publish_end(tree, changes, prepared, at, log)
+    }
+
+    /// Commits a change that was made at an end of a queue, from the state at `at`.
+    #[inline]
+    fn publish_end<T>(
+        &self,
+        tree: &TreeRef,
+        changes: ChangedPages<'_>,
+        prepared: Prepared<T>,
+        at: Lsn,
+        log: &mut RecordBuilder,
+    ) -> Result<Attempt<T>> {
+        let me = changes.participant();
         if tree.temporary {
             log.begin(tree.record_kind());
         }
@@ -341,8 +412,13 @@ impl Kernel {
 }
 
 /// The number of a record in a leaf.
+#[inline]
 fn number_at(records: RecordsOnPage<'_>, n: usize) -> Result<u64> {
     let (prefix, suffix) = records.key(n);
+    // As in the leaves at both ends.
+    if prefix.is_empty() {
+        return number_of(suffix);
+    }
     let mut key = [0; 8];
     if prefix.len() + suffix.len() == key.len() {
         key[..prefix.len()].copy_from_slice(prefix);

@@ -408,6 +408,6 @@ impl Kernel {
 }
 
 /// Whether a snapshot was given up.
-fn is_too_old<T>(result: &Result<T>) -> bool {
+pub(super) fn is_too_old<T>(result: &Result<T>) -> bool {
     result.as_ref().is_err_and(|error| error.kind() == ErrorKind::SnapshotTooOld)
 }

@@ -166,4 +166,25 @@ impl Snapshot<'_> {
         }
         Ok(page)
     }
+
+    /// Which page of a tree in the order of keys covers a key: the one remembered as the nth from the front,
+    /// if that is it, else by descent.
+    pub(crate) fn locate_in_front(
+        &mut self,
+        tree: &Tree<'_>,
+        sought: Sought<'_>,
+        n: usize,
+    ) -> Result<PageId> {
+        let hints = &self.operation.me.hints;
+        let are_good = hints.are_of(self.at, self.operation.pages.leaves_since());
+        let remembered = if are_good { hints.front(tree.id, n) } else { PageId::NONE };
+        if self.is_resident(remembered, |bytes| tree.covers(bytes, sought)) {
+            return Ok(remembered);
+        }
+        let page = tree.find(self, sought)?;
+        if are_good {
+            hints.remember_front(tree.id, n, page);
+        }
+        Ok(page)
+    }
 }

@@ -67,6 +67,29 @@ fn numbers_that_a_transaction_takes_at_the_last_moment_are_left_to_it() {
     assert_eq!(append(), Some(65));
 }
 
+/// Also where the last leaf is full, and is divided: of so many records several are.
+#[test]
+fn numbers_that_a_transaction_takes_as_a_leaf_is_divided_are_left_to_it() {
+    let store = store();
+    let append = || store.kernel.append_one(&store.tree, b"record", Durability::Memory).unwrap();
+    for last in 3..600 {
+        let txn = leaked();
+        let between = move |at| {
+            if at == queue::InterleavingPoint::Prepared && txn.borrow().is_none() {
+                let mut other = store.begin(Isolation::Snapshot, false);
+                assert_eq!(other.append(&store.tree, b"others", 0).unwrap(), last + 1);
+                txn.replace(Some(other));
+            }
+        };
+        assert_eq!(queue::between(between, append), None, "it takes a transaction, after {last}");
+        drop(txn.take().expect("it came in between"));
+        assert_eq!(append(), Some(last + 1));
+    }
+    let txn = store.begin(Isolation::Snapshot, true);
+    let there = (1..=600).all(|number| txn.get_owned(&store.tree, &key_of(number)).unwrap().is_some());
+    assert!(there);
+}
+
 /// It has the record's lock when that is being consumed, and looks at it after that only.
 #[test]
 fn who_gets_a_lock_too_late_sees_that_the_record_is_gone() {

@@ -263,6 +263,42 @@ pub(super) fn build<'a, const C: usize>(
     Ok(())
 }
 
+/// Formats `page` and fills it with some slots of another page. Its fences are not further apart than that
+/// one's, so what the keys leave out there is left out here, and mostly more.
+pub(super) fn build_part<const C: usize>(
+    page: &mut [u8],
+    identity: header::NodeIdentity,
+    fences: super::Fences<'_>,
+    source: &[u8],
+    part: Range<usize>,
+) -> Result<(), PageFull> {
+    let before = header::prefix_len(source);
+    let prefix = header::prefix_between(fences, identity.is_custom());
+    if prefix < before {
+        // Only of a damaged page.
+        return build::<C>(page, identity, fences, part.len(), entries::<C>(source, part));
+    }
+    header::format(page, identity, fences);
+    header::set_count(page, part.len());
+    let end = slots_end::<C>(part.len());
+    let mut at = header::heap_start(page);
+    for (slot, was) in part.clone().enumerate() {
+        let content = CellContent::of(source, &[], slots::cell::<C>(source, was)).without(prefix - before);
+        at = at.checked_sub(content.size()).filter(|&at| at >= end).ok_or(PageFull)?;
+        content.write(page, at);
+        slots::set_offset::<C>(page, slot, at);
+    }
+    header::set_heap_start(page, at);
+    if C != 0 {
+        let from = slots::child_at(header::count(source), part.start);
+        let to = slots::child_at(part.len(), 0);
+        let bytes = C * part.len();
+        page[to..to + bytes].copy_from_slice(&source[from..from + bytes]);
+    }
+    slots::derive_from::<C>(page, source, part.start);
+    Ok(())
+}
+
 /// The entries of some slots of a page.
 pub(super) fn entries<const C: usize>(
     page: &[u8],
@@ -284,7 +320,11 @@ pub(super) fn bytes_for<'a, const C: usize>(
     entries: impl Iterator<Item = HeapEntry<'a>>,
 ) -> usize {
     let prefix = header::prefix_between(fences, custom);
-    let fence_bytes = fences.lower.map_or(0, <[u8]>::len) + fences.upper.map_or(0, <[u8]>::len);
     let entry_bytes = |entry: HeapEntry<'_>| entry.content.without(prefix).size() + slot_bytes::<C>();
-    fence_bytes + entries.map(entry_bytes).sum::<usize>()
+    fence_bytes(fences) + entries.map(entry_bytes).sum::<usize>()
+}
+
+/// The bytes that fences take.
+pub(super) fn fence_bytes(fences: super::Fences<'_>) -> usize {
+    fences.lower.map_or(0, <[u8]>::len) + fences.upper.map_or(0, <[u8]>::len)
 }

@@ -3,7 +3,7 @@
 use super::Fences;
 use super::cell::CellContent;
 use super::header::{self, NodeIdentity, is_custom};
-use super::heap::{HeapEntry, build, bytes_for, entries};
+use super::heap::{HeapEntry, build, bytes_for, entries, fence_bytes, used_bytes};
 use super::limits::usable_bytes;
 use super::slots::{INNER, LEAF};
 
@@ -24,11 +24,25 @@ pub(crate) fn merge_inner(left: &[u8], right: &[u8], separator: &[u8], out: &mut
 pub(crate) fn may_merge(left: &[u8], right: &[u8], separator: &[u8]) -> bool {
     let bytes = match header::kind(left) {
         _ if !are_neighbours(left, right, separator) => return false,
-        Some(header::NodeKind::Leaf) => merged_bytes::<LEAF>(left, right, None),
+        // Mostly the neighbour is full. What they make leaves out no more of its keys than they do.
+        Some(header::NodeKind::Leaf) => match entry_bytes(left) + entry_bytes(right) {
+            least if least > most(left) => return false,
+            _ => merged_bytes::<LEAF>(left, right, None),
+        },
         Some(header::NodeKind::Inner) => merged_bytes::<INNER>(left, right, Some(separator)),
         _ => return false,
     };
-    bytes <= usable_bytes(left.len()) * 3 / 4
+    bytes <= most(left)
+}
+
+/// So many bytes of a page what was merged may take.
+fn most(page: &[u8]) -> usize {
+    usable_bytes(page.len()) * 3 / 4
+}
+
+/// What the records of a leaf take of it.
+fn entry_bytes(leaf: &[u8]) -> usize {
+    used_bytes::<LEAF>(leaf).saturating_sub(fence_bytes(header::fences(leaf)))
 }
 
 /// Whether the pages are of one size, tree, kind, level and order, and the separator is the fence between

@@ -150,20 +150,47 @@ pub(super) fn head_after(suffix: &[u8], skip: usize) -> u32 {
 /// Chooses the longest skip, and derives heads and hints from the cells. All keys must be in place and in
 /// order.
 pub(super) fn derive<const C: usize>(page: &mut [u8]) {
+    choose_skip::<C>(page);
+    derive_heads::<C>(page);
+}
+
+/// The same of a page whose slots were some of `source`'s, from `first` on. Where heads begin with the same
+/// byte of the keys as there, they are copied.
+pub(super) fn derive_from<const C: usize>(page: &mut [u8], source: &[u8], first: usize) {
+    choose_skip::<C>(page);
+    let begin = |page: &[u8]| header::prefix_len(page) + header::skip(page);
+    if begin(page) == begin(source) && !header::is_custom(page) {
+        let count = header::count(page);
+        page[head_at(0)..head_at(count)].copy_from_slice(&source[head_at(first)..head_at(first + count)]);
+        derive_hints(page);
+    } else {
+        derive_heads::<C>(page);
+    }
+}
+
+fn choose_skip<const C: usize>(page: &mut [u8]) {
     let count = header::count(page);
-    let custom = header::is_custom(page);
     let (mut skip, mut word) = (0, 0);
-    if !custom && count > 0 {
+    if !header::is_custom(page) && count > 0 {
         let first = suffix::<C>(page, 0);
         skip = common_len(first, suffix::<C>(page, count - 1));
         word = word_of(&first[..skip]);
     }
     header::set_skip(page, skip);
     header::set_skip_word(page, word);
-    for slot in 0..count {
+}
+
+fn derive_heads<const C: usize>(page: &mut [u8]) {
+    let (custom, skip) = (header::is_custom(page), header::skip(page));
+    for slot in 0..header::count(page) {
         let head = if custom { 0 } else { head_after(suffix::<C>(page, slot), skip) };
         set_head(page, slot, head);
     }
+    derive_hints(page);
+}
+
+fn derive_hints(page: &mut [u8]) {
+    let count = header::count(page);
     for j in 0..HINTS {
         let hint = hint(page, count, j);
         put_u32(page, HINTS_AT + 4 * j, hint);

@@ -7,8 +7,8 @@
 
 use super::bytes::common_len;
 use super::counts::encode_count;
-use super::header::{self, NodeIdentity};
-use super::heap::{build, bytes_for, entries};
+use super::header::{self, NodeIdentity, prefix_between};
+use super::heap::{build_part, bytes_for, entries, fence_bytes, used_bytes};
 use super::inner::Inner;
 use super::limits::usable_bytes;
 use super::slots::{INNER, LEAF, cell, slot_bytes, suffix};
@@ -150,25 +150,24 @@ fn build_halves<const C: usize>(
     }
     let (left_fences, right_fences) =
         (Fences { lower, upper: Some(separator) }, Fences { lower: Some(separator), upper });
-    build::<C>(left, identity, left_fences, left_end, entries::<C>(source, 0..left_end))
+    build_part::<C>(left, identity, left_fences, source, 0..left_end)
         .expect("half a page and a fence fit a page: see `limits`");
-    build::<C>(
-        right,
-        right_identity,
-        right_fences,
-        count - right_start,
-        entries::<C>(source, right_start..count),
-    )
-    .expect("half a page and a fence fit a page: see `limits`");
+    build_part::<C>(right, right_identity, right_fences, source, right_start..count)
+        .expect("half a page and a fence fit a page: see `limits`");
 }
 
 fn halves_fit<const C: usize>(source: &[u8], left_end: usize, right_start: usize, separator: &[u8]) -> bool {
-    let Fences { lower, upper } = header::fences(source);
-    let fits = |fences, slots| {
-        bytes_for::<C>(fences, is_custom(source), entries::<C>(source, slots)) <= usable_bytes(source.len())
+    let whole = header::fences(source);
+    let (count, custom, usable) = (header::count(source), is_custom(source), usable_bytes(source.len()));
+    let fits = |fences: Fences<'_>, slots: std::ops::Range<usize>| {
+        // Often it is all of them, and no cell gets larger.
+        let is_all = slots.len() == count && prefix_between(fences, custom) >= header::prefix_len(source);
+        let grown = fence_bytes(fences).saturating_sub(fence_bytes(whole));
+        is_all && used_bytes::<C>(source) + grown <= usable
+            || bytes_for::<C>(fences, custom, entries::<C>(source, slots)) <= usable
     };
-    fits(Fences { lower, upper: Some(separator) }, 0..left_end)
-        && fits(Fences { lower: Some(separator), upper }, right_start..header::count(source))
+    fits(Fences { upper: Some(separator), ..whole }, 0..left_end)
+        && fits(Fences { lower: Some(separator), ..whole }, right_start..count)
 }
 
 /// Among `points`, the one that divides the bytes most evenly; or one close by whose separator is shorter, if
