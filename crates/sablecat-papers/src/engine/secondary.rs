@@ -1,6 +1,8 @@
 //! An index beside what a program would do without one: records of 40 bytes are inserted in random order,
 //! each in a transaction of its own, and found by the first eight bytes of their values too. Once an index
-//! does that, once the program sets a second record in the same transaction. Both take turns in this process.
+//! does that; once the program sets a second record in the same transaction, as it can where it knows that
+//! there is no record yet; and once it first looks, as an index does, for a record that is replaced, of which
+//! the second record goes. All take turns in this process.
 
 use std::path::Path;
 use std::time::Instant;
@@ -20,8 +22,27 @@ use crate::wp43::cache_for;
 
 /// Twice as many records as elsewhere.
 const CACHE_TIMES: u64 = 2;
-/// What the second way is shown as.
-const TWO_PUTS: &str = "two puts";
+/// A way to have a second record.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Index,
+    TwoPuts,
+    GetAndPuts,
+}
+
+impl Way {
+    const ALL: [Way; 3] = [Way::Index, Way::TwoPuts, Way::GetAndPuts];
+
+    /// What it is shown as.
+    fn name(self) -> &'static str {
+        match self {
+            Way::Index => OURS,
+            Way::TwoPuts => "two puts",
+            Way::GetAndPuts => "a get and two puts",
+        }
+    }
+}
+
 /// Bytes of a value that it is found by.
 const FOUND_BY: usize = 8;
 
@@ -30,43 +51,55 @@ pub(super) fn secondary(options: &Options, field: &mut Field<'_>) -> (Grid, Outc
     let cache = options.cache.unwrap_or_else(|| CACHE_TIMES * cache_for(records));
     let session = own_session(Mode::NoSync, records, cache);
     let mut outcome = Outcome::default();
-    let shown_as = [OURS, TWO_PUTS];
     let title = format!(
         "an index: {} records of 40 bytes inserted in random order; transactions a second",
         thousands(records as f64)
     );
-    let mut grid =
-        Grid::new(title, ["environment", "an index", "two puts in a transaction", "index / two puts"], 1);
-    field.progress.start(2 * 2 * u64::from(field.rounds));
+    let heads = [
+        "environment",
+        "an index",
+        "two puts in a transaction",
+        "index / two puts",
+        "a get and two puts",
+        "index / get and puts",
+    ];
+    let mut grid = Grid::new(title, heads, 1);
+    field.progress.start(2 * Way::ALL.len() as u64 * u64::from(field.rounds));
     for (shared, name) in [(false, "private"), (true, "shared")] {
-        let mut samples = [const { Vec::new() }; 2];
+        let mut samples = [const { Vec::new() }; Way::ALL.len()];
         for round in 0..field.rounds {
-            for (samples, way) in samples.iter_mut().zip(shown_as) {
-                field.progress.step(way);
-                match once(&field.dir.join("secondary"), (way == OURS, shared), &session) {
+            for (samples, way) in samples.iter_mut().zip(Way::ALL) {
+                let shown = way.name();
+                field.progress.step(shown);
+                match once(&field.dir.join("secondary"), (way, shared), &session) {
                     Ok(figures) => samples.push(figures),
                     Err(refusal) => {
-                        outcome.problems.push(format!("secondary, {name}, {way}, round {round}: {refusal}"));
+                        outcome
+                            .problems
+                            .push(format!("secondary, {name}, {shown}, round {round}: {refusal}"));
                     }
                 }
             }
         }
         let step =
             Step { op: if shared { "insert, shared" } else { "insert" }, ..Step::new(Kind::Write, 1, 0.0) };
-        let rates = [0, 1].map(|way: usize| {
-            outcome.add(shown_as[way], &session, &step, &samples[way].iter().collect::<Vec<_>>());
-            let row = outcome.rows.iter().rfind(|row| row.system == shown_as[way] && row.op == step.op);
+        let [index, puts, get_and_puts] = Way::ALL.map(|way| {
+            let samples: Vec<_> = samples[way as usize].iter().collect();
+            outcome.add(way.name(), &session, &step, &samples);
+            let row = outcome.rows.iter().rfind(|row| row.system == way.name() && row.op == step.op);
             row.map(|row| row.ops_per_s)
         });
         let cell = |rate: Option<f64>| rate.map_or_else(|| "—".to_owned(), thousands);
-        let share = ratio(rates[0].zip(rates[1]).map(|(index, puts)| index / puts));
-        grid.rows.push(vec![name.to_owned(), cell(rates[0]), cell(rates[1]), share]);
+        let share = |other: Option<f64>| ratio(index.zip(other).map(|(index, other)| index / other));
+        let mut row = vec![name.to_owned(), cell(index)];
+        row.extend([puts, get_and_puts].into_iter().flat_map(|other| [cell(other), share(other)]));
+        grid.rows.push(row);
     }
     (grid, outcome)
 }
 
-/// Inserts all records in a new environment, with an index or with two puts.
-fn once(dir: &Path, (index, shared): (bool, bool), session: &Session) -> Result<Figures, Refusal> {
+/// Inserts all records in a new environment, in one of the ways.
+fn once(dir: &Path, (way, shared): (Way, bool), session: &Session) -> Result<Figures, Refusal> {
     let failed = |error: sablecat::Error| Refusal::Failed(error.to_string());
     let env = Env::builder()
         .cache_size(session.cache_bytes)
@@ -79,7 +112,7 @@ fn once(dir: &Path, (index, shared): (bool, bool), session: &Session) -> Result<
         .map_err(failed)?;
     let records = env.database("records").map_err(failed)?;
     let by_value = env.database("by value").map_err(failed)?;
-    if index {
+    if way == Way::Index {
         env.index("index", &records, IndexOptions::new("the value's beginning")).map_err(failed)?;
     }
     let order = Order::new(Keys::Random, Stage::Write, session.records, 1);
@@ -87,13 +120,20 @@ fn once(dir: &Path, (index, shared): (bool, bool), session: &Session) -> Result<
     for position in 0..session.records {
         let number = order.key(position);
         let (key, value) = (workload::key_bytes(number), workload::value(number, 0));
-        let inserted = if index {
-            records.insert(key, value)
-        } else {
-            env.write(|txn| {
+        let found_by = |value: &[u8]| [&value[..FOUND_BY.min(value.len())], &key].concat();
+        let inserted = match way {
+            Way::Index => records.insert(key, value),
+            Way::TwoPuts => env.write(|txn| {
                 txn.insert(&records, key, value)?;
-                txn.insert(&by_value, [&value[..FOUND_BY], &key].concat(), "")
-            })
+                txn.insert(&by_value, found_by(&value), "")
+            }),
+            Way::GetAndPuts => env.write(|txn| {
+                if let Some(before) = txn.get(&records, key)? {
+                    txn.remove(&by_value, found_by(&before))?;
+                }
+                txn.insert(&records, key, value)?;
+                txn.insert(&by_value, found_by(&value), "")
+            }),
         };
         inserted.map_err(failed)?;
     }
