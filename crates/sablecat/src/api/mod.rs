@@ -35,6 +35,8 @@ mod read;
 mod sequence;
 mod snapshot;
 mod stats;
+#[cfg(test)]
+mod tests;
 mod text_file;
 mod transaction;
 mod waiting;

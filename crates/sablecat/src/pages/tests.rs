@@ -66,6 +66,12 @@ impl Pages {
         census
     }
 
+    /// How many frames some page has been in.
+    pub(crate) fn frames_used(&self) -> usize {
+        let frames = 1..self.region.geometry().frames as u32;
+        frames.filter(|&frame| self.region.frame(FrameId(frame)).page() != PageId::NONE).count()
+    }
+
     /// Sweeps over the whole pool several times, with all that was remembered of free frames forgotten.
     pub(crate) fn sweep_all(&self, me: &LocalParticipant) {
         for _ in 0..8 {

@@ -64,6 +64,8 @@ pub(crate) struct LocalParticipant {
     pub(in crate::pages) limbo: RefCell<VecDeque<Superseded>>,
     /// Those from before that were not to be had when they were looked at, most since a snapshot wants them.
     pub(in crate::pages) wanted: RefCell<VecDeque<Superseded>>,
+    /// Pages that it has freed, whose last versions say so, the oldest first as a rule.
+    pub(in crate::pages) freed: RefCell<VecDeque<PageId>>,
     /// How many it has superseded since it last looked at them.
     pub(in crate::pages) unlooked: Cell<usize>,
     /// How many it had superseded when it last did, since the oldest were held back by no pin.
@@ -115,6 +117,7 @@ impl LocalParticipant {
             unlinked: RefCell::default(),
             limbo: RefCell::default(),
             wanted: RefCell::default(),
+            freed: RefCell::default(),
             unlooked: Cell::default(),
             held_back: Cell::default(),
             removes: Cell::default(),

@@ -3,6 +3,7 @@
 
 use super::Pool;
 use crate::error::Result;
+use crate::pages::participants::LocalParticipant;
 use crate::region::{BlockWord, EntryWord, FrameState, SEARCH_LINES};
 use crate::types::{BlockId, FrameId, PageId};
 
@@ -42,11 +43,11 @@ impl Pool {
         self.mark_unsaved(page);
     }
 
-    /// Frees a page, and the block and the frame of its version.
+    /// Frees a page, and the block and the frame of its version, which `me` uses next.
     ///
     /// # Errors
     /// Those of reading where it is.
-    pub(in crate::pages) fn free_page(&self, page: PageId) -> Result<()> {
+    pub(in crate::pages) fn free_page(&self, page: PageId, me: &LocalParticipant) -> Result<()> {
         let entry = self.region.entry(page);
         let frame = entry.word().frame();
         if frame == FrameId::NONE {
@@ -57,6 +58,7 @@ impl Pool {
             self.region.frame(frame).set_state(FrameState::Free);
             let changed = entry.change(entry.word(), EntryWord::new(FrameId::NONE, 0));
             debug_assert!(changed, "nobody else is here");
+            me.free.borrow_mut().push(frame);
         }
         entry.set_block(BlockWord::NOTHING);
         self.mark_unsaved(page);

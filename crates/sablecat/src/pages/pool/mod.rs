@@ -21,6 +21,7 @@ mod building;
 mod chain;
 mod clean;
 pub(in crate::pages) mod frames;
+mod freed;
 mod last_frames;
 pub(in crate::pages) mod latch;
 mod mend;

@@ -76,7 +76,7 @@ pub(in crate::pages) struct Round {
 
 /// Which current versions a sweep evicts, if they are cold.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Evict {
+pub(super) enum Evict {
     None,
     /// Those that are on a block.
     Saved,
@@ -85,7 +85,7 @@ enum Evict {
 }
 
 /// What a sweep did with one frame.
-enum SweptFrame {
+pub(super) enum SweptFrame {
     /// It is free now.
     Free,
     /// It will be free when the operations in progress have ended.
@@ -113,6 +113,7 @@ impl Pool {
         let waits_max = if me.slot().list_len() == 0 { patience.all } else { patience.latched };
         let (mut idle, mut waits, mut rounds) = (0, 0, 0);
         let mut horizon = self.horizon().all();
+        self.take_freed(me, want);
         while me.free.borrow().len() < want {
             if self.take_fresh(me) {
                 continue;
@@ -472,7 +473,7 @@ impl Pool {
 
     /// Ends the life of an evicted version in its frame, and that of the page, and of those that are free
     /// with it, if it was its last.
-    fn leave_pool(&self, page: PageId, frame: FrameId, me: &LocalParticipant) {
+    pub(super) fn leave_pool(&self, page: PageId, frame: FrameId, me: &LocalParticipant) {
         // SAFETY: claimed by us, and unchanged since it was published.
         let bytes = unsafe { self.region.page(frame) };
         let freed = if header::is_free(bytes) { 1 + header::freed_after(bytes) } else { 0 };
@@ -485,52 +486,6 @@ impl Pool {
         // it again.
         if freed > 0 {
             self.release_run(page, freed);
-        }
-    }
-
-    /// Releases the run that begins with `first` if it is free and no snapshot can see the time before.
-    /// False: not yet, or its pages are busy.
-    pub(in crate::pages) fn release_if_freed(
-        &self,
-        first: PageId,
-        horizon: &Horizon,
-        me: &LocalParticipant,
-    ) -> bool {
-        if self.region.entry(first).word().owner() == me.number() {
-            return false;
-        }
-        let _hand = me.in_hand();
-        let Some(latch) = self.try_hold(first, me) else { return false };
-        let frame = latch.current();
-        // SAFETY: the page is latched and this is its current version, which only its latch's holder could
-        // supersede.
-        let is_last = frame != FrameId::NONE && header::is_free(unsafe { self.region.page(frame) });
-        if is_last
-            && matches!(self.evict_latched(first, frame, horizon, Evict::Saved, me), Ok(SweptFrame::Retired))
-        {
-            self.leave_pool(first, frame, me);
-            latch.swung();
-            return true;
-        }
-        !is_last
-    }
-
-    /// Gives back what versions in memory keep in use that nobody can want any more: the blocks of old ones,
-    /// and by their last ones the pages that are free. The caller is in no operation, and pinned to nothing.
-    pub(crate) fn release_unwanted(&self, me: &LocalParticipant) {
-        let horizon = self.horizon();
-        for frame in (1..=self.frames_ready()).map(|frame| FrameId(frame as u32)) {
-            let desc = self.region.frame(frame);
-            // Hints: looked at again once the frame is claimed, or its page latched.
-            let (state, page, superseded) = (desc.state(), desc.page(), desc.superseded());
-            if state != FrameState::Published {
-            } else if superseded != Lsn::MAX {
-                if superseded <= horizon.of(page) {
-                    self.reclaim(frame, &horizon, me);
-                }
-            } else if self.region.entry(page).word().frame() == frame {
-                self.release_if_freed(page, &horizon, me);
-            }
         }
     }
 
@@ -570,7 +525,7 @@ impl Pool {
         desc.set_state(FrameState::Retired);
     }
 
-    fn evict_latched(
+    pub(super) fn evict_latched(
         &self,
         page: PageId,
         frame: FrameId,

@@ -150,6 +150,6 @@ impl<'a> Alone<'a> {
     /// Those of reading where it is.
     pub(crate) fn free(&mut self, page: PageId) -> Result<()> {
         let _hand = self.me.in_hand();
-        self.pages.free_page(page)
+        self.pages.free_page(page, self.me)
     }
 }

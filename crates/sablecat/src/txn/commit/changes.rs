@@ -27,6 +27,8 @@ struct Ids<'a> {
     allocated: Vec<PageId>,
     /// First pages of the runs that are freed here.
     freed_runs: Vec<PageId>,
+    /// Single pages, likewise.
+    freed: Vec<PageId>,
     /// From the first page id that is taken on.
     hand: Option<InHand<'a>>,
 }
@@ -133,8 +135,10 @@ impl Drop for ChangedPages<'_> {
     #[inline]
     fn drop(&mut self) {
         if self.versions.are_put() {
+            let me = self.versions.participant();
             if let Some(ids) = self.ids.get_mut() {
                 ids.freed_runs.drain(..).for_each(|first| self.pages.note_freed(first));
+                self.pages.note_own_freed(ids.freed.drain(..), me);
             }
         } else {
             self.undo();
@@ -211,9 +215,8 @@ impl PageWrite for ChangedPages<'_> {
             return Err(Error::corruption(format!("page {first} is to be freed, and is free")));
         }
         header::form_free(bytes, first, freed_after);
-        if freed_after > 0 {
-            self.ids.needed().freed_runs.push(first);
-        }
+        let ids = self.ids.needed();
+        if freed_after > 0 { &mut ids.freed_runs } else { &mut ids.freed }.push(first);
         Ok(())
     }
 
