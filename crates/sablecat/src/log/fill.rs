@@ -12,17 +12,22 @@ use crate::error::is_full;
 pub(super) const FILL_BYTES: usize = 1 << 20;
 
 /// Takes the space of all that is left of a segment at `offset`, of which `piece` bytes will be filled now: a
-/// disk that becomes full stops no commit before they have used that up. Where there is not as much, nothing
-/// beyond the piece is taken: checkpoints need it more. Not when the segment is made: a file system in memory
-/// clears all that is asked for, and most lives use little.
+/// disk that becomes full stops no commit before they have used that up. Where the disk has not much more,
+/// `room` bytes, nothing is taken: checkpoints need it more. Not when the segment is made: a file system in
+/// memory clears all that is asked for, and most lives use little.
 pub(super) fn reserve_rest(
     file: &dyn File,
     offset: u64,
-    piece: u64,
-    left: u64,
+    (piece, left): (u64, u64),
+    room: u64,
     held: &HeldTurn<'_>,
 ) -> io::Result<()> {
+    check_turn(held)?;
+    if room / 2 < left {
+        return Ok(());
+    }
     match file.preallocate(offset, left) {
+        // Others have taken it meanwhile. Some file systems keep what they had given by then.
         Err(e) if is_full(&e) && piece < left => {
             check_turn(held)?;
             file.punch(offset + piece, left - piece).map(drop)

@@ -178,7 +178,9 @@ impl Log {
             // Zeros behind the end of what was cut short would make it as long again: nobody would find it.
             self.check_length(segments, &*file, from, "filling log segment")?;
             let offset = segments.offset_of(from);
-            let filled = reserve_rest(&*file, offset, piece, left, held)
+            // Where that cannot be said nothing is reserved.
+            let room = segments.disk().free_bytes(segments.directory()).unwrap_or(0);
+            let filled = reserve_rest(&*file, offset, (piece, left), room, held)
                 .and_then(|()| fill_some(&*file, offset, piece, held))
                 .map_err(|e| Error::io("filling log segment", &path, e))?;
             // The segment is in use, and its flush is of all that was written to it, by whomever: what was
@@ -288,7 +290,9 @@ impl Log {
             }
         }
         file.sync().map_err(|e| self.words().poison(&Error::io("flushing log segment", &path, e)))?;
-        Ok(ready)
+        // Not every file system can reserve: then what its maker has filled counts.
+        let space = file.space().map_err(|e| Error::io("asking the space of log segment", &path, e))?;
+        Ok(ready.min(space.saturating_sub(HEADER_BYTES) / BLOCK * BLOCK).max(BLOCK))
     }
 
     /// Gives a spare file of the right size, without holes, the name that it has while it is made ready, if
@@ -306,11 +310,15 @@ impl Log {
                         continue;
                     }
                     let file = segments.open_file(mine, false, false)?;
-                    let len =
-                        file.len().map_err(|e| Error::io("asking the length of", &segments.path(mine), e))?;
-                    // One that was made on a full disk has a hole, which must be filled first.
+                    let io = |e| Error::io("asking the length of", &segments.path(mine), e);
+                    let len = file.len().map_err(io)?;
+                    // One of which not all was needed has a hole, which must be filled first: not every file
+                    // system can.
                     let whole = HEADER_BYTES + segments.bytes();
-                    if len == whole && file.preallocate(0, whole).is_ok() {
+                    if len == whole
+                        && file.preallocate(0, whole).is_ok()
+                        && file.space().map_err(io)? >= whole
+                    {
                         return Ok(true);
                     }
                     segments.remove(mine)?;

@@ -315,6 +315,20 @@ fn records_have_one_length() {
     assert!(Queue::of(plain).unwrap_err().to_string().contains("plain records"));
 }
 
+/// Longer than a page, and than the log has room for in one piece; one by one.
+#[test]
+fn long_records_are_appended_one_after_the_other() {
+    for (bytes, log_buffer) in [(1800, 1 << 20), (40_000, 1 << 16), (17 << 20, 1 << 20)] {
+        let builder = Env::builder().log_buffer_size(log_buffer).durability(Durability::NoSync);
+        let env = builder.disk(Arc::new(SimDisk::new(1))).open("env").unwrap();
+        let long = Queue::open(&env, "long", bytes).unwrap();
+        let record = |n: u64| vec![n as u8; bytes as usize];
+        (1..=4).for_each(|n| assert_eq!(long.append_one(record(n)).unwrap(), n));
+        (1..=4).for_each(|n| assert_eq!(long.consume_one().unwrap(), Some((n, record(n)))));
+        assert_eq!(long.consume_one().unwrap(), None);
+    }
+}
+
 #[test]
 fn pages_of_what_was_consumed_are_given_back() {
     let env = Env::builder().page_size(512).in_memory().unwrap();

@@ -2,6 +2,7 @@
 //! (pages/visibility/alone.rs). Nobody else is here: nothing is latched, and nothing is pinned.
 
 use super::Pool;
+use super::freed::OWN_FREED_MAX;
 use crate::error::Result;
 use crate::pages::participants::LocalParticipant;
 use crate::region::{BlockWord, EntryWord, FrameState, SEARCH_LINES};
@@ -58,7 +59,10 @@ impl Pool {
             self.region.frame(frame).set_state(FrameState::Free);
             let changed = entry.change(entry.word(), EntryWord::new(FrameId::NONE, 0));
             debug_assert!(changed, "nobody else is here");
-            me.free.borrow_mut().push(frame);
+            // One that only removes needs none: the sweep of another finds them.
+            if me.free.borrow().len() < OWN_FREED_MAX {
+                me.free.borrow_mut().push(frame);
+            }
         }
         entry.set_block(BlockWord::NOTHING);
         self.mark_unsaved(page);

@@ -13,8 +13,8 @@ use crate::pages::participants::horizon::Horizon;
 use crate::region::FrameState;
 use crate::types::{FrameId, Lsn, PageId};
 
-/// So many freed pages a participant remembers.
-const OWN_FREED_MAX: usize = 1 << 16;
+/// So many freed pages a participant remembers, or frames of such.
+pub(super) const OWN_FREED_MAX: usize = 1 << 16;
 
 /// What became of a page that was freed.
 enum FreedPage {

@@ -92,6 +92,10 @@ impl Kernel {
         record: &[u8],
         durability: Durability,
     ) -> Result<Option<u64>> {
+        // A long one goes past the cache, and into the log in parts.
+        if record.len() > tree.tree().inline_value_bytes_max(self.page_size(), size_of::<u64>()) {
+            return Ok(None);
+        }
         let find = |view: &Tree<'_>, at, me: &LocalParticipant| {
             Ok(Some((self.locate(view, view.sought(LAST), at, me)?, Cow::Borrowed(LAST))))
         };
@@ -152,9 +156,12 @@ impl Kernel {
         let page = self.pages.operate(me, || view.find(&self.pages.at_pin(me, at)?, view.sought(LAST)))?;
         let mut changes = ChangedPages::new(&self.pages, me, at);
         let leaf = changes.latched(page)?;
-        let Some(number) = self.number_at_end(tree, &view, leaf, me.number())? else {
-            return Ok(Attempt::NotSo);
+        // Where the snapshot was given up before that, the page may be another's.
+        let number = match view.covers(leaf, view.sought(LAST)) {
+            true => self.number_at_end(tree, &view, leaf, me.number())?,
+            false => None,
         };
+        let Some(number) = number else { return Ok(Attempt::NotSo) };
         let key = number.to_be_bytes();
         if !self.apply_one(&mut changes, &view, (&key, Some(record)), None)? {
             return Ok(Attempt::NotSo);
