@@ -11,10 +11,13 @@ use crate::error::is_full;
 /// How much is written at once while a file is filled.
 pub(super) const FILL_BYTES: usize = 1 << 20;
 
-/// Takes the space of all that is left of a segment at `offset`, of which `piece` bytes will be filled now: a
-/// disk that becomes full stops no commit before they have used that up. Where the disk has not much more,
-/// `room` bytes, nothing is taken: checkpoints need it more. Not when the segment is made: a file system in
-/// memory clears all that is asked for, and most lives use little.
+/// So many times what is filled now is reserved.
+const RESERVED_TIMES: u64 = 4;
+
+/// Takes the space of some of what is left of a segment at `offset`, of which `piece` bytes will be filled
+/// now: a disk that becomes full stops no commit before they have used that up. Where the disk has not much
+/// more, `room` bytes, nothing is taken: checkpoints need it more. Not of the whole segment as it is made: a
+/// file system in memory clears all that is asked for, and lets nobody write meanwhile.
 pub(super) fn reserve_rest(
     file: &dyn File,
     offset: u64,
@@ -23,14 +26,15 @@ pub(super) fn reserve_rest(
     held: &HeldTurn<'_>,
 ) -> io::Result<()> {
     check_turn(held)?;
-    if room / 2 < left {
+    let wanted = left.min(RESERVED_TIMES * piece);
+    if room / 2 < wanted {
         return Ok(());
     }
-    match file.preallocate(offset, left) {
+    match file.preallocate(offset, wanted) {
         // Others have taken it meanwhile. Some file systems keep what they had given by then.
-        Err(e) if is_full(&e) && piece < left => {
+        Err(e) if is_full(&e) && piece < wanted => {
             check_turn(held)?;
-            file.punch(offset + piece, left - piece).map(drop)
+            file.punch(offset + piece, wanted - piece).map(drop)
         }
         Err(e) if is_full(&e) => Ok(()),
         reserved => reserved,
