@@ -18,7 +18,7 @@ const RESERVED_TIMES: u64 = 4;
 /// now: a disk that becomes full stops no commit before they have used that up. Where the disk has not much
 /// more, `room` bytes, nothing is taken: checkpoints need it more. Not of the whole segment as it is made: a
 /// file system in memory clears all that is asked for, and lets nobody write meanwhile.
-pub(super) fn reserve_rest(
+pub(super) fn reserve_ahead(
     file: &dyn File,
     offset: u64,
     (piece, left): (u64, u64),

@@ -38,7 +38,7 @@ use sablecat_os::disk::{AlignedBuf, How};
 
 use super::archive::Archive;
 use super::files::Files;
-use super::fill::{fill_some, reserve_rest};
+use super::fill::{fill_some, reserve_ahead};
 use super::limits::LIFE_END;
 use super::name::Name;
 use super::segment::{HEADER_BYTES, Segments};
@@ -180,7 +180,7 @@ impl Log {
             let offset = segments.offset_of(from);
             // Where that cannot be said nothing is reserved.
             let room = segments.disk().free_bytes(segments.directory()).unwrap_or(0);
-            let filled = reserve_rest(&*file, offset, (piece, left), room, held)
+            let filled = reserve_ahead(&*file, offset, (piece, left), room, held)
                 .and_then(|()| fill_some(&*file, offset, piece, held))
                 .map_err(|e| Error::io("filling log segment", &path, e))?;
             // The segment is in use, and its flush is of all that was written to it, by whomever: what was

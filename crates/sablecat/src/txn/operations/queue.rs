@@ -60,7 +60,7 @@ impl<T> Prepared<T> {
 
 /// What is consumed.
 struct FirstRecord {
-    /// The how manieth of its leaf it is.
+    /// Which record of its leaf it is, from 0 on.
     n: usize,
     key: [u8; 8],
     value: Vec<u8>,
