@@ -20,6 +20,8 @@ const HINTS: usize = 8;
 const FRONT: usize = 2;
 /// After so many misses in a row a hint is not given.
 const MISSES_MAX: u8 = 8;
+/// So many changes of a tree are taken for such as the one that was found to change its structure.
+const STRUCTURE_BELIEVED: u8 = 32;
 
 /// The leaves that one participant has used last.
 #[derive(Debug, Default)]
@@ -29,6 +31,7 @@ pub(crate) struct Hints {
     hints: [Cell<Hint>; HINTS],
     near: [[Near; HINTS]; 2],
     front: Cell<Front>,
+    of_structure: Cell<(TreeId, u8)>,
 }
 
 /// The first leaves of the tree of which records were taken last in the order of their keys.
@@ -175,6 +178,23 @@ impl Hints {
         self.front.set(front);
     }
 
+    /// A change of `tree` was found to be one of structure, in vain: those that follow may be as well.
+    pub(crate) fn was_of_structure(&self, tree: TreeId) {
+        self.of_structure.set((tree, STRUCTURE_BELIEVED));
+    }
+
+    /// Whether the next change of `tree` is likely to be one of structure: for so many, until that is found
+    /// out anew.
+    #[inline]
+    pub(crate) fn is_likely_of_structure(&self, tree: TreeId) -> bool {
+        let (of, left) = self.of_structure.get();
+        let is_likely = of == tree && left > 0;
+        if is_likely {
+            self.of_structure.set((tree, left - 1));
+        }
+        is_likely
+    }
+
     /// The leaf is not what it was.
     #[inline]
     pub(crate) fn forget(&self, tree: TreeId) {
@@ -210,6 +230,18 @@ mod tests {
         }
         hints.forget(TREE);
         assert_eq!(hints.of(TREE), PageId::NONE);
+    }
+
+    #[test]
+    fn what_was_of_structure_is_believed_to_be_for_some_time() {
+        let hints = Hints::default();
+        assert!(!hints.is_likely_of_structure(TREE));
+        for _ in 0..3 {
+            hints.was_of_structure(TREE);
+            assert!(!hints.is_likely_of_structure(TreeId(3 + HINTS as u32)), "of another tree");
+            let believed = (0..1000).take_while(|_| hints.is_likely_of_structure(TREE)).count();
+            assert_eq!(believed, usize::from(STRUCTURE_BELIEVED));
+        }
     }
 
     #[test]

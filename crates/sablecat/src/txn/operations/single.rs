@@ -231,7 +231,10 @@ impl Kernel {
         self.wait_for_gate(me)?;
         let mut is_shaped = false;
         let done = loop {
-            let attempt = if view.is_of_structure(change.of(key)) {
+            // What counts its records and was just added to will be again: that is not found out each time.
+            let is_of_structure = view.is_of_structure(change.of(key))
+                || view.method.counts() && me.hints.is_likely_of_structure(tree.id);
+            let attempt = if is_of_structure {
                 Ok(Attempt::Structure)
             } else {
                 self.patiently(|| self.attempt(tree, sought, change, &mut record, me))
@@ -248,6 +251,9 @@ impl Kernel {
                 Attempt::Nothing => break None,
                 Attempt::Structure => {
                     is_shaped = true;
+                    if view.method.counts() && !is_of_structure {
+                        me.hints.was_of_structure(tree.id);
+                    }
                     break self.patiently(|| self.change_structure(tree, key, change, &mut record, me))?;
                 }
                 Attempt::Moved => self.help_committer(me),
