@@ -144,6 +144,10 @@ pub enum Case {
     Replay,
     /// How long a large environment that was closed cleanly takes to open.
     Open,
+    /// How long a checkpoint takes.
+    Checkpoint,
+    /// How long it takes to find a deadlock.
+    Deadlock,
     /// How long processes take to attach to a shared environment, and what memory each of them costs.
     Attach,
     /// Random reads of many records, all in cache.

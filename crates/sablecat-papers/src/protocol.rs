@@ -117,6 +117,8 @@ pub enum Request {
     /// Makes everything committed so far durable. If the process is killed afterwards, it leaves a log to
     /// replay.
     Sync,
+    /// Makes a checkpoint, and waits for it.
+    Checkpoint,
     /// Stores about so many bytes of 500-byte records.
     Fill {
         /// How many bytes of keys and values.

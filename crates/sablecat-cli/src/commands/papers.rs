@@ -137,6 +137,8 @@ enum KeysName {
 enum CaseName {
     Replay,
     Open,
+    Checkpoint,
+    Deadlock,
     Attach,
     Large,
     Spill,
@@ -248,6 +250,8 @@ impl From<CaseName> for Case {
         match name {
             CaseName::Replay => Case::Replay,
             CaseName::Open => Case::Open,
+            CaseName::Checkpoint => Case::Checkpoint,
+            CaseName::Deadlock => Case::Deadlock,
             CaseName::Attach => Case::Attach,
             CaseName::Large => Case::Large,
             CaseName::Spill => Case::Spill,

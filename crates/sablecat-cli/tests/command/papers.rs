@@ -347,6 +347,39 @@ fn large_and_spilling_databases_are_measured_on_request() {
 }
 
 #[test]
+fn openings_checkpoints_and_deadlocks_are_measured() {
+    let scratch = Scratch::new("engine");
+    let cases = "replay,open,checkpoint,deadlock";
+    let arguments = "--records 2000 --size 1M --dir work --vs none --json -";
+    let json = scratch.run(&format!("papers engine --quick --cases {cases} {arguments}"));
+    assert_eq!((json.code, json.err.as_str()), (0, ""));
+    let report = only_suite(&json.out);
+    let expected = [
+        "replay",
+        "replay, a half",
+        "replay, a tenth",
+        "open",
+        "open, warm",
+        "checkpoint, all changed",
+        "checkpoint, a hundredth changed",
+        "checkpoint, nothing changed",
+        "circle of 2",
+        "circle of 4",
+        "circle of 8",
+        "circle of 16",
+    ];
+    assert_eq!(labels(&report), expected.map(|op| format!("NoSync {op} 1")).into());
+    let rows = report["rows"].as_array().unwrap();
+    let of = |op: &str| rows.iter().find(|row| row["op"] == op).unwrap();
+    assert_eq!(of("replay, a tenth")["records"], 200);
+    for row in rows {
+        assert!(row["system"] == "sablecat" && row["ops_per_s"].as_f64().unwrap() > 0.0, "{row}");
+        assert_eq!((row["median_of"].as_u64(), row["errors"].as_u64()), (Some(3), Some(0)), "{row}");
+    }
+    assert_eq!(fs::read_dir(scratch.path().join("work")).unwrap().count(), 0, "the environments are removed");
+}
+
+#[test]
 fn processes_that_attach_are_measured() {
     let scratch = Scratch::new("attach");
     let arguments = "papers engine --quick --cases attach --size 1M --dir work";

@@ -3,9 +3,11 @@
 //!
 //! - *Replay*: single-record transactions are logged and made durable, the process is killed, and another
 //!   opens the directory. No checkpoint is made in between, so the log holds all of them; a scan afterwards
-//!   checks each value.
+//!   checks each value. By three lengths of the log.
 //! - *Open*: a large environment is closed cleanly and opened in a new process, after the system was asked to
-//!   forget its files. That must not take longer because there is more in it.
+//!   forget its files, and once more right after that. That must not take longer because there is more in it.
+//! - *Checkpoint* (`checkpoint.rs`): how long one takes, by how much has changed.
+//! - *Deadlock* (`deadlock.rs`): how long it takes to find a circle of waiting owners.
 //! - *Attach* (`attach.rs`): hundreds of processes open a shared environment that another has open: how long
 //!   each takes, and what memory each has to itself.
 //! - *Large*: random reads of ten million records, all in cache, ours and the peers'.
@@ -21,6 +23,8 @@
 //! - *Secondary* (`secondary.rs`): an index, beside two records set in one transaction.
 
 mod attach;
+mod checkpoint;
+mod deadlock;
 mod duplicates;
 mod hash;
 mod methods;
@@ -53,6 +57,9 @@ const SPILLS: [u64; 2] = [2, 8];
 /// minutes; a cache of half the data is full after the first half second, which all systems begin with.
 const SPILL_SECONDS: f64 = 3.0;
 
+/// Which part of the transactions a log has, and what replaying it is called.
+const LOGS: [(u64, &str); 3] = [(1, "replay"), (2, "replay, a half"), (10, "replay, a tenth")];
+
 /// Whether any case that was asked for compares with peers.
 pub(crate) fn has_peers(options: &Options) -> bool {
     let with_peers =
@@ -66,6 +73,8 @@ fn cases(options: &Options) -> &[Case] {
         None if options.quick => &[
             Case::Replay,
             Case::Open,
+            Case::Checkpoint,
+            Case::Deadlock,
             Case::Attach,
             Case::Methods,
             Case::Queue,
@@ -76,6 +85,8 @@ fn cases(options: &Options) -> &[Case] {
         None => &[
             Case::Replay,
             Case::Open,
+            Case::Checkpoint,
+            Case::Deadlock,
             Case::Attach,
             Case::Large,
             Case::Spill,
@@ -110,6 +121,8 @@ pub(crate) fn run(options: &Options, mut field: Field<'_>) -> Report {
         let (grid, outcome) = match case {
             Case::Replay => replay(options, &mut field),
             Case::Open => open(options, &mut field),
+            Case::Checkpoint => checkpoint::checkpoint(options, &mut field),
+            Case::Deadlock => deadlock::deadlock(options, &mut field),
             Case::Attach => attach::attach(options, &mut field),
             Case::Large => large(options, &mut field),
             Case::Spill => spill(options, &mut field),
@@ -127,17 +140,20 @@ pub(crate) fn run(options: &Options, mut field: Field<'_>) -> Report {
 
 fn replay(options: &Options, field: &mut Field<'_>) -> (Grid, Outcome) {
     let records = options.records.unwrap_or(if options.quick { 200_000 } else { 1_000_000 });
-    let session = own_session(Mode::NoSync, records, options.cache.unwrap_or_else(|| cache_for(records)));
-    let outcome = own_rounds(field, &session, "replay", |ours, dir| replay_once(ours, dir, &session));
-    let title = format!(
-        "recovery: {} single-record transactions in the log of a killed process",
-        thousands(records as f64)
-    );
-    let mut grid = Grid::new(title, ["replay", "records a second", "seconds", "resident MB"], 1);
+    let mut outcome = Outcome::default();
+    for (part, op) in LOGS {
+        let records = (records / part).max(1);
+        let session = own_session(Mode::NoSync, records, options.cache.unwrap_or_else(|| cache_for(records)));
+        outcome.append(own_rounds(field, &session, op, |ours, dir| replay_once(ours, dir, &session)));
+    }
+    let title = "recovery: single-record transactions in the log of a killed process";
+    let heads = ["replay", "transactions", "records a second", "seconds", "resident MB"];
+    let mut grid = Grid::new(title, heads, 1);
     for row in &outcome.rows {
         let seconds = row.records as f64 / row.ops_per_s;
         let cells = [
             row.system.clone(),
+            thousands(row.records as f64),
             thousands(row.ops_per_s),
             format!("{seconds:.3}"),
             format!("{:.1}", row.rss_mb),
@@ -149,26 +165,7 @@ fn replay(options: &Options, field: &mut Field<'_>) -> (Grid, Outcome) {
 
 fn replay_once(ours: &dyn Contestant, dir: &Path, session: &Session) -> Result<Figures, Refusal> {
     let open = own_open(dir, session, true);
-    let run = |kind| {
-        Request::Run(Run {
-            kind,
-            keys: session.keys,
-            records: session.records,
-            threads: 1,
-            seed: 1,
-            seconds_max: 0.0,
-            version: None,
-            passes: 1,
-            cursor: false,
-            warm: false,
-            shape: session.shape,
-            together: session.together,
-            visits: 0,
-            mix: None,
-            timed: false,
-            checkpoint_ms: 0,
-        })
-    };
+    let run = |kind| Request::Run(replay_run(session, kind));
     let mut served = ours.start()?;
     served.ask(&open)?;
     let written = served.ask(&run(Kind::Write))?;
@@ -190,15 +187,46 @@ fn replay_once(ours: &dyn Contestant, dir: &Path, session: &Session) -> Result<F
     Ok(Figures { ops: opened.replayed, errors, first_error, ..opened })
 }
 
+/// A run over all of a session's records.
+fn replay_run(session: &Session, kind: Kind) -> Run {
+    Run {
+        kind,
+        keys: session.keys,
+        records: session.records,
+        threads: 1,
+        seed: 1,
+        seconds_max: 0.0,
+        version: None,
+        passes: 1,
+        cursor: false,
+        warm: false,
+        shape: session.shape,
+        together: session.together,
+        visits: 0,
+        mix: None,
+        timed: false,
+        checkpoint_ms: 0,
+    }
+}
+
 fn open(options: &Options, field: &mut Field<'_>) -> (Grid, Outcome) {
     let bytes = options.size.unwrap_or(if options.quick { 64 << 20 } else { 1 << 30 });
     let session = own_session(Mode::NoSync, records_of_fill(bytes), options.cache.unwrap_or(64 << 20));
-    let outcome = own_rounds(field, &session, "open", |ours, dir| open_once(ours, dir, &session, bytes));
+    let mut warm = Vec::new();
+    let mut outcome = own_rounds(field, &session, "open", |ours, dir| {
+        let cold = open_once(ours, dir, &session, bytes, Files::Forgotten)?;
+        warm.push(open_once(ours, dir, &session, bytes, Files::Cached)?);
+        Ok(cold)
+    });
+    if let Some(row) = outcome.rows.first() {
+        let (ours, step) = (row.system.clone(), Step { op: "open, warm", ..Step::new(Kind::Read, 1, 0.0) });
+        outcome.add(&ours, &session, &step, &warm.iter().collect::<Vec<_>>());
+    }
     let title = format!("opening an environment of {} MB that was closed cleanly", bytes >> 20);
     let mut grid = Grid::new(title, ["open", "milliseconds", "disk MB"], 1);
     for row in &outcome.rows {
         grid.rows.push(vec![
-            row.system.clone(),
+            row.op.clone(),
             format!("{:.2}", 1000.0 / row.ops_per_s),
             format!("{:.1}", row.disk_mb),
         ]);
@@ -206,7 +234,20 @@ fn open(options: &Options, field: &mut Field<'_>) -> (Grid, Outcome) {
     (grid, outcome)
 }
 
-fn open_once(ours: &dyn Contestant, dir: &Path, session: &Session, bytes: u64) -> Result<Figures, Refusal> {
+/// Whether the system has the files in its memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Files {
+    Forgotten,
+    Cached,
+}
+
+fn open_once(
+    ours: &dyn Contestant,
+    dir: &Path,
+    session: &Session,
+    bytes: u64,
+    files: Files,
+) -> Result<Figures, Refusal> {
     let open = own_open(dir, session, false);
     // All rounds open the same environment, which the first one makes.
     if !dir.exists() {
@@ -215,7 +256,9 @@ fn open_once(ours: &dyn Contestant, dir: &Path, session: &Session, bytes: u64) -
             let _ = fs::remove_dir_all(dir);
         })?;
     }
-    machine::drop_cached(dir);
+    if files == Files::Forgotten {
+        machine::drop_cached(dir);
+    }
     let mut served = ours.start()?;
     let opened = served.ask(&open)?;
     let spots = served.ask(&Request::Spot { bytes })?;

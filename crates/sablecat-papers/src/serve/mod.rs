@@ -156,6 +156,7 @@ impl Server {
             Ok(Request::Run(run)) => self.with_open(|opened| opened.run(&run)),
             Ok(Request::Close) => self.close(),
             Ok(Request::Sync) => self.with_open(|opened| opened.timed(Store::sync)),
+            Ok(Request::Checkpoint) => self.with_open(|opened| opened.timed(Store::checkpoint)),
             Ok(Request::Fill { bytes }) => self.with_open(|opened| opened.timed(|store| store.fill(bytes))),
             Ok(Request::Spot { bytes }) => self.with_open(|opened| opened.timed(|store| store.spot(bytes))),
             Err(error) => Err(format!("request: {error}")),
@@ -224,6 +225,10 @@ impl Store {
 
     fn sync(&mut self) -> Result<Tally, String> {
         self.engine()?.sync().map(|()| Tally::default())
+    }
+
+    fn checkpoint(&mut self) -> Result<Tally, String> {
+        self.engine()?.settle().map(|()| Tally::default())
     }
 
     fn fill(&mut self, bytes: u64) -> Result<Tally, String> {
