@@ -347,30 +347,47 @@ impl Peers {
     /// Those that were asked for by name, or the usual ones.
     ///
     /// # Errors
-    /// When a name is asked for that no system has.
+    /// When a name is asked for that no system has, or any and there is no program that serves them.
     pub(crate) fn find(wanted: Option<&[String]>, quick: bool) -> Result<Peers, String> {
         if wanted.is_some_and(|names| names.is_empty()) {
             return Ok(Peers::default());
         }
-        let without = |why: String| Ok(Peers { notes: vec![why], ..Peers::default() });
-        let Some(program) = locate() else {
-            return without(
-                "Peers are skipped: sablecat-peers is not built. To compare with them, install the packages \
-                 that bench/peers/README.md names and run: cargo build --release --manifest-path \
-                 bench/peers/Cargo.toml"
-                    .to_owned(),
-            );
-        };
-        match list(&program) {
-            Ok(list) => choose(&program, &list, wanted, quick),
-            Err(error) => without(format!("Peers are skipped: {} list: {error}", program.display())),
+        match (listed(), wanted) {
+            (Ok((program, list)), _) => choose(&program, &list, wanted, quick),
+            (Err(why), None) => {
+                Ok(Peers { notes: vec![format!("Peers are skipped: {why}")], ..Peers::default() })
+            }
+            (Err(why), Some(names)) => Err(format!("no comparison with {}: {why}", names.join(", "))),
         }
+    }
+
+    /// The names of all that there are, whether or not they can be run.
+    ///
+    /// # Errors
+    /// Why they are not known.
+    pub(crate) fn names() -> Result<Vec<String>, String> {
+        let (_, list) = listed()?;
+        Ok(known(&list).map(str::to_owned).collect())
     }
 }
 
+/// The program that serves peers, and what it lists.
+fn listed() -> Result<(PathBuf, List), String> {
+    let program = locate().ok_or(
+        "sablecat-peers is not built. To compare with them, install the packages that \
+         bench/peers/README.md names and run: cargo build --release --manifest-path bench/peers/Cargo.toml",
+    )?;
+    let list = list(&program).map_err(|error| format!("{} list: {error}", program.display()))?;
+    Ok((program, list))
+}
+
+/// The peers of a list.
+fn known(list: &List) -> impl Iterator<Item = &str> {
+    list.systems.iter().map(|listed| listed.system.as_str()).filter(|name| *name != DEVICE)
+}
+
 fn choose(program: &Path, list: &List, wanted: Option<&[String]>, quick: bool) -> Result<Peers, String> {
-    let known: Vec<&str> =
-        list.systems.iter().map(|listed| listed.system.as_str()).filter(|name| *name != DEVICE).collect();
+    let known: Vec<&str> = known(list).collect();
     let names: Vec<&str> = match wanted {
         Some(names) => names.iter().map(String::as_str).collect(),
         None if quick => known.iter().copied().filter(|name| QUICK.contains(name)).collect(),

@@ -29,6 +29,7 @@
 mod bangdb;
 mod beside;
 mod charted;
+mod chosen;
 mod contestant;
 mod engine;
 mod field;
@@ -66,6 +67,7 @@ use serde::{Deserialize, Serialize};
 
 pub use beside::{Figure, Line, Said, Table};
 pub use charted::{Charted, Dots};
+pub use chosen::each;
 pub use contestant::{OURS, SHARED};
 pub use grid::{BEHIND, Grid, thousands};
 pub use machine::Machine;
@@ -268,6 +270,11 @@ impl Report {
         }
     }
 
+    /// What stands for a suite that could not be run at all.
+    pub fn failed(suite: Suite, why: String) -> Report {
+        Report::of(suite, None, Outcome { problems: vec![why], ..Outcome::default() }, Vec::new())
+    }
+
     /// The rows that tables are about.
     pub(crate) fn operations(&self) -> &[Row] {
         match &self.rows {
@@ -310,8 +317,8 @@ pub enum Rows {
 /// Runs a suite.
 ///
 /// # Errors
-/// When it could not be run at all: the directory cannot be created, a peer does not exist, an input makes no
-/// sense. Failures inside it are in [`Report::problems`].
+/// When it could not be run at all: the directory cannot be created, a peer does not exist or a named one
+/// cannot be had, an input makes no sense. Failures inside it are in [`Report::problems`].
 pub fn run(suite: Suite, options: &Options, progress: &mut dyn Progress) -> Result<Report, String> {
     // Shared memory, mounts and what is kept in memory outlive a process, so Ctrl-C must not simply end it.
     interrupt::watch().map_err(|error| format!("cannot watch for signals: {error}"))?;

@@ -77,6 +77,11 @@ pub struct Options {
     pub worker: Vec<OsString>,
 }
 
+/// The names of the peers of these suites.
+pub(crate) fn peers() -> Vec<String> {
+    System::peers().map(|peer| peer.name.to_owned()).collect()
+}
+
 /// What takes part.
 #[derive(Default)]
 struct Found {
@@ -90,7 +95,7 @@ impl Found {
     /// Ours, and the peers that were asked for, or the usual ones.
     ///
     /// # Errors
-    /// When a name is asked for that no peer has.
+    /// When a name is asked for that no peer has, or ours cannot be run.
     fn find(vs: Option<&[String]>, worker: &[OsString]) -> Result<Found, String> {
         let names: Vec<String> = match vs {
             Some(names) => names.to_vec(),
@@ -99,8 +104,7 @@ impl Found {
         let mut found = Found::default();
         for name in [systems::OURS.to_owned()].into_iter().chain(names) {
             let system = System::named(&name).ok_or_else(|| {
-                let known: Vec<_> = System::peers().map(|peer| peer.name).collect();
-                format!("there is no peer {name} for this suite, only {}", known.join(", "))
+                format!("there is no peer {name} for this suite, only {}", peers().join(", "))
             })?;
             match version(system, worker) {
                 Ok(version) => {
@@ -114,7 +118,8 @@ impl Found {
                     found.systems.push(system);
                 }
                 Err(Refusal::Skipped(why)) => found.notes.push(format!("{name}: skipped: {why}")),
-                Err(Refusal::Failed(why)) => return Err(format!("{name}: {why}")),
+                Err(Refusal::Failed(why)) if system.is_ours() => return Err(format!("{name}: {why}")),
+                Err(Refusal::Failed(why)) => found.notes.push(format!("{name} could not run: {why}")),
             }
         }
         Ok(found)
@@ -230,6 +235,19 @@ mod tests {
         );
         let rows: Vec<_> = report.operations().iter().map(|row| (row.op.as_str(), row.median_of)).collect();
         assert_eq!(rows, [("20", 3), ("23", 3), ("fill", 3)]);
+    }
+
+    #[test]
+    fn a_library_that_crashes_leaves_the_others() {
+        // The system's name comes after the script.
+        let script = "[ $0 = bdb-sql ] && kill -KILL $$; read -r line; \
+                      echo '{\"seconds\":1,\"cpu_seconds\":1,\"version\":\"3\"}'";
+        let worker = ["sh", "-c", script].map(OsString::from);
+        let found = Found::find(Some(&["bdb-sql", "sqlite"].map(str::to_owned)), &worker).unwrap();
+        let names: Vec<_> = found.systems.iter().map(|system| system.name).collect();
+        assert_eq!(names, [systems::OURS, "sqlite"]);
+        let note = &found.notes[1];
+        assert!(note.starts_with("bdb-sql could not run: its process ended in the middle: "), "{note}");
     }
 
     #[test]

@@ -59,6 +59,9 @@ use ours::Ours;
 use system::System;
 use variant::{VARIANTS, Variant};
 
+/// The one peer of this suite.
+pub(crate) const PEER: &str = gtm::NAME;
+
 /// 65,536 pages of 4 KiB, as in the paper.
 const CACHE_BYTES: u64 = 256 << 20;
 const CACHE_BYTES_QUICK: u64 = 32 << 20;
