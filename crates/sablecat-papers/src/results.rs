@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
@@ -71,6 +71,20 @@ impl Results {
         Ok(results)
     }
 
+    /// Finds out whether results can be put into a file, which stays as it is.
+    ///
+    /// # Errors
+    /// A sentence, when they cannot.
+    pub fn can_be_written(path: &Path) -> Result<(), String> {
+        let what = |error: std::io::Error| format!("cannot write {}: {error}", path.display());
+        if is_special(path) {
+            let is_dir = path.is_dir();
+            return if is_dir { Err(what(std::io::ErrorKind::IsADirectory.into())) } else { Ok(()) };
+        }
+        let beside = beside(path);
+        fs::File::create(&beside).and_then(|_| fs::remove_file(&beside)).map_err(what)
+    }
+
     /// Puts them into a file, in the place of what it had.
     ///
     /// # Errors
@@ -80,11 +94,10 @@ impl Results {
         let mut text = serde_json::to_string_pretty(self).map_err(|error| what(error.into()))?;
         text.push('\n');
         // What is no file, a pipe say, cannot be put in another's place.
-        if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
+        if is_special(path) {
             return fs::write(path, text).map_err(what);
         }
-        let mut beside = path.as_os_str().to_owned();
-        beside.push(".new");
+        let beside = beside(path);
         let written = fs::File::create(&beside).and_then(|mut file| {
             file.write_all(text.as_bytes())?;
             file.sync_all()
@@ -96,6 +109,18 @@ impl Results {
             what(error)
         })
     }
+}
+
+/// Whether it is there, and no file.
+fn is_special(path: &Path) -> bool {
+    path.metadata().is_ok_and(|metadata| !metadata.is_file())
+}
+
+/// Where a file is written before it takes its place.
+fn beside(path: &Path) -> PathBuf {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".new");
+    beside.into()
 }
 
 /// A word as a shell takes it.
@@ -167,6 +192,14 @@ mod tests {
         results.write(&path).unwrap();
         assert!(Results::read(&path).unwrap_err().ends_with("it has format 9, and this version reads 1"));
         let nowhere = place.path().join("absent/results.json");
+        for unusable in [&nowhere, place.path()] {
+            assert!(Results::can_be_written(unusable).unwrap_err().starts_with("cannot write "));
+        }
+        let before = fs::read(&path).unwrap();
+        assert_eq!(Results::can_be_written(&path), Ok(()));
+        assert_eq!(fs::read(&path).unwrap(), before);
+        assert_eq!(Results::can_be_written(&place.path().join("new.json")), Ok(()));
+        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1, "nothing is left");
         assert!(results.write(&nowhere).unwrap_err().starts_with("cannot write "));
     }
 

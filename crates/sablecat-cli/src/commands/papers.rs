@@ -1,6 +1,7 @@
 //! `papers`: run the papers' workloads and print their tables.
 
 use std::fs;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -17,7 +18,8 @@ use crate::{Failure, Outcome, output};
 
 /// Run the papers' workloads and print their tables, with the papers' figures beside ours
 ///
-/// Every value that is read is checked. Exit code 1 means that one was wrong, or that an operation failed.
+/// Every value that is read is checked. Exit code 1 means that one was wrong, that an operation failed, or
+/// that one of several suites could not be run.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Arguments {
@@ -42,7 +44,7 @@ pub(crate) struct Arguments {
     cache: Option<u64>,
     /// The peers to compare with, or `none`; without it, all that bench/peers was built for (with --quick,
     /// one of each library); tpcb, wisconsin: `sqlite`, `bdb-sql`, and `sqlite-system`, which is only run if
-    /// it is named; threen1: `gtm`, and without it none
+    /// it is named; threen1: `gtm`, and without it none. Of several suites, each takes those that it knows
     #[arg(long, value_name = "PEERS", value_delimiter = ',')]
     vs: Option<Vec<String>>,
     /// Write the results as JSON: to a file, which gets each suite as soon as it is done, or, with `-`, to
@@ -169,31 +171,37 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     };
     let to_output = arguments.json.as_deref() == Some(Path::new("-"));
     let file = arguments.json.as_deref().filter(|_| !to_output);
-    let mut results = Results::begin(std::env::args().skip(1));
-    // Before the work, not after it: it may not be possible.
-    file.map_or(Ok(()), |file| results.write(file))?;
-    if !to_output {
-        let machine = &results.machine;
+    // Before the work, not after it: it may not be possible, or no suite know a peer.
+    file.map_or(Ok(()), Results::can_be_written)?;
+    let suites = sablecat_papers::each(&suites, &options)?;
+    let mut results =
+        Results::begin(std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()));
+    let mut screen = Screen { wanted: !to_output, is_needed: file.is_none(), failed: None };
+    let machine = &results.machine;
+    screen.show(|| {
         output::line(&format!(
             "{}, {} processors, {} MB, {}",
             machine.cpu, machine.cpus, machine.memory_mb, machine.system
-        ))?;
-    }
+        ))
+    })?;
     let asked = suites.len();
-    for suite in suites {
+    for (suite, options) in suites {
         let mut bar = Bar::new();
         let report = sablecat_papers::run(suite, &options, &mut bar);
         bar.finish();
-        let report = report?;
-        if !to_output {
-            print(&report)?;
-        }
-        for problem in &report.problems {
-            eprintln!("sablecat: {}: {problem}", report.suite);
-        }
+        let report = match report {
+            Err(why) if asked > 1 => Report::failed(suite, why),
+            report => report?,
+        };
         results.suites.push(report);
         results.finished = results.suites.len() == asked && !interrupt::is_asked();
         file.map_or(Ok(()), |file| results.write(file))?;
+        let report = &results.suites[results.suites.len() - 1];
+        screen.show(|| print(report))?;
+        for problem in &report.problems {
+            // They are in the results as well, wherever those go.
+            let _ = writeln!(io::stderr(), "sablecat: {}: {problem}", report.suite);
+        }
         if interrupt::is_asked() {
             break;
         }
@@ -201,14 +209,43 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     if to_output {
         output::json(&results)?;
     }
-    let failed = results.suites.iter().any(|report| !report.problems.is_empty());
-    Ok(if failed { Outcome::No } else { Outcome::Done })
+    if results.suites.iter().any(|report| !report.problems.is_empty()) {
+        return Ok(Outcome::No);
+    }
+    screen.failed.map_or(Ok(Outcome::Done), Err)
+}
+
+/// Where people read. What is saved in a file is worth measuring though nobody can read it here.
+struct Screen {
+    wanted: bool,
+    /// Whether what is not shown is lost.
+    is_needed: bool,
+    /// Why nothing more is shown.
+    failed: Option<Failure>,
+}
+
+impl Screen {
+    fn show(&mut self, print: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
+        if !self.wanted || self.failed.is_some() {
+            return Ok(());
+        }
+        match print() {
+            Err(failure) if !self.is_needed => self.failed = Some(failure),
+            done => done?,
+        }
+        Ok(())
+    }
 }
 
 impl Arguments {
     fn options(&self) -> Result<Options, Failure> {
         let program = std::env::current_exe()
             .map_err(|error| format!("cannot find this program to run it again: {error}"))?;
+        let dir = self.dir.clone().unwrap_or_else(std::env::temp_dir);
+        if dir.to_str().is_none() {
+            // Stores are told their places as text.
+            return Err(format!("{} is no UTF-8: name another directory with --dir", dir.display()).into());
+        }
         Ok(Options {
             quick: self.quick,
             shared: self.shared,
@@ -219,7 +256,7 @@ impl Arguments {
             records: self.records,
             cache: self.cache,
             vs: self.vs.clone().map(|names| if names == ["none"] { Vec::new() } else { names }),
-            dir: self.dir.clone().unwrap_or_else(std::env::temp_dir),
+            dir,
             rounds: self.repeat,
             cases: self.cases.as_ref().map(|cases| cases.iter().map(|&case| case.into()).collect()),
             size: self.size,

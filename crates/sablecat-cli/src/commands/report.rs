@@ -31,15 +31,25 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         let results = Results::read(file)?;
         all.push(Named { name: name(file, &all), results });
     }
-    let first = &arguments.files[0];
-    for (chosen, extension, text) in
-        [(&arguments.html, "html", html(&all)), (&arguments.markdown, "md", markdown(&all))]
-    {
-        let path = chosen.clone().unwrap_or_else(|| first.with_extension(extension));
+    let beside = |extension| arguments.files[0].with_extension(extension);
+    let page = arguments.html.clone().unwrap_or_else(|| beside("html"));
+    let text = arguments.markdown.clone().unwrap_or_else(|| beside("md"));
+    for (path, option) in [(&page, "--html"), (&text, "--markdown")] {
+        if let Some(file) = arguments.files.iter().find(|file| is_same(file, path)) {
+            let file = file.display();
+            return Err(format!("{file} has the results: name another file with {option}").into());
+        }
+    }
+    for (path, text) in [(page, html(&all)), (text, markdown(&all))] {
         fs::write(&path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
         output::line(&path.display().to_string())?;
     }
     Ok(Outcome::Done)
+}
+
+/// Whether two paths lead to the same file.
+fn is_same(one: &Path, other: &Path) -> bool {
+    one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
 }
 
 /// What a file is called beside the others: its name, or its path if another has the same.

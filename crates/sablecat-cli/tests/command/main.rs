@@ -20,6 +20,7 @@ mod log;
 mod odd_text;
 mod others;
 mod papers;
+mod papers_results;
 mod portable;
 mod read_only;
 mod reading;

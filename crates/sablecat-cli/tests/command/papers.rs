@@ -13,10 +13,10 @@ use std::thread;
 use crate::support::{Answer, Scratch};
 use serde_json::Value;
 
-const TINY: &str = "--quick --records 500 --size 1M --dir work";
+pub(crate) const TINY: &str = "--quick --records 500 --size 1M --dir work";
 
 /// A program that lists one peer, and serves it by a shell command.
-fn peers(scratch: &Scratch, serve: &str) -> PathBuf {
+pub(crate) fn peers(scratch: &Scratch, serve: &str) -> PathBuf {
     let path = scratch.path().join("sablecat-peers");
     let list = concat!(
         r#"{"systems":[{"system":"twin","available":true,"version":"1.0"},"#,
@@ -645,67 +645,4 @@ fn a_run_that_is_asked_to_end_leaves_nothing_behind() {
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
         assert!(!mounts.contains("threen1-end"), "{arguments}: {mounts}");
     }
-}
-
-#[test]
-fn results_become_pages_to_look_at() {
-    let scratch = Scratch::new("report");
-    let program = peers(&scratch, &format!("exec {} papers-serve sablecat", env!("CARGO_BIN_EXE_sablecat")));
-    for (name, suite) in [("a", "wp43 --keys random"), ("b", "wp43 --keys random"), ("c", "ycsb")] {
-        let arguments = format!("papers {suite} {TINY} --vs twin --json {name}.json");
-        let done = scratch.run_with(&arguments, b"", &[("SABLECAT_PEERS", &program)]);
-        assert_eq!((done.code, done.err.as_str()), (0, ""), "{}", done.out);
-    }
-    let read = |name: &str| fs::read_to_string(scratch.path().join(name)).unwrap();
-
-    let one = scratch.run("papers report a.json");
-    assert_eq!((one.code, one.out.as_str(), one.err.as_str()), (0, "a.html\na.md\n", ""));
-    let (page, text) = (read("a.html"), read("a.md"));
-    for shown in
-        ["Berkeley DB 4.3 white paper, 2005", "1,002,200", "twin", "papers wp43 --keys random --quick"]
-    {
-        assert!(page.contains(shown) && text.contains(shown), "{shown} in {page} or {text}");
-    }
-    assert!(page.contains("<svg") && !page.contains("<script") && !page.contains("://"), "{page}");
-    assert!(text.contains("| TDS read | 1 | 466,623 | "), "{text}");
-
-    let all = scratch.run("papers report a.json b.json c.json --html all.html --markdown all.md");
-    assert_eq!((all.code, all.out.as_str()), (0, "all.html\nall.md\n"));
-    let (page, text) = (read("all.html"), read("all.md"));
-    assert!(page.contains("<th scope=\"col\">b / a</th>") && page.contains("YCSB core workloads"), "{page}");
-    assert!(text.contains("## Compared: Berkeley DB 4.3 white paper, 2005 (wp43)"), "{text}");
-
-    fs::write(scratch.path().join("d.json"), "{}").unwrap();
-    let none = scratch.run("papers report a.json d.json");
-    assert_eq!(none.code, 2, "{}", none.err);
-    assert!(none.err.contains("cannot read the results in d.json: missing field"), "{}", none.err);
-}
-
-#[test]
-fn what_is_finished_outlives_an_interruption() {
-    let scratch = Scratch::new("interrupted");
-    let mut child = Command::new(env!("CARGO_BIN_EXE_sablecat"))
-        .args("papers --quick --records 500 --size 1M --dir work --vs none --json results.json".split(' '))
-        .current_dir(scratch.path())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let results = || -> Option<Value> {
-        serde_json::from_slice(&fs::read(scratch.path().join("results.json")).ok()?).ok()
-    };
-    let finished = || results().map_or(0, |results| results["suites"].as_array().unwrap().len());
-    while finished() == 0 && child.try_wait().unwrap().is_none() {
-        thread::yield_now();
-    }
-    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
-    let code = child.wait_with_output().unwrap().status.code();
-    let results = results().unwrap();
-    let rows = results["suites"][0]["rows"].as_array().unwrap().len();
-    assert!(finished() >= 1 && rows > 10, "{results}");
-    assert_eq!((results["finished"].as_bool(), code), (Some(false), Some(130)), "{results}");
-    let report = scratch.run("papers report results.json");
-    assert_eq!(report.code, 0, "{}", report.err);
-    let page = fs::read_to_string(scratch.path().join("results.html")).unwrap();
-    assert!(page.contains("interrupted: what was finished is here"), "{page}");
 }
