@@ -64,22 +64,22 @@ impl Engine {
 
     /// Does a job on this thread.
     pub(super) fn run(&mut self, job: &Job) -> Result<Tally, String> {
-        Ok(match self {
-            Engine::Data { store, table } => loops::run(&mut DataTable { store, table }, job),
-            Engine::Transactional { database, is_sync: false, .. } => {
-                loops::run(&mut Commits::<64>(database.clone()), job)
-            }
-            Engine::Transactional { database, is_sync: true, .. } => {
-                loops::run(&mut Commits::<1>(database.clone()), job)
-            }
-        })
+        match self {
+            Engine::Data { store, table } => Ok(loops::run(&mut DataTable { store, table }, job)),
+            Engine::Transactional { .. } => Ok(self.part()?.run(job)),
+        }
     }
 
     /// What one of several threads works with.
-    pub(super) fn table(&self) -> Result<Commits<1>, String> {
+    pub(super) fn part(&self) -> Result<Part, String> {
         match self {
             Engine::Data { .. } => Err("a data store has one handle: one thread".to_owned()),
-            Engine::Transactional { database, .. } => Ok(Commits(database.clone())),
+            Engine::Transactional { database, is_sync: false, .. } => {
+                Ok(Part::Fast(Commits(database.clone())))
+            }
+            Engine::Transactional { database, is_sync: true, .. } => {
+                Ok(Part::Sync(Commits(database.clone())))
+            }
         }
     }
 
@@ -148,6 +148,24 @@ pub(super) fn configure(open: &Open) -> Builder {
 
 pub(super) fn say(error: sablecat::Error) -> String {
     error.to_string()
+}
+
+/// What a thread works with, which looks at the clock as often as its commits allow.
+pub(super) enum Part {
+    /// Commits that wait for nothing.
+    Fast(Commits<64>),
+    /// Commits that wait for the disk.
+    Sync(Commits<1>),
+}
+
+impl Part {
+    /// Does a job on this thread.
+    pub(super) fn run(&mut self, job: &Job) -> Tally {
+        match self {
+            Part::Fast(table) => loops::run(table, job),
+            Part::Sync(table) => loops::run(table, job),
+        }
+    }
 }
 
 /// Whether to go on after so many records.

@@ -328,19 +328,19 @@ fn run_on_threads(engine: &mut Engine, run: &Run, job: &Job) -> Result<Tally, St
     if run.threads == 1 {
         return engine.run(job);
     }
-    let tables = (0..run.threads).map(|_| engine.table()).collect::<Result<Vec<_>, _>>()?;
-    let barrier = Barrier::new(tables.len());
+    let parts = (0..run.threads).map(|_| engine.part()).collect::<Result<Vec<_>, _>>()?;
+    let barrier = Barrier::new(parts.len());
     let tallies: Vec<Tally> = thread::scope(|scope| {
         let threads: Vec<_> = (0..)
-            .zip(tables)
-            .map(|(thread, mut table)| {
+            .zip(parts)
+            .map(|(thread, mut part)| {
                 let share = workload::share_of_runs(run.visited(), run.together, run.threads.into(), thread);
                 let acts = if thread == 0 { job.acts.clone() } else { acts(run, thread) };
                 let job = Job { share, acts, ..job.clone() };
                 let barrier = &barrier;
                 scope.spawn(move || {
                     barrier.wait();
-                    loops::run(&mut table, &job)
+                    part.run(&job)
                 })
             })
             .collect();
@@ -536,6 +536,22 @@ mod tests {
             server.answer(&serde_json::to_string(&run(Kind::Read, Keys::Random, 5)).unwrap()),
             Answer::Error { .. }
         ));
+    }
+
+    #[test]
+    fn the_clock_is_looked_at_as_often_as_commits_allow() {
+        for (mode, threads, ops) in
+            [(Mode::NoSync, 1, 64), (Mode::NoSync, 3, 3 * 64), (Mode::Sync, 1, 1), (Mode::Sync, 3, 3)]
+        {
+            let place = Place::below(&std::env::temp_dir()).unwrap();
+            let mut server = Server::new("sablecat").unwrap();
+            ask(&mut server, &open(&place.path().join("env"), mode, threads));
+            ask(&mut server, &run(Kind::Load, Keys::Random, 1));
+            let Request::Run(plain) = run(Kind::Update, Keys::Random, threads) else { unreachable!() };
+            // It is over at the first look.
+            let done = ask(&mut server, &Request::Run(Run { seconds_max: 1e-9, ..plain }));
+            assert_eq!((done.ops, done.errors), (ops, 0), "{mode:?}, {threads} threads");
+        }
     }
 
     #[test]
