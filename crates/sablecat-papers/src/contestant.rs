@@ -154,6 +154,16 @@ pub(crate) enum Refusal {
     Skipped(String),
     /// It could not be carried out.
     Failed(String),
+    /// What was to be measured on is wrong, which is a problem whoever made it.
+    Wrong(String),
+}
+
+/// Figures of what had to succeed as a whole.
+pub(crate) fn flawless(figures: Figures, what: &str) -> Result<Figures, Refusal> {
+    if figures.errors == 0 {
+        return Ok(figures);
+    }
+    Err(Refusal::Wrong(format!("{what}: {} errors, first: {}", figures.errors, figures.first_error)))
 }
 
 impl Refusal {
@@ -162,6 +172,7 @@ impl Refusal {
         match self {
             Refusal::Skipped(why) => Refusal::Skipped(format!("{stage}: {why}")),
             Refusal::Failed(why) => Refusal::Failed(format!("{stage}: {why}")),
+            Refusal::Wrong(why) => Refusal::Wrong(format!("{stage}: {why}")),
         }
     }
 }
@@ -171,6 +182,7 @@ impl fmt::Display for Refusal {
         match self {
             Refusal::Skipped(why) => write!(f, "skipped: {why}"),
             Refusal::Failed(why) => write!(f, "failed: {why}"),
+            Refusal::Wrong(why) => write!(f, "wrong: {why}"),
         }
     }
 }

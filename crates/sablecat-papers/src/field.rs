@@ -12,7 +12,7 @@ use std::time::Duration;
 use sablecat_os::interrupt;
 
 use crate::Progress;
-use crate::contestant::{Contestant, DEVICE, Refusal, Served, is_ours, maps_files};
+use crate::contestant::{Contestant, DEVICE, Refusal, Served, flawless, is_ours, maps_files};
 use crate::latency::{Latency, Of};
 use crate::machine;
 use crate::memory_limit::MemoryLimit;
@@ -80,36 +80,40 @@ impl Field<'_> {
         loaded: &mut [bool],
         outcome: &mut Outcome,
     ) {
-        // Per contestant: per round: per step.
+        // Per contestant: per round: per step, up to one that was refused.
         let mut rounds = vec![Vec::new(); self.contestants.len()];
+        let mut refusals = vec![None; self.contestants.len()];
         for _ in 0..self.rounds {
             entrants.retain(|&entrant| {
                 if interrupt::is_asked() {
                     return false;
                 }
                 let contestant = self.contestants[entrant];
-                let label = session.label(contestant.name());
-                self.progress.step(&label);
-                match run_once(contestant, session, &self.dir.join(contestant.name()), &mut loaded[entrant]) {
-                    Ok(figures) => {
-                        rounds[entrant].push(figures);
-                        return true;
-                    }
-                    // Its process was asked to end too.
-                    Err(_) if interrupt::is_asked() => {}
-                    Err(Refusal::Skipped(why)) => outcome.note(format!("skipped: {why}")),
-                    Err(Refusal::Failed(why)) if is_ours(contestant.name()) => {
-                        outcome.problems.push(format!("{label}: {why}"))
-                    }
-                    Err(Refusal::Failed(why)) => outcome.note(format!("{label} could not run: {why}")),
-                }
-                false
+                self.progress.step(&session.label(contestant.name()));
+                let mut figures = Vec::new();
+                let dir = self.dir.join(contestant.name());
+                let done = run_once(contestant, session, &dir, &mut loaded[entrant], &mut figures);
+                rounds[entrant].push(figures);
+                // A process that ended because all are asked to end has refused nothing.
+                refusals[entrant] = done.err().filter(|_| !interrupt::is_asked());
+                refusals[entrant].is_none()
             });
         }
-        for (contestant, rounds) in self.contestants.iter().zip(rounds) {
+        for ((contestant, rounds), refusal) in self.contestants.iter().zip(rounds).zip(refusals) {
             for (i, step) in session.steps.iter().enumerate() {
-                let samples: Vec<&Figures> = rounds.iter().map(|figures| &figures[i]).collect();
+                let samples: Vec<&Figures> = rounds.iter().filter_map(|figures| figures.get(i)).collect();
                 outcome.add(contestant.name(), session, step, &samples);
+            }
+            let label = session.label(contestant.name());
+            match refusal {
+                None => {}
+                Some(Refusal::Skipped(why)) => outcome.note(format!("skipped: {why}")),
+                Some(Refusal::Failed(why)) if !is_ours(contestant.name()) => {
+                    outcome.note(format!("{label} could not run: {why}"));
+                }
+                Some(Refusal::Failed(why) | Refusal::Wrong(why)) => {
+                    outcome.problems.push(format!("{label}: {why}"));
+                }
             }
         }
     }
@@ -158,14 +162,15 @@ impl Outcome {
     }
 }
 
-/// One round of one contestant: the figures of each step, with the disk use after closing. Loads first what
-/// is not `loaded`.
+/// One round of one contestant: the `figures` of each step, with the disk use after closing; those of the
+/// steps before a refusal are there too. Loads first what is not `loaded`.
 fn run_once(
     contestant: &dyn Contestant,
     session: &Session,
     dir: &Path,
     loaded: &mut bool,
-) -> Result<Vec<Figures>, Refusal> {
+    figures: &mut Vec<Figures>,
+) -> Result<(), Refusal> {
     let image = session.image_of(contestant.name());
     for dir in [Some(dir), image.as_deref()].into_iter().flatten().filter(|dir| !*loaded && dir.exists()) {
         fs::remove_dir_all(dir)
@@ -178,22 +183,27 @@ fn run_once(
         // What keeps house beside it is a thread too.
         let threads = if session.mode == Mode::Background { session.threads } else { 1 };
         served.ask(&loading.open(contestant, dir, threads))?;
-        served.ask(&session.run(Kind::Load, None, false))?;
+        flawless(served.ask(&session.run(Kind::Load, None, false))?, "loading")?;
         served.ask(&Request::Close)?;
         *loaded = true;
     }
     let unlimited = |error: std::io::Error| Refusal::Failed(format!("its memory cannot be limited: {error}"));
-    let measure = |limit: Option<&MemoryLimit>| {
+    let mut measure = |limit: Option<&MemoryLimit>| {
         let mut served = contestant.start()?;
         limit.map_or(Ok(()), |limit| limit.hold(served.id())).map_err(unlimited)?;
         served.ask(&session.open(contestant, dir, session.threads))?;
-        let steps = session.steps.iter();
-        let mut figures = steps
-            .map(|step| served.ask(&session.run(step.kind, Some(step), contestant.by_cursor())))
-            .collect::<Result<Vec<_>, _>>()?;
-        let disk_mb = close(&mut *served)?;
+        let done = session.steps.iter().try_for_each(|step| {
+            figures.push(served.ask(&session.run(step.kind, Some(step), contestant.by_cursor()))?);
+            Ok(())
+        });
+        if figures.is_empty() {
+            return done;
+        }
+        let closed = close(&mut *served);
+        // Who cannot close its store leaves what is there.
+        let disk_mb = closed.as_ref().map_or_else(|_| machine::disk_mb(dir), |&disk_mb| disk_mb);
         figures.iter_mut().for_each(|figures| figures.disk_mb = disk_mb);
-        Ok(figures)
+        done.and(closed.map(drop))
     };
     if !session.uncached {
         return measure(None);
@@ -248,6 +258,7 @@ mod tests {
         refusal: Option<Refusal>,
         asked: Rc<RefCell<Vec<String>>>,
         errors: u64,
+        stops_at: Option<&'static str>,
     }
 
     struct Answering {
@@ -255,6 +266,7 @@ mod tests {
         refusal: Option<Refusal>,
         asked: Rc<RefCell<Vec<String>>>,
         errors: u64,
+        stops_at: Option<&'static str>,
     }
 
     impl Contestant for Fake {
@@ -280,8 +292,9 @@ mod tests {
             false
         }
         fn start(&self) -> Result<Box<dyn Served>, Refusal> {
-            let Fake { name, refusal, asked, errors } = self;
-            Ok(Box::new(Answering { name, refusal: refusal.clone(), asked: asked.clone(), errors: *errors }))
+            let Fake { name, refusal, asked, errors, stops_at } = self;
+            let (refusal, asked) = (refusal.clone(), asked.clone());
+            Ok(Box::new(Answering { name, refusal, asked, errors: *errors, stops_at: *stops_at }))
         }
     }
 
@@ -296,6 +309,9 @@ mod tests {
                 _ => "close",
             };
             self.asked.borrow_mut().push(format!("{} {word}", self.name));
+            if self.stops_at == Some(word) {
+                return Err(Refusal::Failed(format!("no {word}")));
+            }
             match &self.refusal {
                 Some(refusal) if word != "open" => Err(refusal.clone()),
                 _ => Ok(Figures {
@@ -326,7 +342,11 @@ mod tests {
     }
 
     fn fakes(asked: &Rc<RefCell<Vec<String>>>, names: &[&'static str]) -> Vec<Fake> {
-        names.iter().map(|name| Fake { name, refusal: None, asked: asked.clone(), errors: 0 }).collect()
+        names.iter().map(|name| fake(asked, name)).collect()
+    }
+
+    fn fake(asked: &Rc<RefCell<Vec<String>>>, name: &'static str) -> Fake {
+        Fake { name, refusal: None, asked: asked.clone(), errors: 0, stops_at: None }
     }
 
     #[test]
@@ -380,10 +400,10 @@ mod tests {
         let failed = Some(Refusal::Failed("broken".to_owned()));
         let skipped = Some(Refusal::Skipped("no such mode".to_owned()));
         let fakes = [
-            Fake { name: OURS, refusal: failed.clone(), asked: asked.clone(), errors: 0 },
-            Fake { name: "p", refusal: failed, asked: asked.clone(), errors: 0 },
-            Fake { name: "q", refusal: skipped, asked: asked.clone(), errors: 0 },
-            Fake { name: "r", refusal: None, asked: asked.clone(), errors: 2 },
+            Fake { refusal: failed.clone(), ..fake(&asked, OURS) },
+            Fake { refusal: failed, ..fake(&asked, "p") },
+            Fake { refusal: skipped, ..fake(&asked, "q") },
+            Fake { errors: 2, ..fake(&asked, "r") },
         ];
         let outcome = run(&fakes, &[session(Mode::Ds, false, 1, &[Kind::Write])]);
         assert_eq!(outcome.problems, ["DS random sablecat: broken", "r DS write, random: 6 errors, first: "]);
@@ -393,6 +413,30 @@ mod tests {
             2,
             "who fails is not asked again"
         );
+    }
+
+    #[test]
+    fn what_was_measured_before_a_refusal_is_kept() {
+        let asked = Rc::new(RefCell::new(Vec::new()));
+        let stops = |name, errors| Fake { errors, stops_at: Some("read"), ..fake(&asked, name) };
+        let session = session(Mode::Ds, false, 1, &[Kind::Write, Kind::Read, Kind::Update]);
+        let outcome = run(&[stops(OURS, 2), stops("p", 0)], &[session]);
+        let rows: Vec<_> =
+            outcome.rows.iter().map(|row| (row.system.as_str(), row.op.as_str(), row.median_of)).collect();
+        assert_eq!(rows, [(OURS, "write", 1), ("p", "write", 1)]);
+        let problems = ["sablecat DS write, random: 2 errors, first: ", "DS random sablecat: no read"];
+        assert_eq!(outcome.problems, problems);
+        assert_eq!(outcome.notes, ["DS random p could not run: no read"]);
+    }
+
+    #[test]
+    fn nothing_is_measured_on_what_was_loaded_with_errors() {
+        let asked = Rc::new(RefCell::new(Vec::new()));
+        let fakes = [Fake { errors: 3, ..fake(&asked, "p") }];
+        let outcome = run(&fakes, &[session(Mode::Ds, true, 1, &[Kind::Update])]);
+        assert_eq!(outcome.problems, ["DS random p: loading: 3 errors, first: "]);
+        assert!(outcome.rows.is_empty() && outcome.notes.is_empty());
+        assert_eq!(*asked.borrow(), ["p open", "p load"]);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use super::{own_open, own_rounds, own_session};
 use crate::Options;
-use crate::contestant::{Contestant, Refusal, Served};
+use crate::contestant::{Contestant, Refusal, Served, flawless};
 use crate::field::{Field, Outcome};
 use crate::grid::Grid;
 use crate::machine::{self, Footprint};
@@ -106,7 +106,7 @@ fn gather(
     present: &mut Vec<Box<dyn Served>>,
 ) -> Result<(Figures, Attached), Refusal> {
     enter(shared, open, present)?;
-    present[0].ask(&Request::Fill { bytes })?;
+    flawless(present[0].ask(&Request::Fill { bytes })?, "filling")?;
     let mut arrived = Vec::new();
     for before in 0..processes {
         let arriving = enter(shared, open, present).and_then(|opened| {

@@ -75,7 +75,7 @@ impl<'a> Crew<'a> {
 
 fn why(refusal: Refusal) -> String {
     match refusal {
-        Refusal::Skipped(why) | Refusal::Failed(why) => why,
+        Refusal::Skipped(why) | Refusal::Failed(why) | Refusal::Wrong(why) => why,
     }
 }
 

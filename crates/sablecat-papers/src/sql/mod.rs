@@ -118,8 +118,12 @@ impl Found {
                     found.systems.push(system);
                 }
                 Err(Refusal::Skipped(why)) => found.notes.push(format!("{name}: skipped: {why}")),
-                Err(Refusal::Failed(why)) if system.is_ours() => return Err(format!("{name}: {why}")),
-                Err(Refusal::Failed(why)) => found.notes.push(format!("{name} could not run: {why}")),
+                Err(Refusal::Failed(why) | Refusal::Wrong(why)) if system.is_ours() => {
+                    return Err(format!("{name}: {why}"));
+                }
+                Err(Refusal::Failed(why) | Refusal::Wrong(why)) => {
+                    found.notes.push(format!("{name} could not run: {why}"))
+                }
             }
         }
         Ok(found)
