@@ -68,6 +68,13 @@ impl Results {
             let format = results.format;
             return Err(what(format!("it has format {format}, and this version reads {FORMAT}")));
         }
+        for grid in results.suites.iter().flat_map(|report| &report.grids) {
+            let heads = grid.heads.len();
+            if let Some(row) = grid.rows.iter().find(|row| row.len() != heads) {
+                let (title, cells) = (&grid.title, row.len());
+                return Err(what(format!("{title:?} has a row of {cells} cells below {heads} heads")));
+            }
+        }
         Ok(results)
     }
 
@@ -161,7 +168,7 @@ mod tests {
     use crate::field::Outcome;
     use crate::place::Place;
     use crate::protocol::Mode;
-    use crate::{Suite, Table};
+    use crate::{Grid, Suite, Table};
 
     #[test]
     fn what_was_written_is_read() {
@@ -191,6 +198,14 @@ mod tests {
         results.format = 9;
         results.write(&path).unwrap();
         assert!(Results::read(&path).unwrap_err().ends_with("it has format 9, and this version reads 1"));
+        results.format = FORMAT;
+        let mut grid = Grid::new("t", ["a", "b"], 1);
+        grid.rows.push(vec!["c".to_owned()]);
+        results.suites.push(Report::failed(Suite::Engine, String::new()));
+        results.suites[0].grids.push(grid);
+        results.write(&path).unwrap();
+        let why = Results::read(&path).unwrap_err();
+        assert!(why.ends_with("\"t\" has a row of 1 cells below 2 heads"), "{why}");
         let nowhere = place.path().join("absent/results.json");
         for unusable in [&nowhere, place.path()] {
             assert!(Results::can_be_written(unusable).unwrap_err().starts_with("cannot write "));
