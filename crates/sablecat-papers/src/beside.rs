@@ -21,6 +21,9 @@ pub struct Table {
     pub unit: String,
     /// What the paper's figures are called, where a paper has figures.
     pub paper: Option<String>,
+    /// How many rounds its unit speaks of; 0: it is not known.
+    #[serde(default)]
+    pub rounds: u32,
     /// Which figure of the rows.
     pub figure: Figure,
     /// Rows of this order of the keys alone.
@@ -88,24 +91,26 @@ pub enum Figure {
 }
 
 impl Figure {
-    pub(crate) fn of(self, row: &Row) -> f64 {
-        match self {
+    /// The figure of a row; none if operations were wrong or failed, since what is left undone is fast.
+    pub(crate) fn of(self, row: &Row) -> Option<f64> {
+        let figure = match self {
             Figure::Median => row.ops_per_s,
             Figure::Mean => row.mean,
-        }
+        };
+        (row.errors == 0).then_some(figure)
     }
 
-    fn cell(self, row: Option<&Row>) -> String {
-        match (self, row) {
-            (_, None) => NONE.to_owned(),
-            (Figure::Median, Some(row)) => thousands(row.ops_per_s),
-            (Figure::Mean, Some(row)) => format!("{} ± {}", thousands(row.mean), thousands(row.deviation)),
-        }
+    pub(crate) fn cell(self, row: Option<&Row>) -> String {
+        let Some(row) = row else { return NONE.to_owned() };
+        row.failed().unwrap_or_else(|| match self {
+            Figure::Median => thousands(row.ops_per_s),
+            Figure::Mean => format!("{} ± {}", thousands(row.mean), thousands(row.deviation)),
+        })
     }
 
     /// How two rows relate.
     pub(crate) fn share(self, of: Option<&Row>, to: Option<&Row>) -> Option<f64> {
-        Some(self.of(of?) / self.of(to?))
+        Some(self.of(of?)? / self.of(to?)?)
     }
 }
 
@@ -150,6 +155,7 @@ impl Table {
             title: title.into(),
             unit: format!("operations a second, medians of {rounds}"),
             paper: None,
+            rounds,
             figure: Figure::Median,
             keys: None,
             axis: None,
@@ -178,12 +184,25 @@ impl Table {
             is_peer(row) && !self.apart.contains(&row.system) && keeps_promise(&row.system, row.mode)
         };
         let peers = rows.iter().copied().filter(|row| counts(row) && line.is_of(row));
-        peers.max_by(|a, b| self.figure.of(a).total_cmp(&self.figure.of(b)))
+        let figures = peers.filter_map(|row| Some((row, self.figure.of(row)?)));
+        figures.max_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(row, _)| row)
     }
 
-    /// How ours relates to the best peer.
-    pub(crate) fn ratio(&self, line: &Line, rows: &[&Row]) -> Option<f64> {
-        self.figure.share(line.of(&line.ours, rows), self.best_peer(line, rows))
+    /// How ours relates to the best peer, and what that did.
+    pub(crate) fn ratio(&self, line: &Line, rows: &[&Row]) -> (Option<f64>, Option<f64>) {
+        let best = self.best_peer(line, rows);
+        (self.figure.share(line.of(&line.ours, rows), best), best.and_then(|row| self.figure.of(row)))
+    }
+
+    /// Which systems had fewer rounds than the unit says, and where.
+    fn fewer_rounds(&self, rows: &[&Row]) -> Vec<String> {
+        let of = |system: &str| {
+            let fewer = rows.iter().filter(|row| row.system == system && row.median_of < self.rounds);
+            let each = fewer.map(|row| format!("{} of {}", row.median_of, row.operation()));
+            let each: Vec<String> = each.collect();
+            (!each.is_empty()).then(|| format!("{system} has fewer rounds: {}", each.join("; ")))
+        };
+        systems(rows).into_iter().filter_map(of).collect()
     }
 
     /// Ours beside what the paper says, if it says something, and beside the best of the peers that count.
@@ -205,7 +224,7 @@ impl Table {
                 self.figure.cell(ours),
                 self.figure.cell(best),
                 best.map_or(NONE, |row| &row.system).to_owned(),
-                ratio_to_best(self.figure.share(ours, best)),
+                ratio_to_best(self.figure.share(ours, best), best.and_then(|row| self.figure.of(row))),
             ]);
             if is_shared {
                 let shared = line.of(SHARED, &rows);
@@ -221,6 +240,7 @@ impl Table {
                 grid.remarks.push(remark);
             }
         }
+        grid.remarks.extend(self.fewer_rounds(&rows));
         grid
     }
 
@@ -236,8 +256,9 @@ impl Table {
         grid.heads.extend(systems.iter().map(|&system| system.to_owned()));
         for line in &self.lines {
             let cells = systems.iter().map(|system| {
-                line.of(system, &rows)
-                    .map_or_else(|| NONE.to_owned(), |row| format!("{:.1}", self.figure.of(row) / 1000.0))
+                let row = line.of(system, &rows);
+                row.and_then(|row| self.figure.of(row))
+                    .map_or_else(|| self.figure.cell(row), |figure| format!("{:.1}", figure / 1000.0))
             });
             grid.rows.push([self.label(line), line.threads.to_string()].into_iter().chain(cells).collect());
         }
@@ -308,6 +329,32 @@ pub(crate) mod tests {
         let rows = [row(OURS, Mode::Sync, "write", 1, 90.0), row("a", Mode::Sync, "write", 1, 100.0)];
         let grid = Table { lines: vec![line("write", 1)], ..Table::new("t", 3) }.beside_the_paper("s", &rows);
         assert_eq!(grid.rows[0][5], "▼ 0.90");
+    }
+
+    #[test]
+    fn rates_of_what_failed_are_not_compared() {
+        let failing = |system: &str| Row { errors: 1200, ..row(system, Mode::Sync, "write", 1, 900.0) };
+        let table = Table { lines: vec![line("write", 1)], ..Table::new("t", 3) };
+        let cells = |rows: &[Row]| table.beside_the_paper("s", rows).rows[0][2..].join(" | ");
+        let (ours, peer) = (row(OURS, Mode::Sync, "write", 1, 90.0), row("a", Mode::Sync, "write", 1, 30.0));
+        assert_eq!(cells(&[ours.clone(), peer.clone(), failing("b")]), "90 | 30 | a | 3.00");
+        assert_eq!(cells(&[ours.clone(), failing("b")]), "90 | — | — | —");
+        assert_eq!(cells(&[failing(OURS), peer.clone()]), "1,200 failed | 30 | a | ▼ —");
+        assert_eq!(cells(&[peer]), "— | 30 | a | ▼ —");
+        let all = table.all_systems(&[ours, failing("b")]).unwrap();
+        assert_eq!(all.rows[0][2..], ["0.1", "1,200 failed"]);
+    }
+
+    #[test]
+    fn fewer_rounds_than_the_title_says_are_told() {
+        let fewer =
+            |op: &str, threads, median_of| Row { median_of, ..row("a", Mode::Sync, op, threads, 30.0) };
+        let rows = [row(OURS, Mode::Sync, "write", 1, 90.0), fewer("write", 1, 1), fewer("write", 4, 2)];
+        let table = Table { lines: vec![line("write", 1), line("write", 4)], ..Table::new("t", 3) };
+        let remarks = |table: &Table| table.beside_the_paper("s", &rows).remarks;
+        let told = "a has fewer rounds: 1 of Sync write, random; 2 of Sync write, random, 4 threads";
+        assert_eq!(remarks(&table), [told]);
+        assert!(remarks(&Table { rounds: 0, ..table }).is_empty(), "a file of before does not say");
     }
 
     #[test]

@@ -52,10 +52,15 @@ pub(crate) fn ratio(value: Option<f64>) -> String {
 /// What stands before a ratio to the best peer that is less than one.
 pub const BEHIND: &str = "▼";
 
-/// A ratio to the best peer, with a mark where that did better.
-pub(crate) fn ratio_to_best(value: Option<f64>) -> String {
-    let mark = if value.is_some_and(is_behind) { format!("{BEHIND} ") } else { String::new() };
+/// A ratio to what the best peer did, with a mark where that did better.
+pub(crate) fn ratio_to_best(value: Option<f64>, best: Option<f64>) -> String {
+    let mark = if is_lost(value, best) { format!("{BEHIND} ") } else { String::new() };
     mark + &ratio(value)
+}
+
+/// Whether the best peer did better, or ours has no figure beside it.
+pub(crate) fn is_lost(ratio: Option<f64>, best: Option<f64>) -> bool {
+    ratio.map_or(best.is_some(), is_behind)
 }
 
 /// Whether a ratio, as it is shown, is less than one.
@@ -75,7 +80,9 @@ mod tests {
             assert_eq!(thousands(value), text);
         }
         assert_eq!((ratio(Some(1.234)), ratio(None)), ("1.23".to_owned(), "—".to_owned()));
-        let marked = [Some(1.234), Some(0.996), Some(0.994), None].map(ratio_to_best);
-        assert_eq!(marked, ["1.23", "1.00", "▼ 0.99", "—"]);
+        let marked =
+            [Some(1.234), Some(0.996), Some(0.994), None].map(|value| ratio_to_best(value, Some(5.0)));
+        assert_eq!(marked, ["1.23", "1.00", "▼ 0.99", "▼ —"]);
+        assert_eq!(ratio_to_best(None, None), "—");
     }
 }

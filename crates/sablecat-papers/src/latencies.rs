@@ -9,6 +9,7 @@
 
 use std::ops::RangeInclusive;
 
+use crate::beside::Figure;
 use crate::contestant::{DEVICE, is_ours, keeps_promise};
 use crate::field::Field;
 use crate::grid::{Grid, ratio_to_best, thousands};
@@ -109,7 +110,8 @@ fn worst(head: &str, rows: &[Row]) -> Grid {
     let mut grid = Grid::new(title, ["operation", OURS, "best peer", "which", "ratio"], 1);
     for mode in MODES {
         for op in LINES {
-            let all = of(rows, mode, op);
+            let mut all = of(rows, mode, op);
+            all.retain(|(row, _)| row.errors == 0);
             let ours = all.iter().find(|(row, _)| row.system == OURS).map(|(_, latency)| latency.p999_us);
             let peers =
                 all.iter().filter(|(row, _)| !is_ours(&row.system) && keeps_promise(&row.system, mode));
@@ -121,7 +123,7 @@ fn worst(head: &str, rows: &[Row]) -> Grid {
                 us(ours),
                 us(theirs),
                 best.map_or("—", |(row, _)| &row.system).to_owned(),
-                ratio_to_best(ours.zip(theirs).map(|(ours, theirs)| theirs / ours)),
+                ratio_to_best(ours.zip(theirs).map(|(ours, theirs)| theirs / ours), theirs),
             ]);
         }
     }
@@ -146,7 +148,7 @@ fn all(head: &str, mode: Mode, rows: &[Row]) -> Grid {
         for (row, latency) in of(rows, mode, op) {
             let times = [latency.p50_us, latency.p99_us, latency.p999_us, latency.max_us].map(micros);
             let cells =
-                [op.to_owned(), row.system.clone(), thousands(row.ops_per_s)].into_iter().chain(times);
+                [op.to_owned(), row.system.clone(), Figure::Median.cell(Some(row))].into_iter().chain(times);
             grid.rows.push(cells.chain([latency.stall.clone()]).collect());
         }
     }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::grid::thousands;
 use crate::latency::Latency;
 use crate::protocol::{Figures, Mode};
 use crate::session::{Session, Step};
@@ -106,11 +107,21 @@ impl Row {
         })
     }
 
+    /// What a cell shows in place of a rate, if operations were wrong or failed.
+    pub(crate) fn failed(&self) -> Option<String> {
+        (self.errors > 0).then(|| format!("{} failed", thousands(self.errors as f64)))
+    }
+
     /// For a sentence about the row.
     pub(crate) fn label(&self) -> String {
-        let Row { system, mode, op, keys, threads, .. } = self;
+        format!("{} {}", self.system, self.operation())
+    }
+
+    /// What was done, for a sentence.
+    pub(crate) fn operation(&self) -> String {
+        let Row { mode, op, keys, threads, .. } = self;
         let threads = if *threads == 1 { String::new() } else { format!(", {threads} threads") };
-        format!("{system} {} {op}, {keys}{threads}", mode.name())
+        format!("{} {op}, {keys}{threads}", mode.name())
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use sablecat::{Database, Env, Method};
 
+use crate::beside::Figure;
 use crate::contestant::{OURS, Refusal};
 use crate::field::{Field, Outcome};
 use crate::grid::{Grid, ratio, thousands};
@@ -75,7 +76,7 @@ pub(super) fn methods(options: &Options, field: &mut Field<'_>) -> (Grid, Outcom
         }
         let rate = |system: &str| {
             let row = outcome.rows.iter().find(|row| row.system == system && row.op == kind.name());
-            row.map(|row| row.ops_per_s)
+            row.and_then(|row| Figure::Median.of(row))
         };
         let (tree, hash) = (rate(METHODS[0].0), rate(METHODS[1].0));
         let cell = |rate: Option<f64>| rate.map_or_else(|| "—".to_owned(), thousands);

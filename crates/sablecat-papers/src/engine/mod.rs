@@ -36,10 +36,11 @@ use std::path::Path;
 
 use sablecat_os::interrupt;
 
+use crate::beside::Figure;
 use crate::charted::each_once;
-use crate::contestant::{Contestant, Keeps, OURS, Refusal, SHARED, is_ours, keeps, maps_files};
+use crate::contestant::{Contestant, Keeps, OURS, Refusal, SHARED, flawless, is_ours, keeps, maps_files};
 use crate::field::{Field, Outcome};
-use crate::grid::{Grid, is_behind, ratio_to_best, thousands};
+use crate::grid::{Grid, is_lost, ratio_to_best, thousands};
 use crate::machine;
 use crate::memory_limit::MemoryLimit;
 use crate::protocol::{Figures, Kind, Mode, Open, Request, Run};
@@ -154,7 +155,7 @@ fn replay(options: &Options, field: &mut Field<'_>) -> (Grid, Outcome) {
         let cells = [
             row.system.clone(),
             thousands(row.records as f64),
-            thousands(row.ops_per_s),
+            Figure::Median.cell(Some(row)),
             format!("{seconds:.3}"),
             format!("{:.1}", row.rss_mb),
         ];
@@ -270,7 +271,7 @@ fn open_once(
 fn fill(ours: &dyn Contestant, open: &Request, bytes: u64) -> Result<(), Refusal> {
     let mut served = ours.start()?;
     for request in [open, &Request::Fill { bytes }, &Request::Close] {
-        served.ask(request)?;
+        flawless(served.ask(request)?, "filling")?;
     }
     Ok(())
 }
@@ -334,7 +335,7 @@ fn beside_peers(title: String, rows: &[Row], ours: &str, counts: impl Fn(&str) -
     for (mode, op) in lines {
         let of =
             |system: &str| rows.iter().find(|row| row.system == system && row.mode == mode && row.op == op);
-        let rate = |system: &str| of(system).map(|row| row.ops_per_s);
+        let rate = |system: &str| of(system).and_then(|row| Figure::Median.of(row));
         let best = systems
             .iter()
             .filter(|&&system| !is_ours(system) && counts(system))
@@ -342,11 +343,11 @@ fn beside_peers(title: String, rows: &[Row], ours: &str, counts: impl Fn(&str) -
             .max_by(f64::total_cmp);
         let share = rate(ours).zip(best).map(|(ours, best)| ours / best);
         let label = format!("{} {op}", mode.name());
-        let is_behind = share.is_some_and(is_behind);
+        let is_behind = is_lost(share, best);
         charted.lines.push(Dots { is_behind, ..Dots::of(label.as_str(), systems.iter().copied(), rate) });
         let mut cells = vec![label];
-        cells.extend(systems.iter().map(|system| rate(system).map_or_else(|| "—".to_owned(), thousands)));
-        cells.push(ratio_to_best(share));
+        cells.extend(systems.iter().map(|system| Figure::Median.cell(of(system))));
+        cells.push(ratio_to_best(share, best));
         grid.rows.push(cells);
     }
     Grid { charted: Some(charted), ..grid }

@@ -11,6 +11,7 @@ use sablecat::{Durability, Env, IndexOptions};
 
 use super::own_session;
 use crate::Options;
+use crate::beside::Figure;
 use crate::contestant::{OURS, Refusal};
 use crate::field::{Field, Outcome};
 use crate::grid::{Grid, ratio, thousands};
@@ -87,7 +88,7 @@ pub(super) fn secondary(options: &Options, field: &mut Field<'_>) -> (Grid, Outc
             let samples: Vec<_> = samples[way as usize].iter().collect();
             outcome.add(way.name(), &session, &step, &samples);
             let row = outcome.rows.iter().rfind(|row| row.system == way.name() && row.op == step.op);
-            row.map(|row| row.ops_per_s)
+            row.and_then(|row| Figure::Median.of(row))
         });
         let cell = |rate: Option<f64>| rate.map_or_else(|| "—".to_owned(), thousands);
         let share = |other: Option<f64>| ratio(index.zip(other).map(|(index, other)| index / other));

@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 use super::page::escape;
 use crate::beside::{NONE, Said, systems};
 use crate::contestant::{DEVICE, is_ours};
-use crate::grid::{BEHIND, is_behind, thousands};
+use crate::grid::{BEHIND, is_lost, thousands};
 use crate::{Charted, Dots, Line, Row, Table};
 
 const WIDTH: f64 = 420.0;
@@ -126,12 +126,15 @@ pub(super) fn dots(table: &Table, rows: &[Row]) -> Option<String> {
         let of_line = rows.iter().filter(|row| line.is_of(row));
         Dots {
             label: format!("{}{threads}", line.label),
-            is_behind: table.ratio(line, &rows).is_some_and(is_behind),
+            is_behind: {
+                let (ratio, best) = table.ratio(line, &rows);
+                is_lost(ratio, best)
+            },
             paper: match line.paper {
                 Said::Figure(figure) => Some(figure),
                 Said::Words(_) | Said::Nothing => None,
             },
-            values: of_line.map(|row| (row.system.clone(), table.figure.of(row))).collect(),
+            values: of_line.filter_map(|row| Some((row.system.clone(), table.figure.of(row)?))).collect(),
         }
     };
     let lines: Vec<Dots> = table.lines.iter().map(of).collect();
@@ -144,7 +147,7 @@ pub(super) fn dots(table: &Table, rows: &[Row]) -> Option<String> {
 pub(super) fn latencies(rows: &[Row]) -> Option<String> {
     let mut lines: Vec<Dots> = Vec::new();
     for row in rows {
-        let Some(latency) = &row.latency else { continue };
+        let Some(latency) = row.latency.as_ref().filter(|_| row.errors == 0) else { continue };
         let label = format!("{} {}", row.mode.name(), row.op);
         let value = (row.system.clone(), latency.p999_us);
         match lines.iter_mut().find(|line| line.label == label) {
@@ -218,7 +221,8 @@ pub(super) fn curves(table: &Table, rows: &[Row]) -> Vec<(String, String)> {
 fn curves_of(table: &Table, axis: &str, lines: &[&Line], rows: &[&Row]) -> Option<String> {
     let right = WIDTH - NAMES;
     let measured = lines.iter().flat_map(|line| rows.iter().filter(|row| line.is_of(row)));
-    let y_scale = Scale::of(measured.map(|row| table.figure.of(row)), (CURVES_HEIGHT - 34.0, 8.0), 1.2)?;
+    let y_scale =
+        Scale::of(measured.filter_map(|row| table.figure.of(row)), (CURVES_HEIGHT - 34.0, 8.0), 1.2)?;
     let x_scale = Scale::of(lines.iter().map(|line| line.at), (44.0, right - 6.0), 1.05)?;
     let mut inside = String::new();
     for tick in y_scale.ticks() {
@@ -242,7 +246,7 @@ fn curves_of(table: &Table, axis: &str, lines: &[&Line], rows: &[&Row]) -> Optio
         let points: Vec<(f64, f64, f64, f64)> = lines
             .iter()
             .filter_map(|line| {
-                let rate = table.figure.of(line.of(system, rows)?);
+                let rate = table.figure.of(line.of(system, rows)?)?;
                 Some((x_scale.at(line.at), y_scale.at(rate), line.at, rate))
             })
             .collect();

@@ -1,9 +1,8 @@
 //! Ours on several machines, or of several versions, beside each other.
 
 use super::Named;
-use crate::beside::NONE;
 use crate::grid::{Grid, ratio, ratio_to_best, thousands};
-use crate::{Line, Report, Table};
+use crate::{Report, Row, Table};
 
 /// A table for each of the first file's that another has as well.
 pub(super) fn grids(all: &[Named]) -> Vec<(String, Vec<Grid>)> {
@@ -32,15 +31,17 @@ fn grid(table: &Table, reports: &[(&str, &Report)]) -> Grid {
     grid.heads.extend(rest.iter().map(|(name, _)| format!("{name} / {}", first.0)));
     grid.heads.extend(reports.iter().map(|(name, _)| format!("{name} / best peer")));
     for line in &table.lines {
-        let rates: Vec<Option<f64>> = reports.iter().map(|(_, report)| rate(table, line, report)).collect();
+        let all: Vec<Vec<&Row>> = reports.iter().map(|(_, report)| table.rows(report.operations())).collect();
+        let ours: Vec<Option<&Row>> = all.iter().map(|rows| line.of(&line.ours, rows)).collect();
         let mut cells = vec![table.label(line), line.threads.to_string()];
-        cells.extend(rates.iter().map(|rate| rate.map_or_else(|| NONE.to_owned(), thousands)));
-        cells.extend(
-            rates[1..].iter().map(|rate| ratio(rate.zip(rates[0]).map(|(rate, first)| rate / first))),
-        );
-        cells.extend(reports.iter().map(|(_, report)| {
-            let rows = table.rows(report.operations());
-            ratio_to_best(table.ratio(line, &rows))
+        cells.extend(ours.iter().map(|row| match row.and_then(|row| table.figure.of(row)) {
+            Some(rate) => thousands(rate),
+            None => table.figure.cell(*row),
+        }));
+        cells.extend(ours[1..].iter().map(|row| ratio(table.figure.share(*row, ours[0]))));
+        cells.extend(all.iter().map(|rows| {
+            let (ratio, best) = table.ratio(line, rows);
+            ratio_to_best(ratio, best)
         }));
         grid.rows.push(cells);
     }
@@ -50,9 +51,4 @@ fn grid(table: &Table, reports: &[(&str, &Report)]) -> Grid {
         }
     }
     grid
-}
-
-fn rate(table: &Table, line: &Line, report: &Report) -> Option<f64> {
-    let rows = table.rows(report.operations());
-    line.of(&line.ours, &rows).map(|row| table.figure.of(row))
 }

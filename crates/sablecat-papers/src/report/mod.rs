@@ -134,5 +134,11 @@ mod tests {
         let text = markdown(&both);
         assert!(text.contains("| DS read | 1 | 100 | 300 | 3.00 | ▼ 0.50 | 1.50 |"), "{text}");
         assert!(html(&both).contains("new / old"));
+        let marked = both.map(|mut named| {
+            named.results.suites[0].suite = "<w>".to_owned();
+            named
+        });
+        let page = html(&marked);
+        assert!(page.contains("<small>&lt;w&gt;</small>") && !page.contains("<w>"), "{page}");
     }
 }

@@ -32,8 +32,12 @@ pub fn html(all: &[Named]) -> String {
         page += &head(&named.results);
     }
     for (suite, grids) in compare::grids(all) {
-        let _ =
-            writeln!(page, "<section>\n<h2>Compared: {} <small>{}</small></h2>", about(&suite).title, suite);
+        let _ = writeln!(
+            page,
+            "<section>\n<h2>Compared: {} <small>{}</small></h2>",
+            about(&suite).title,
+            escape(&suite)
+        );
         grids.iter().for_each(|grid| page += &table(grid));
         page += "</section>\n";
     }
@@ -64,7 +68,7 @@ fn head(results: &Results) -> String {
     for (report, standing) in &standings {
         let behind = standing.behind.len();
         let counts = [standing.lines, standing.lines - behind, behind].map(|count| count.to_string());
-        let cells = [report.suite.clone()].into_iter().chain(counts).chain([ratio(Some(standing.mean))]);
+        let cells = [report.suite.clone()].into_iter().chain(counts).chain([ratio(standing.mean)]);
         grid.rows.push(cells.collect());
     }
     text += &table(&grid);
@@ -90,7 +94,7 @@ fn section(report: &Report, whose: &str) -> String {
                 text,
                 "<li>{}: <b>{BEHIND} {}</b>{peer}</li>",
                 escape(&line.line),
-                ratio(Some(line.ratio))
+                ratio(line.ratio)
             );
         }
         text += "</ul>\n";

@@ -38,7 +38,7 @@ pub fn markdown(all: &[Named]) -> String {
             let _ = write!(text, "\n## {} ({}{whose})\n\n{}\n", about.title, report.suite, about.what);
             if let Some(standing) = standing(report) {
                 let (lines, behind) = (standing.lines, standing.behind.len());
-                let mean = ratio(Some(standing.mean));
+                let mean = ratio(standing.mean);
                 let _ = write!(
                     text,
                     "\nAhead of every peer in {} of {lines} lines; the geometric mean of the ratios is \

@@ -18,7 +18,7 @@ use super::systems::{OURS, System, UseBy};
 use super::{Found, cache_bytes, row};
 use crate::beside::NONE;
 use crate::field::Outcome;
-use crate::grid::{Grid, is_behind, ratio, ratio_to_best, thousands};
+use crate::grid::{Grid, is_lost, ratio, ratio_to_best, thousands};
 use crate::protocol::Mode;
 use crate::row::Row;
 use crate::{Charted, Dots, Options, Progress, Report, Suite};
@@ -199,10 +199,10 @@ fn times(relation: u64, cases: &[Case], names: &[&str], rows: &[Row], rounds: u3
         let faster = each[0].zip(best).map(|(ours, best)| best / ours);
         charted.lines.push(Dots {
             paper: Some(case.paper_ms),
-            is_behind: faster.is_some_and(is_behind),
+            is_behind: is_lost(faster, best),
             ..Dots::of(label(case), names.iter().copied(), takes)
         });
-        cells.push(ratio_to_best(faster));
+        cells.push(ratio_to_best(faster, best));
         grid.rows.push(cells);
     }
     grid.charted = Some(charted);
