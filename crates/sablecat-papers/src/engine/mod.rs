@@ -400,3 +400,31 @@ fn own_open(dir: &Path, session: &Session, keep_log: bool) -> Request {
         image: String::new(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::beside::tests::row;
+    use crate::contestant::Program;
+
+    #[test]
+    fn what_was_filled_with_errors_is_not_opened() {
+        let figures = concat!(
+            r#"{"ops":1,"seconds":1,"errors":2,"rss_mb":1,"rss_peak_mb":1,"disk_mb":1,"#,
+            r#""first_error":"why"}"#
+        );
+        let script = format!("while read -r line; do echo '{figures}'; done");
+        let ours = Program::own(OURS, &["sh".into(), "-c".into(), script.into()]);
+        let refusal = fill(&ours, &Request::Sync, 1).unwrap_err();
+        assert_eq!(refusal, Refusal::Wrong("filling: 2 errors, first: why".to_owned()));
+    }
+
+    #[test]
+    fn a_peer_that_fails_is_not_the_best() {
+        let failing = Row { errors: 7, ..row("a", Mode::Ds, "read", 1, 900.0) };
+        let rows = [row(OURS, Mode::Ds, "read", 1, 90.0), failing, row("b", Mode::Ds, "read", 1, 30.0)];
+        let grid = beside_peers("t".to_owned(), &rows, OURS, |_| true);
+        assert_eq!(grid.rows, [["DS read", "90", "7 failed", "30", "3.00"]]);
+        assert_eq!(grid.charted.unwrap().lines[0].values.len(), 2);
+    }
+}

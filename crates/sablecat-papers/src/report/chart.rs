@@ -295,6 +295,20 @@ mod tests {
     use crate::protocol::Mode;
 
     #[test]
+    fn what_failed_has_no_mark() {
+        let rows = [1, 2].map(|threads| row("a", Mode::Sync, "write", threads, 30.0));
+        let lines = [1, 2].map(|threads| Line::new("w", Mode::Sync, "write").threads(threads));
+        let table = Table { axis: Some("threads".to_owned()), lines: lines.into(), ..Table::new("t", 3) };
+        let marks = |rows: &[Row]| {
+            let all = curves(&table, rows).into_iter().map(|(_, svg)| svg).chain(dots(&table, rows));
+            all.map(|svg| svg.matches("<circle").count()).collect::<Vec<_>>()
+        };
+        assert_eq!(marks(&rows), [2, 2]);
+        let [one, other] = rows;
+        assert_eq!(marks(&[one, Row { errors: 1, ..other }]), [1, 1]);
+    }
+
+    #[test]
     fn a_scale_shows_round_numbers_within_it() {
         let scale = Scale::of([120.0, 80_000.0].into_iter(), (0.0, 100.0), 1.0).unwrap();
         assert_eq!(scale.ticks(), [1e3, 1e4]);
