@@ -14,9 +14,9 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::{own_open, own_rounds, own_session};
+use super::{fill_opened, own_open, own_rounds, own_session};
 use crate::Options;
-use crate::contestant::{Contestant, Refusal, Served, flawless};
+use crate::contestant::{Contestant, Refusal, Served};
 use crate::field::{Field, Outcome};
 use crate::grid::Grid;
 use crate::machine::{self, Footprint};
@@ -106,7 +106,7 @@ fn gather(
     present: &mut Vec<Box<dyn Served>>,
 ) -> Result<(Figures, Attached), Refusal> {
     enter(shared, open, present)?;
-    flawless(present[0].ask(&Request::Fill { bytes })?, "filling")?;
+    fill_opened(&mut *present[0], bytes)?;
     let mut arrived = Vec::new();
     for before in 0..processes {
         let arriving = enter(shared, open, present).and_then(|opened| {

@@ -38,7 +38,9 @@ use sablecat_os::interrupt;
 
 use crate::beside::Figure;
 use crate::charted::each_once;
-use crate::contestant::{Contestant, Keeps, OURS, Refusal, SHARED, flawless, is_ours, keeps, maps_files};
+use crate::contestant::{
+    Contestant, Keeps, OURS, Refusal, SHARED, Served, flawless, is_ours, keeps, maps_files,
+};
 use crate::field::{Field, Outcome};
 use crate::grid::{Grid, is_lost, ratio_to_best, thousands};
 use crate::machine;
@@ -270,10 +272,13 @@ fn open_once(
 
 fn fill(ours: &dyn Contestant, open: &Request, bytes: u64) -> Result<(), Refusal> {
     let mut served = ours.start()?;
-    for request in [open, &Request::Fill { bytes }, &Request::Close] {
-        flawless(served.ask(request)?, "filling")?;
-    }
-    Ok(())
+    served.ask(open)?;
+    fill_opened(&mut *served, bytes)?;
+    served.ask(&Request::Close).map(drop)
+}
+
+fn fill_opened(served: &mut dyn Served, bytes: u64) -> Result<(), Refusal> {
+    flawless(served.ask(&Request::Fill { bytes })?, "filling").map(drop)
 }
 
 fn large(options: &Options, field: &mut Field<'_>) -> (Grid, Outcome) {
