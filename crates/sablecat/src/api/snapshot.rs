@@ -56,6 +56,23 @@ struct SharedSnapshot {
     options: Options,
     /// The time by which records have expired in it.
     time: u64,
+    /// Whether its slot was given a name. Who has this locked writes it there, and waits for nothing.
+    named: Mutex<bool>,
+}
+
+impl Drop for SharedSnapshot {
+    fn drop(&mut self) {
+        // The slot is its own until the transaction is dropped, which is after this.
+        if *self.named.get_mut().unwrap_or_else(PoisonError::into_inner) {
+            self.set_name("");
+        }
+    }
+}
+
+impl SharedSnapshot {
+    fn set_name(&self, name: &str) {
+        self.txn.env().core().kernel.pages.participants.set_name(self.beside.0, name);
+    }
 }
 
 impl fmt::Debug for ReadTxn {
@@ -112,7 +129,9 @@ impl ReadTxn {
             let txn = txn.lock().unwrap_or_else(PoisonError::into_inner);
             ((txn.records.number(), txn.records.at()), txn.time())
         };
-        Ok(ReadTxn { shared: Arc::new(SharedSnapshot { txn, beside, options, time }) })
+        Ok(ReadTxn {
+            shared: Arc::new(SharedSnapshot { txn, beside, options, time, named: Mutex::default() }),
+        })
     }
 
     /// The environment that it reads.
@@ -121,9 +140,27 @@ impl ReadTxn {
     }
 
     /// Gives the transaction, and all its clones, a name that other processes can see: see
-    /// [`Txn::set_name`](super::Txn::set_name).
+    /// [`Txn::set_name`](super::Txn::set_name). Waits for nobody who reads from it: a closure that is shown
+    /// its records may name it too.
+    ///
+    /// ```
+    /// # fn main() -> sablecat::Result<()> {
+    /// # use std::ops::ControlFlow;
+    /// # let env = sablecat::Env::in_memory()?;
+    /// # let orders = env.database("orders")?;
+    /// # orders.insert("1", "")?;
+    /// let report = env.snapshot()?;
+    /// report.visit(&orders, .., |key, _| {
+    ///     report.set_name(&format!("report, at {}", String::from_utf8_lossy(key)));
+    ///     ControlFlow::Continue(())
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn set_name(&self, name: &str) {
-        self.shared.txn.lock().unwrap_or_else(PoisonError::into_inner).records.set_name(name);
+        let mut named = self.shared.named.lock().unwrap_or_else(PoisonError::into_inner);
+        *named = true;
+        self.shared.set_name(name);
     }
 
     /// Opens a database if there is one of that name in this state. It can be read in this transaction even

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
+use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
@@ -64,6 +65,32 @@ fn what_was_cloned_from_a_reader_keeps_its_name() {
     assert_eq!(names(&env), ["the other report"]);
     drop(clone);
     assert_eq!(names(&env), [""; 0]);
+}
+
+#[test]
+fn who_reads_from_a_snapshot_keeps_nobody_from_naming_it() {
+    let env = Env::in_memory().unwrap();
+    let db = env.database("d").unwrap();
+    db.insert("k", "v").unwrap();
+    let reader = env.snapshot().unwrap();
+    reader
+        .visit(&db, .., |_, _| {
+            reader.set_name("within its own visit");
+            assert_eq!(names(&env), ["within its own visit"]);
+            std::thread::scope(|scope| scope.spawn(|| reader.set_name("by another thread")).join().unwrap());
+            assert_eq!(names(&env), ["by another thread"]);
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    assert_eq!(names(&env), ["by another thread"]);
+    reader.get_with(&db, "k", |_| reader.set_name("within a look at a record")).unwrap();
+    assert_eq!(names(&env), ["within a look at a record"]);
+    let other = env.snapshot().unwrap();
+    drop(reader);
+    assert_eq!(names(&env), [""; 0], "it has ended");
+    let next = env.snapshot().unwrap();
+    assert_eq!(names(&env), [""; 0], "the next one in its slot");
+    drop((other, next));
 }
 
 #[test]

@@ -202,6 +202,14 @@ impl Participants {
         Ok(seat)
     }
 
+    /// Names the transaction in a slot, which its caller keeps in progress, and for which nobody else does so
+    /// meanwhile. Of a process that was taken for dead the slot is another's, which keeps its name.
+    pub(crate) fn set_name(&self, slot: u16, name: &str) {
+        if !self.region.is_fenced() {
+            self.region.slot(slot).set_name(name);
+        }
+    }
+
     /// What `me` has pinned already, with an operation, until what is returned is dropped.
     #[inline]
     pub(in crate::pages) fn pinned_already<'a>(&self, me: &'a LocalParticipant, at: Lsn) -> Pinned<'a> {
