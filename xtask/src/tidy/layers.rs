@@ -12,6 +12,8 @@
 //! And above `pages` nobody reaches through it into the region: what is meant has a name there, but for the
 //! few files of `REGION`.
 //!
+//! And nobody but `pages`, and who mends what the dead left, sets or ends a pin: others have a guard for it.
+//!
 //! And above `access` no access method is named: what is there works with any (access/method.rs). Tests may
 //! look inside one.
 
@@ -91,6 +93,9 @@ const REGION: [(&str, &str); 6] = [
     ("txn/commit/mod.rs", "hands it to the log, which asks it who lives"),
     ("txn/mending/reap.rs", "mends what the dead left anywhere in it"),
 ];
+/// What sets and ends the pins of a slot, and the room beside `pages` that may: it ends those of the dead.
+const PINS: [&str; 4] = ["set_pin", "unpin", "set_guard", "unguard"];
+const MENDING: &str = "txn/mending/";
 /// The layer of the access methods, and their modules.
 const ACCESS: &str = "access";
 const METHODS: [&str; 3] = ["btree", "flat", "hash"];
@@ -127,6 +132,9 @@ pub(super) fn check(files: &[TextFile]) -> Vec<Problem> {
         }
         if layer(PAGES).is_some_and(|pages| own > pages) && !is_test(&file.path) {
             problems.extend(reaches_into_region(file, &code));
+        }
+        if module != PAGES && !is_test(&file.path) {
+            problems.extend(pins_set(file, &code));
         }
         if !is_test(&file.path) {
             let rooms = ROOMS.iter().find(|(layer, _)| *layer == module);
@@ -200,6 +208,22 @@ fn reaches_into_region(file: &TextFile, code: &str) -> Vec<Problem> {
             Problem::new(file, line, format!("reaches into the region; ask {PAGES} for what it means"))
         })
         .collect()
+}
+
+/// Where a file outside `pages` sets or ends a pin itself.
+fn pins_set(file: &TextFile, code: &str) -> Vec<Problem> {
+    if file.path.strip_prefix(SOURCE).is_some_and(|path| path.starts_with(MENDING)) {
+        return Vec::new();
+    }
+    let code = before_tests(code);
+    let of = |name: &'static str| {
+        let is_used = move |at: &usize| code[..*at].ends_with(['.', ':']);
+        source::words(code, name).filter(is_used).map(move |at| {
+            let line = source::line_of(code, at);
+            Problem::new(file, line, format!("{name} of a slot; have a guard of {PAGES} that ends with you"))
+        })
+    };
+    PINS.iter().flat_map(|name| of(name)).collect()
 }
 
 fn layer(module: &str) -> Option<usize> {
@@ -338,6 +362,30 @@ mod tests {
              fn h() { shared.region.slot(1) }\nfn i() { 0..region.slots() }\n",
         );
         assert_eq!(check(&[reaching]).iter().map(|problem| problem.line).collect::<Vec<_>>(), [1, 2, 3]);
+    }
+
+    #[test]
+    fn nobody_outside_pages_sets_pins() {
+        let fine = file(
+            "region/slot.rs",
+            "impl Slot { fn set_pin(&self) {} fn unpin(&self) {} }\n#[cfg(test)]\nmod tests { fn f() { \
+             slot.unpin() } }\n",
+        );
+        assert_eq!(check(&[fine]), []);
+        let within = file("pages/participants/pin.rs", "fn f() { slot.set_pin(at); slot.unguard() }");
+        assert_eq!(check(&[within]), []);
+        let mending = file("txn/mending/reap.rs", "fn f() { slot.unpin(); slot.unguard() }");
+        assert_eq!(check(&[mending]), []);
+        let tests = file("txn/tests/explore/reaping.rs", "fn f() { slot.set_pin(at) }");
+        assert_eq!(check(&[tests]), []);
+        let outside = file(
+            "txn/seen/walk.rs",
+            "fn f() { seat.slot().set_pin(at) }\nfn g() { slot.unpin() }\nfn h() { slot.set_guard(at) }\n\
+             fn i() { guards.for_each(Slot::unguard) }\n",
+        );
+        assert_eq!(check(&[outside]).iter().map(|problem| problem.line).collect::<Vec<_>>(), [1, 2, 3, 4]);
+        let below = file("log/flush.rs", "fn f() { slot.unpin() }");
+        assert_eq!(check(&[below]).len(), 1);
     }
 
     #[test]
