@@ -682,10 +682,10 @@ mod tests {
         let _hand = me.in_hand();
         let taken = [pages.allocate_page()?, pages.allocate_page()?];
         for page in taken {
-            pages.latch(page, &me)?;
+            pages.keep_latched(page, &me);
         }
         assert_eq!(latched(), Some((me.number(), 2)));
-        taken.iter().for_each(|&page| pages.unlatch(page, &me));
+        taken.iter().for_each(|&page| pages.let_go_of(page, &me));
         assert_eq!(latched().map(|one| one.1), Some(0));
         Ok(())
     }

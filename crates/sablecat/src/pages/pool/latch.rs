@@ -124,7 +124,7 @@ impl Pool {
     /// # Errors
     /// `Poisoned` if this process was taken for dead.
     #[inline]
-    pub(crate) fn latch(&self, page: PageId, me: &LocalParticipant) -> Result<FrameId> {
+    pub(in crate::pages) fn latch(&self, page: PageId, me: &LocalParticipant) -> Result<FrameId> {
         if let Some(frame) = self.try_latch(page, me) {
             return Ok(frame);
         }
@@ -171,7 +171,7 @@ impl Pool {
 
     /// Latches a page unless somebody has it, or this process was taken for dead.
     #[inline]
-    pub(crate) fn try_latch(&self, page: PageId, me: &LocalParticipant) -> Option<FrameId> {
+    pub(in crate::pages) fn try_latch(&self, page: PageId, me: &LocalParticipant) -> Option<FrameId> {
         let entry = self.region.entry(page);
         let word = entry.word();
         debug_assert!(
@@ -192,7 +192,7 @@ impl Pool {
 
     /// Ends a latch that `me` holds, leaving the current version as it is.
     #[inline]
-    pub(crate) fn unlatch(&self, page: PageId, me: &LocalParticipant) {
+    pub(in crate::pages) fn unlatch(&self, page: PageId, me: &LocalParticipant) {
         if self.region.is_fenced() {
             return;
         }
@@ -206,9 +206,23 @@ impl Pool {
     /// Changes a latched page's entry and wakes participants that wait for the latch. False if the entry had
     /// been changed already (by a helper).
     #[inline]
-    pub(crate) fn swing(&self, page: PageId, from: EntryWord, to: EntryWord) -> bool {
+    pub(in crate::pages) fn swing(&self, page: PageId, from: EntryWord, to: EntryWord) -> bool {
         let swung = self.region.entry(page).change(from, to);
         self.latch_queue(page).wake();
         swung
+    }
+}
+
+/// Of tests of the layers above, in which somebody has a page latched for longer than a call.
+#[cfg(test)]
+impl Pool {
+    /// Latches a page for `me` and says its current frame, until [`Pool::let_go_of`].
+    pub(crate) fn keep_latched(&self, page: PageId, me: &LocalParticipant) -> FrameId {
+        self.latch(page, me).expect("nobody was taken for dead")
+    }
+
+    /// Ends that.
+    pub(crate) fn let_go_of(&self, page: PageId, me: &LocalParticipant) {
+        self.unlatch(page, me);
     }
 }

@@ -31,27 +31,28 @@ impl Pool {
         let entry = self.region.entry(page);
         let found = self.latch_queue(page).wait_for(|| match entry.word().frame() {
             FrameId::NONE if self.is_nowhere(entry.block()) => Some(Ok(None)),
-            FrameId::NONE => match self.try_latch(page, me) {
+            FrameId::NONE => match self.try_hold(page, me) {
                 None => self.region.check_fence().err().map(Err),
-                latched => latched.map(|frame| Ok(Some((frame, true)))),
+                Some(latch) => Some(Ok(Some((latch.current(), Some(latch))))),
             },
-            frame => Some(Ok(Some((frame, false)))),
+            frame => Some(Ok(Some((frame, None)))),
         })?;
-        let Some((frame, latched)) = found else {
-            self.region.check_fence()?;
-            return Err(me.finds_nothing(page));
-        };
-        if frame != FrameId::NONE {
-            if latched {
-                self.unlatch(page, me);
+        match found {
+            None => {
+                self.region.check_fence()?;
+                Err(me.finds_nothing(page))
             }
-            return Ok(frame);
+            Some((FrameId::NONE, Some(latch))) => {
+                let loaded = self.load_latched(page, me);
+                self.region.check_fence()?;
+                let frame = loaded?;
+                self.swing(page, EntryWord::new(FrameId::NONE, me.number()), EntryWord::new(frame, 0));
+                latch.swung();
+                Ok(frame)
+            }
+            // Another has read it in, before it was latched here or after.
+            Some((frame, _)) => Ok(frame),
         }
-        let loaded = self.load_latched(page, me);
-        self.region.check_fence()?;
-        let to = EntryWord::new(*loaded.as_ref().unwrap_or(&FrameId::NONE), 0);
-        self.swing(page, EntryWord::new(FrameId::NONE, me.number()), to);
-        loaded
     }
 
     /// Whether a page that is not in memory has no version at all, by its block word, which was looked at

@@ -213,7 +213,7 @@ fn nothing_stays_claimed_when_a_call_fails_while_the_dead_are_mended() {
         std::mem::forget(region.role(Work::Structure(7)).try_take(dead.number()).unwrap());
         let frames: Vec<_> =
             (0..3).map(|_| pages.with_frames(&dead, || pages.take_frame(&dead)).unwrap()).collect();
-        let latched = pages.latch(store.tree.root, &dead).unwrap();
+        let latched = pages.keep_latched(store.tree.root, &dead);
         pages.claim_write(latched, &dead).unwrap();
         assert!(region.frame(latched).change(FrameState::Published, FrameState::Claimed(dead.number())));
         sim.fail_at(sim.calls() + nth, fault);
@@ -284,12 +284,12 @@ fn a_page_that_is_latched_for_long_keeps_the_block_that_the_map_names() {
     store.checkpoint().unwrap();
     let pages = &store.kernel.pages;
     let other = pages.participants.sit().unwrap();
-    let current = pages.latch(store.tree.root, &other).unwrap();
+    let current = pages.keep_latched(store.tree.root, &other);
     let block = pages.region.frame(current).block();
     assert!(block.is_captured());
     pages.mark_unsaved(store.tree.root);
     store.checkpoint().unwrap();
-    pages.unlatch(store.tree.root, &other);
+    pages.let_go_of(store.tree.root, &other);
     assert_eq!(pages.region.frame(current).block(), block);
     assert!(pages.blocks().is_used(block.block()), "what the page is read from next");
     drop(other);

@@ -54,10 +54,10 @@ fn no_page_is_freed_twice() {
     store.kernel.free_unreachable(&store.seat()).unwrap();
     // Somebody looks at the first page as a sweep comes by; others get the numbers that are free then.
     let busy = store.seat();
-    pages.latch(first, &busy).unwrap();
+    pages.keep_latched(first, &busy);
     pages.sweep_all(&store.seat());
     (0..40u32).for_each(|n| store.put(&n.to_be_bytes(), &[7; 40]).unwrap());
-    pages.unlatch(first, &busy);
+    pages.let_go_of(first, &busy);
     drop(busy);
     pages.sweep_all(&store.seat());
     assert_eq!(store.verified().0.len(), 40);

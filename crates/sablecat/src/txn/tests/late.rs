@@ -32,12 +32,12 @@ fn a_late_helper_puts_nothing_in_place_once_more() {
         let committer = store.seat();
         assert_eq!(committer.number(), owner);
         pages.sweep_all(&other);
-        let before = pages.try_latch(added.page, &committer).unwrap();
+        let before = pages.keep_latched(added.page, &committer);
         let latched = pages.region.entry(added.page).word();
         pages.put_in_place(added, commit, owner);
         assert_eq!(pages.region.entry(added.page).word(), latched);
         assert_eq!(before, added.new, "it stays while somebody helps");
-        pages.unlatch(added.page, &committer);
+        pages.let_go_of(added.page, &committer);
         drop(newest);
         pages.sweep_all(&other);
         assert_eq!(pages.region.entry(added.page).word(), EntryWord::new(FrameId::NONE, 0));

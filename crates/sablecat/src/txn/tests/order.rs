@@ -41,7 +41,7 @@ fn who_holds_a_leaf_waits_for_none_before_it() {
         kernel.leaf_for(&mut changes, &tree, tree.sought(b"m"), PageId::NONE, &mut snapshot.clone()).unwrap(),
         second
     );
-    kernel.pages.latch(first, &other).unwrap();
+    kernel.pages.keep_latched(first, &other);
     std::thread::scope(|scope| {
         let slot = me.slot();
         scope.spawn(move || {
@@ -50,7 +50,7 @@ fn who_holds_a_leaf_waits_for_none_before_it() {
                 std::thread::yield_now();
             }
             let waits = slot.item(1).page == first;
-            kernel.pages.unlatch(first, &other);
+            kernel.pages.let_go_of(first, &other);
             assert!(!waits, "waits for a leaf while it holds one behind it");
         });
         assert_eq!(

@@ -195,14 +195,14 @@ fn the_dead_keep_no_frames_from_who_has_a_page_latched_that_they_worked_on() {
     std::mem::forget(pages.enter(&dead));
     drop(pinned);
 
-    assert!(pages.try_latch(root, &committer).is_some());
+    pages.keep_latched(root, &committer);
     store.kernel.mend_slot(dead.number(), &reaper);
     assert_eq!(
         (dead.slot().epoch(), dead.slot().pinned()),
         (NO_EPOCH, None),
         "the committer may wait for frames that these keep"
     );
-    pages.unlatch(root, &committer);
+    pages.let_go_of(root, &committer);
     assert_eq!(pages.census().building, 0);
 }
 
@@ -245,12 +245,12 @@ fn who_reads_the_map_for_what_nothing_leads_to_waits_for_nobody_who_keeps_a_page
     };
     let all = settled();
     let latched = all[all.len() / 2];
-    pages.latch(latched, &stopped).unwrap();
+    pages.keep_latched(latched, &stopped);
     let (found, finds) = mpsc::channel();
     let beside = thread::scope(|scope| {
         scope.spawn(|| found.send(settled()).unwrap());
         let beside = finds.recv_timeout(Duration::from_secs(60));
-        pages.unlatch(latched, &stopped);
+        pages.let_go_of(latched, &stopped);
         beside
     });
     let others: Vec<_> = all.into_iter().filter(|&page| page != latched).collect();

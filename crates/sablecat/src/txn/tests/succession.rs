@@ -404,7 +404,7 @@ fn who_was_taken_for_dead_waits_for_nobody() {
     // The participant that wants it does not know that there is no such page.
     let page = PageId(399);
     assert!(others.pages.region.entry(page).word().frame() == FrameId::NONE);
-    others.pages.latch(page, &theirs).unwrap();
+    others.pages.keep_latched(page, &theirs);
     let checkpoint = others.pages.hold_checkpoint(&also_theirs).unwrap();
     let mut held = locks::HeldLocks::default();
     let wait = Duration::from_secs(3600);
@@ -431,6 +431,6 @@ fn who_was_taken_for_dead_waits_for_nobody() {
         }
     });
     drop(checkpoint);
-    others.pages.unlatch(page, &theirs);
+    others.pages.let_go_of(page, &theirs);
     others.locks.release_all(theirs.number(), &mut held);
 }
