@@ -6,7 +6,8 @@
 //!   8  u64  born LSN             at which this version became current; stored atomically, zero until then
 //!  16  u32  tree id              the number of the database that the page belongs to, or of a part of it
 //!  20  u8   kind                 1 leaf, 2 inner page (access/btree), 3 long value (access/long.rs), 4 free,
-//!                                   5 bucket, 6 directory of hash tables (access/hash)
+//!                                   5 bucket, 6 directory of hash tables (access/hash), 7 root with layers
+//!                                   (access/lsm), 255 as only tests have them (access/flat)
 //!  21  ..   as the kind says
 //! ```
 //!

@@ -219,8 +219,8 @@ impl Pool {
     /// page.
     pub(in crate::pages) fn check_page(&self, page: PageId, named: SealedBlock, bytes: &[u8]) -> Result<()> {
         let block = named.block();
-        let found = u32::from_le_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]);
-        if found != page.0 {
+        let found = header::page_id(bytes);
+        if found != page {
             return Err(Error::corruption(format!(
                 "block {block} should hold page {page} but holds page {found}"
             )));

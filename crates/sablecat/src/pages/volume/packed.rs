@@ -24,6 +24,8 @@
 
 use super::codec::{CHECKSUM_BYTES, Codec};
 use super::compression::{self, Compression};
+use crate::pages::header;
+use crate::types::PageId;
 use crate::zeros::are_zeros;
 
 /// What is written is a multiple of this.
@@ -39,7 +41,7 @@ const HEAD_BYTES: usize = 24;
 pub(super) fn length(codec: Codec, bytes: &[u8]) -> Option<usize> {
     let head = bytes.first_chunk::<CLEAR_BYTES>()?;
     // The usual case, a page, differs in the first of these.
-    if head[4..8] != [0; 4] || head[8..12] != MAGIC {
+    if header::page_id(head) != PageId::NONE || head[8..12] != MAGIC {
         return None;
     }
     let length = u32::from_le_bytes([head[12], head[13], head[14], head[15]]) as usize;
@@ -58,8 +60,8 @@ pub(super) fn pack(codec: Codec, how: Compression, bytes: &mut [u8]) -> Option<u
         text[HEAD_BYTES - CHECKSUM_BYTES..][..packed.len()].copy_from_slice(packed);
         (packed.len(), length)
     })?;
+    header::set_page_id(bytes, PageId::NONE);
     let mut put = |at: usize, field: &[u8]| bytes[at..at + field.len()].copy_from_slice(field);
-    put(4, &[0; 4]);
     put(8, &MAGIC);
     put(12, &(length as u32).to_le_bytes());
     put(16, &[how.number(), 0, 0, 0]);
