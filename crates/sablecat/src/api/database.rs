@@ -2,7 +2,6 @@
 
 use std::cmp::Ordering;
 use std::fmt::{self, Debug};
-use std::ops::ControlFlow;
 use std::sync::{Arc, Weak};
 
 use super::cursor::KeyWalk;
@@ -523,15 +522,7 @@ impl Database {
     /// # Errors
     /// As [`Database::get`].
     pub fn len(&self) -> Result<u64> {
-        if self.method().counts() {
-            return self.count(..);
-        }
-        let mut count = 0;
-        self.visit(.., |_, _| {
-            count += 1;
-            ControlFlow::Continue(())
-        })?;
-        Ok(count)
+        self.of.len(self)
     }
 
     /// Whether there are no records.
