@@ -417,6 +417,56 @@ impl std::error::Error for Error {
     }
 }
 
+/// For functions that return errors of input and output. The error is within, as
+/// [`get_ref`](std::io::Error::get_ref) shows, with its kind and its sentence. Of a failed call to the
+/// operating system the kind is that of the call; of other errors it is what comes closest, and
+/// [`Other`](std::io::ErrorKind::Other) where nothing does.
+///
+/// ```
+/// use std::io;
+///
+/// fn stock() -> io::Result<Option<Vec<u8>>> {
+///     let env = sablecat::Env::in_memory()?;
+///     Ok(env.database("stock")?.get("apples")?)
+/// }
+///
+/// assert_eq!(stock()?, None);
+/// let error = io::Error::from(sablecat::Env::open("").unwrap_err());
+/// assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+/// # io::Result::Ok(())
+/// ```
+impl From<Error> for std::io::Error {
+    fn from(error: Error) -> std::io::Error {
+        use std::io::ErrorKind as Io;
+        let kind = match error.0.kind {
+            // Of other kinds it says what happened, and not what came of that for the caller.
+            ErrorKind::Io => error.0.source.as_ref().map_or(Io::Other, std::io::Error::kind),
+            ErrorKind::DiskFull => error.0.source.as_ref().map_or(Io::StorageFull, std::io::Error::kind),
+            ErrorKind::Corruption => Io::InvalidData,
+            ErrorKind::Deadlock => Io::Deadlock,
+            ErrorKind::Timeout => Io::TimedOut,
+            ErrorKind::MemoryFull => Io::OutOfMemory,
+            ErrorKind::InUse => Io::ResourceBusy,
+            ErrorKind::NotFound => Io::NotFound,
+            ErrorKind::Exists => Io::AlreadyExists,
+            ErrorKind::Invalid => Io::InvalidInput,
+            ErrorKind::NotAllowed | ErrorKind::EncryptionKey => Io::PermissionDenied,
+            ErrorKind::ReadOnly => Io::ReadOnlyFilesystem,
+            ErrorKind::Conflict
+            | ErrorKind::SnapshotTooOld
+            | ErrorKind::CacheFull
+            | ErrorKind::TooMany
+            | ErrorKind::Exhausted
+            | ErrorKind::NotDurable
+            | ErrorKind::Poisoned
+            | ErrorKind::LogGone
+            | ErrorKind::Duplicate
+            | ErrorKind::Reference => Io::Other,
+        };
+        std::io::Error::new(kind, error)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -426,5 +476,24 @@ mod tests {
         for kind in [std::io::ErrorKind::StorageFull, std::io::ErrorKind::QuotaExceeded] {
             assert_eq!(Error::io("writing", Path::new("volume"), kind.into()).kind(), ErrorKind::DiskFull);
         }
+    }
+    #[test]
+    fn an_error_is_one_of_input_and_output_with_what_it_says() {
+        use std::io::ErrorKind as Io;
+        let is = |error: Error| {
+            let (kind, message) = (error.kind(), error.to_string());
+            let io = std::io::Error::from(error);
+            assert_eq!(io.to_string(), message);
+            let within = io.get_ref().and_then(|within| within.downcast_ref::<Error>());
+            assert_eq!(within.map(Error::kind), Some(kind));
+            io.kind()
+        };
+        let of_call = |call: Io| Error::io("writing", Path::new("volume"), call.into());
+        assert_eq!(is(of_call(Io::PermissionDenied)), Io::PermissionDenied);
+        assert_eq!(is(of_call(Io::QuotaExceeded)), Io::QuotaExceeded);
+        assert_eq!(is(of_call(Io::StorageFull).not_durable()), Io::Other, "a full disk, but not a write");
+        assert_eq!(is(Error::new(ErrorKind::DiskFull, "no room")), Io::StorageFull);
+        assert_eq!(is(Error::corruption("a page")), Io::InvalidData);
+        assert_eq!(is(Error::rebuilt()), Io::Other);
     }
 }
