@@ -29,6 +29,7 @@ mod numbered;
 mod numbers;
 mod options;
 mod pair_cursor;
+mod path;
 mod queue;
 mod range;
 mod read;

@@ -8,7 +8,7 @@ mod volumes;
 
 pub use volumes::VolumeStats;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sablecat_os::clock;
@@ -42,6 +42,12 @@ impl Running {
     #[inline]
     pub(in crate::env) fn check_writable(&self) -> Result<()> {
         if self.config.read_only { Err(read_only()) } else { Ok(()) }
+    }
+
+    /// The directory by which it is named; none: in memory alone.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        let held = self.config.held.as_ref().map(|held| &held.directory);
+        held.or(self.directory.as_ref()).map(PathBuf::as_path)
     }
 
     /// The LSN of the last checkpoint.
