@@ -1,5 +1,5 @@
 //! A turn: a role that one participant has at a time, with a line of waiters.
-//! [Decision 90](../../../../docs/decisions/0089-two-kinds-of-role.md) says why it is not one of
+//! [Decision 89](../../../../docs/decisions/0089-two-kinds-of-role.md) says why it is not one of
 //! `region/role.rs`.
 //!
 //! The word is {sequence 46 | owes 1 | insists 1 | owner slot 16}. The sequence grows with every taking, so a
