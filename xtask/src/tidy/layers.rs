@@ -14,10 +14,12 @@
 //!
 //! And nobody but `pages`, and who mends what the dead left, sets or ends a pin: others have a guard for it.
 //!
-//! And above `access` no access method is named: what is there works with any (access/method.rs). Tests may
-//! look inside one.
+//! And above `access` no access method is named, be it by its module or by its name in `Method`, but for the
+//! default by the latter: what is there works with any (access/method.rs). Tests may look inside one, and so
+//! may the few files of `NAMING`. The methods are the folders of `access`, and the names in `Method`: so none
+//! is forgotten.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use super::Problem;
 use crate::files::TextFile;
@@ -96,9 +98,11 @@ const REGION: [(&str, &str); 6] = [
 /// What sets and ends the pins of a slot, and the room beside `pages` that may: it ends those of the dead.
 const PINS: [&str; 4] = ["set_pin", "unpin", "set_guard", "unguard"];
 const MENDING: &str = "txn/mending/";
-/// The layer of the access methods, and their modules.
+/// The layer of the access methods, and the file that has their names.
 const ACCESS: &str = "access";
-const METHODS: [&str; 3] = ["btree", "flat", "hash"];
+const METHOD: &str = "access/method.rs";
+/// Files above `access` that name methods, and why.
+const NAMING: [(&str, &str); 1] = [("fuzzing.rs", "it makes pages of each, for fuzzers to damage")];
 
 pub(super) fn check(files: &[TextFile]) -> Vec<Problem> {
     let exported = files
@@ -106,6 +110,7 @@ pub(super) fn check(files: &[TextFile]) -> Vec<Problem> {
         .find(|file| file.path == format!("{SOURCE}lib.rs"))
         .map(|lib| exports(&source::code(&lib.text)))
         .unwrap_or_default();
+    let methods = Methods::of(files);
     let mut problems = Vec::new();
     for file in files.iter().filter(|file| file.is("rs")) {
         let Some(module) = file.path.strip_prefix(SOURCE).and_then(|rest| rest.split(['/', '.']).next())
@@ -128,7 +133,7 @@ pub(super) fn check(files: &[TextFile]) -> Vec<Problem> {
         };
         let code = source::code(&file.text);
         if layer(ACCESS).is_some_and(|access| own > access) && !is_test(&file.path) {
-            problems.extend(methods_named(file, &code));
+            problems.extend(methods.named(file, &code));
         }
         if layer(PAGES).is_some_and(|pages| own > pages) && !is_test(&file.path) {
             problems.extend(reaches_into_region(file, &code));
@@ -235,23 +240,73 @@ fn is_test(path: &str) -> bool {
     path.contains("/tests/") || path.ends_with("/tests.rs")
 }
 
-/// Where a module of the access methods is part of a path.
-fn methods_named(file: &TextFile, code: &str) -> Vec<Problem> {
-    let of = |method: &'static str| {
-        let is_path = move |at: &usize| {
-            let before = &code[..*at];
+/// The access methods that there are.
+#[derive(Default)]
+struct Methods {
+    /// Their modules.
+    modules: BTreeSet<String>,
+    /// Their names, but for the one that is meant where nobody asks for another.
+    names: Vec<String>,
+}
+
+impl Methods {
+    fn of(files: &[TextFile]) -> Methods {
+        let mut methods = Methods::default();
+        for file in files {
+            let Some(path) = file.path.strip_prefix(SOURCE) else { continue };
+            if let [ACCESS, folder, _, ..] = path.split('/').collect::<Vec<_>>()[..] {
+                methods.modules.insert(folder.to_owned());
+            }
+            if path == METHOD {
+                methods.names = names_of_methods(&source::code(&file.text));
+            }
+        }
+        methods
+    }
+
+    /// Where a method is named: by its module, as part of a path, or as one of `Method`.
+    fn named(&self, file: &TextFile, code: &str) -> Vec<Problem> {
+        let path = file.path.strip_prefix(SOURCE).unwrap_or_default();
+        if NAMING.iter().any(|(allowed, _)| *allowed == path) {
+            return Vec::new();
+        }
+        let code = before_tests(code);
+        let is_module = |at: usize, method: &str| {
+            let before = &code[..at];
             let is_of_std = before.ends_with("std::") || before.ends_with("core::");
-            !is_of_std && (before.ends_with("::") || code[*at + method.len()..].starts_with("::"))
+            !is_of_std && (before.ends_with("::") || code[at + method.len()..].starts_with("::"))
         };
-        source::words(code, method).filter(is_path).map(move |at| {
-            Problem::new(
-                file,
-                source::line_of(code, at),
-                format!("names {method}; above {ACCESS} no access method is known"),
-            )
-        })
-    };
-    METHODS.iter().flat_map(|method| of(method)).collect()
+        let modules = self.modules.iter().flat_map(|method| {
+            let found = source::words(code, method).filter(move |&at| is_module(at, method));
+            found.map(move |at| (at, method))
+        });
+        let names = self.names.iter().flat_map(|name| {
+            let found = source::words(code, name).filter(|&at| code[..at].ends_with("Method::"));
+            found.map(move |at| (at, name))
+        });
+        let told = modules.chain(names).map(|(at, method)| {
+            let what = format!("names {method}; above {ACCESS} no access method is known");
+            Problem::new(file, source::line_of(code, at), what)
+        });
+        told.collect()
+    }
+}
+
+/// The names in `Method`, but for that which is marked as the default.
+fn names_of_methods(code: &str) -> Vec<String> {
+    let Some((_, names)) = code.split_once("enum Method {") else { return Vec::new() };
+    let names = names.split('}').next().unwrap_or_default();
+    let mut is_default = false;
+    let mut found = Vec::new();
+    for line in names.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let name = first_name(line);
+        if name.is_empty() {
+            is_default |= line == "#[default]";
+        } else if !std::mem::take(&mut is_default) {
+            found.push(name);
+        }
+    }
+    found
 }
 
 /// The first names of all paths that begin with `crate::`, with their offsets.
@@ -364,6 +419,20 @@ mod tests {
         assert_eq!(check(&[reaching]).iter().map(|problem| problem.line).collect::<Vec<_>>(), [1, 2, 3]);
     }
 
+    /// The lines on which a file beside two access methods names one.
+    fn naming(path: &str, text: &str) -> Vec<usize> {
+        let methods = file(
+            METHOD,
+            "/// That.\n#[default]\npub enum Method {\n    /// A { tree.\n    #[default]\n    Btree,\n\
+             #[cfg(feature = \"seam\")]\n    #[doc(hidden)]\n    Newest,\n    Hash,\n}\n\
+             const Other: u8 = 1;\n",
+        );
+        let folders = ["access/btree/node/mod.rs", "access/newest/page.rs", "access/scan.rs"];
+        let mut files: Vec<_> = folders.map(|path| file(path, "")).into();
+        files.extend([methods, file(path, text)]);
+        check(&files).iter().map(|problem| problem.line).collect()
+    }
+
     #[test]
     fn nobody_outside_pages_sets_pins() {
         let fine = file(
@@ -390,17 +459,19 @@ mod tests {
 
     #[test]
     fn no_access_method_is_named_above_them() {
-        let within = file("access/method.rs", "use super::btree;\nfn f() { btree::g() }\n");
-        assert_eq!(check(&[within]), []);
-        let other = file("txn/pending/write_set.rs", "use std::collections::btree_map;\nlet btree = 1;\n");
-        assert_eq!(check(&[other]), []);
-        let tests = file("txn/tests/nested.rs", "use crate::access::btree::nest;\n");
-        assert_eq!(check(&[tests]), []);
-        let above = file(
-            "txn/trees/apply.rs",
-            "use crate::access::Tree;\nuse crate::access::btree;\nfn f() { btree::find() }\n",
-        );
-        assert_eq!(check(&[above]).iter().map(|problem| problem.line).collect::<Vec<_>>(), [2, 3]);
+        let within = "use super::btree;\nfn f() { btree::g(); Method::Newest }\n";
+        assert_eq!(naming("access/whole.rs", within), []);
+        let other = "use std::collections::btree_map;\nlet btree = 1;\nlet Hash = Other::Hash;\n";
+        assert_eq!(naming("txn/pending/write_set.rs", other), []);
+        assert_eq!(naming("txn/trees/apply.rs", "// Method::Hash\nfn f() { Method::Btree.g() }\n"), []);
+        assert_eq!(naming("txn/tests/nested.rs", "use crate::access::btree::nest;\n"), []);
+        let tests = "#[cfg(test)]\nmod tests { fn f() { Method::Hash } }\n";
+        assert_eq!(naming("txn/trees/apply.rs", tests), []);
+        assert_eq!(naming("fuzzing.rs", "fn f() { Method::Hash }\n"), []);
+        let modules = "use crate::access::Tree;\nuse crate::access::btree;\nfn f() { newest::find() }\n";
+        assert_eq!(naming("txn/trees/apply.rs", modules), [2, 3]);
+        let names = "use crate::access::Method;\nfn f() { Method::Newest }\nfn g() { Method::Hash }\n";
+        assert_eq!(naming("env/databases/mod.rs", names), [2, 3]);
     }
 
     #[test]

@@ -22,6 +22,7 @@ mod numbers;
 mod one_by_one;
 mod scan;
 mod sought;
+mod uses;
 mod whole;
 mod wrong;
 

@@ -541,17 +541,11 @@ fn method_for(name: &str, asked: Asked<'_>, otherwise: Method) -> Result<Method>
     let Some(method) = asked.method else {
         let method = holds.method().unwrap_or(otherwise);
         let ordered = holds.needs_order() || asked.comparator.is_some();
-        // What is in the order of its keys has long ones, too.
-        let suits = !ordered || !matches!(method, Method::Hash | Method::Lsm);
+        let suits = !ordered || method.takes_any_order();
         return Ok(if suits { method } else { Method::default() });
     };
-    let of = if method == Method::Lsm { format!("an {method}") } else { format!("a {method}") };
-    let in_its_order = match method {
-        Method::Hash => Some("hash tables have an order of their own"),
-        Method::Lsm => Some("LSM trees are in the order of bytes"),
-        _ => None,
-    };
-    if let (Some(_), Some(why)) = (asked.comparator, in_its_order) {
+    let of = method.with_article();
+    if let (Some(_), Some(why)) = (asked.comparator, method.refuses_comparators()) {
         return Err(Error::invalid(format!(
             "a comparator for the database {name:?}, which would be {of}: {why}"
         )));
@@ -559,8 +553,8 @@ fn method_for(name: &str, asked: Asked<'_>, otherwise: Method) -> Result<Method>
     if let Some(only) = holds.method().filter(|&only| only != method) {
         return Err(refused(&of, &format!("these are in a {only}")));
     }
-    if let (Holds::Queue { .. }, Method::Lsm) = (holds, method) {
-        return Err(refused(&of, "who consumes a record must see at once that it is there"));
+    if let (Holds::Queue { .. }, Some(why)) = (holds, method.refuses_queues()) {
+        return Err(refused(&of, why));
     }
     if holds.needs_order() && method.hashes() {
         return Err(refused(&of, "these are in the order of their keys, which a hash table does not keep"));

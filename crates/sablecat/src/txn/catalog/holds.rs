@@ -135,7 +135,7 @@ impl Holds {
 
     /// The method that its records are to be arranged by, if there is but one.
     pub(crate) fn method(self) -> Option<Method> {
-        matches!(self, Holds::Renumbered { .. }).then_some(Method::Counted)
+        matches!(self, Holds::Renumbered { .. }).then(Method::of_closing_numbers)
     }
 
     /// Whether its records must be in the order of their keys.
