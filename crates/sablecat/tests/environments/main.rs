@@ -21,6 +21,7 @@ mod lost_superblock;
 mod lost_writes;
 mod old_formats;
 mod present_format;
+mod present_uses;
 mod settings;
 mod slips;
 mod space;

@@ -10,9 +10,10 @@ use sablecat_os::disk::{Disk, How};
 use sablecat_os::sim::{SimDisk, Survival};
 
 use crate::old_formats::{self, DIRECTORY, SECTOR, put};
+use crate::present_uses;
 
 /// The files of an environment, by their names in its directory.
-type Files = &'static [(&'static str, &'static [u8])];
+pub(super) type Files = &'static [(&'static str, &'static [u8])];
 
 /// A database of each kind, of which some things are in the log alone: it was killed.
 const KINDS_6: Files = &[
@@ -21,14 +22,17 @@ const KINDS_6: Files = &[
 ];
 
 /// All of their log is one segment.
-fn builder(disk: &SimDisk) -> Builder {
+pub(super) fn builder(disk: &SimDisk) -> Builder {
     old_formats::builder(disk).log_segment_size(1 << 20)
 }
 
-fn put_all(files: Files) -> SimDisk {
+pub(super) fn put_all(files: Files) -> SimDisk {
     let disk = SimDisk::new(1);
-    disk.create_dir_all(&Path::new(DIRECTORY).join("log")).expect("made");
-    files.iter().for_each(|(name, fixture)| put(&disk, name, fixture));
+    for (name, fixture) in files {
+        let directory = Path::new(name).parent().unwrap_or(Path::new(""));
+        disk.create_dir_all(&Path::new(DIRECTORY).join(directory)).expect("made");
+        put(&disk, name, fixture);
+    }
     disk.crash_as(Survival::Everything, 1)
 }
 
@@ -213,8 +217,15 @@ fn make_plain(disk: &SimDisk) -> Result<SimDisk> {
     Ok(disk.clone())
 }
 
-/// A file without its empty sectors.
+/// A file without its empty sectors: the only one of a directory, where that is named.
 fn packed(disk: &SimDisk, name: &str) -> Vec<u8> {
+    let only = |directory: &str| {
+        let names = disk.list(&Path::new(DIRECTORY).join(directory)).expect("there");
+        assert_eq!(names.len(), 1, "{names:?}");
+        println!("{directory}{}", names[0]);
+        format!("{directory}{}", names[0])
+    };
+    let name = &if name.ends_with('/') { only(name) } else { name.to_owned() };
     let file = disk.open(&Path::new(DIRECTORY).join(name), How::default()).expect("there");
     let mut bytes = vec![0; file.len().expect("read") as usize];
     file.read_at(&mut bytes, 0).expect("read");
@@ -241,6 +252,18 @@ fn write_the_fixtures() {
         ("kinds-6", Kinds::make, &[("main", "sablecat.db"), ("log", "log/0000000000000000.log")]),
         #[cfg(all(feature = "encryption", feature = "lz4"))]
         ("sealed-6", sealed::make, &[("main", "sablecat.db"), ("log", "log/0000000000000000.log")]),
+        ("lsm-6", present_uses::make_lsm, &[("main", "sablecat.db"), ("log", "log/")]),
+        (
+            "related-6",
+            present_uses::Related::make,
+            &[("main", "sablecat.db"), ("log", "log/"), ("archived", "journal/")],
+        ),
+        #[cfg(all(feature = "encryption", feature = "zstd"))]
+        (
+            "plain-6",
+            present_uses::plain::make,
+            &[("main", "sablecat.db"), ("plain", "plain.db"), ("log", "log/")],
+        ),
     ];
     for (name, make, files) in all {
         let disk = SimDisk::new(1);
