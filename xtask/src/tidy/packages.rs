@@ -1,11 +1,17 @@
 //! Every package that may be published says what it is: what registries show, what belongs into it, and no
-//! more keywords and categories than they take.
+//! more keywords and categories than they take. And what its features add to its interface is documented: all
+//! features are named to docs.rs, but for those whose comment says that they are for tests only.
 
 use super::Problem;
 use crate::files::TextFile;
 
 const WANTED: [&str; 5] = ["description", "documentation", "keywords", "categories", "include"];
 const UNPUBLISHED: &str = "publish = false";
+/// What docs.rs is told.
+const DOCUMENTED: &str = "[package.metadata.docs.rs]";
+const FEATURES: &str = "[features]";
+/// What the comment of a feature says that is no part of the interface.
+const FOR_TESTS: &str = "For tests only";
 /// Keywords, and categories, that a package may have.
 const MOST: usize = 5;
 /// Characters of a keyword.
@@ -39,8 +45,41 @@ pub(super) fn check(files: &[TextFile]) -> Vec<Problem> {
                 Some(_) => {}
             }
         }
+        let shown = value(section(&lines, DOCUMENTED), "features").unwrap_or_default();
+        for feature in features(section(&lines, FEATURES)) {
+            if !shown.split('"').skip(1).step_by(2).any(|name| name == feature) {
+                let what =
+                    format!("{DOCUMENTED} does not name the feature {feature}; or is it {FOR_TESTS:?}?");
+                problems.push(Problem::new(file, 0, what));
+            }
+        }
     }
     problems
+}
+
+/// The lines of a section, without its name.
+fn section<'l, 't>(lines: &'l [&'t str], name: &str) -> &'l [&'t str] {
+    let begin = lines.iter().position(|line| *line == name).map_or(lines.len(), |at| at + 1);
+    let end = lines[begin..].iter().position(|line| line.starts_with('['));
+    &lines[begin..end.map_or(lines.len(), |end| begin + end)]
+}
+
+/// The features that add to the interface.
+fn features<'t>(lines: &[&'t str]) -> Vec<&'t str> {
+    let mut comment = String::new();
+    let mut found = Vec::new();
+    for line in lines {
+        match line.strip_prefix('#') {
+            Some(text) => comment.extend([text.trim(), " "]),
+            None => {
+                let said = std::mem::take(&mut comment);
+                found.extend(
+                    line.split_once('=').filter(|_| !said.contains(FOR_TESTS)).map(|(name, _)| name.trim()),
+                );
+            }
+        }
+    }
+    found
 }
 
 /// What a line sets a name to.
@@ -66,6 +105,20 @@ mod tests {
         assert_eq!(problems("[package]\n"), 5);
         assert_eq!(problems("[package]\npublish = false\n"), 0);
         assert_eq!(problems("[workspace]\n"), 0);
+    }
+
+    #[test]
+    fn features_of_the_interface_are_documented() {
+        let features = "[features]\n# In the interface.\na = []\n\n# Beside it. For\n# tests only.\nb = []\n";
+        assert_eq!(problems(&format!("{WHOLE}{features}")), 1);
+        let documented = |names: &str| {
+            problems(&format!(
+                "{WHOLE}[package.metadata.docs.rs]\nfeatures = [{names}]\n\n{features}[lints]\nc = 1\n"
+            ))
+        };
+        assert_eq!(documented("\"a\""), 0);
+        assert_eq!(documented("\"b\""), 1);
+        assert_eq!(problems(&format!("[package]\npublish = false\n{features}")), 0);
     }
 
     #[test]

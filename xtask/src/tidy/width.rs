@@ -1,5 +1,6 @@
-//! Lines are narrow enough to be read: 110 columns, of code, examples, pictures and prose, in Rust, C and
-//! Markdown. Most of Rust's code the formatter sees to; it leaves strings, macros and comments.
+//! Lines are narrow enough to be read: 110 columns, of code, examples, pictures and prose, in Rust, C,
+//! Markdown, TOML and scripts of shells. Most of Rust's code the formatter sees to; it leaves strings, macros
+//! and comments.
 //!
 //! Rows of tables and lines of one word, such as an address, could not be broken, and may be wider.
 
@@ -11,13 +12,15 @@ const WIDTH_MAX: usize = 110;
 pub(super) fn check(files: &[TextFile]) -> Vec<Problem> {
     let mut problems = Vec::new();
     for file in files {
-        let is_code = ["rs", "c", "h"].iter().any(|kind| file.is(kind));
-        if !is_code && !file.is("md") {
-            continue;
-        }
+        let mark = match () {
+            () if ["rs", "c", "h"].iter().any(|kind| file.is(kind)) => Some("//"),
+            () if file.is("toml") || is_script(file) => Some("#"),
+            () if file.is("md") => None,
+            () => continue,
+        };
         let mut in_example = false;
         for (number, line) in file.text.lines().enumerate() {
-            let prose = if is_code { comment(line) } else { Some(line.trim()) };
+            let prose = mark.map_or(Some(line.trim()), |mark| comment(line, mark));
             in_example = match prose {
                 Some(prose) => in_example != prose.starts_with("```"),
                 None => false,
@@ -37,9 +40,15 @@ pub(super) fn check(files: &[TextFile]) -> Vec<Problem> {
     problems
 }
 
-/// The text of a line that is a comment of Rust's.
-fn comment(line: &str) -> Option<&str> {
-    let text = line.trim_start().strip_prefix("//")?;
+/// Whether a shell is to run it.
+fn is_script(file: &TextFile) -> bool {
+    let first = file.text.lines().next().unwrap_or_default();
+    file.is("sh") || first.starts_with("#!") && first.ends_with("sh")
+}
+
+/// The text of a line that is a comment, which begins with a mark.
+fn comment<'l>(line: &'l str, mark: &str) -> Option<&'l str> {
+    let text = line.trim_start().strip_prefix(mark)?;
     Some(text.trim_start_matches(['/', '!']).trim())
 }
 
@@ -61,7 +70,10 @@ mod tests {
         assert_eq!(wide("a.md", &format!("{words}\n- {words}\n")), 2);
         assert_eq!(wide("a.md", &format!("| {words} |\n")), 0);
         assert_eq!(wide("a.rs", &format!("/// | {words} |\n")), 0);
-        assert_eq!(wide("a.toml", &words), 0);
+        assert_eq!(wide("a.toml", &format!("# {words}\nname = \"{words}\"\n")), 2);
+        assert_eq!(wide("a.sh", &words), 1);
+        assert_eq!(wide("run", &format!("#!/usr/bin/env bash\n# {words}\n")), 1);
+        assert_eq!(wide("run", &words), 0);
     }
 
     #[test]
