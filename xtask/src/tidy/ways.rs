@@ -1,6 +1,7 @@
 //! The ways of a read and a write through the layers, as ARCHITECTURE.md lists them, are those of the code:
 //! each function is in the file that its line names, which belongs to the layer that the line begins with;
-//! and there are as many functions, and as many changes of layer, as the text before the list says.
+//! each but the first is called in that file or one of an earlier line; and there are as many functions, and
+//! as many changes of layer, as the text before the list says.
 
 use super::Problem;
 use crate::files::TextFile;
@@ -27,6 +28,7 @@ pub(super) fn check(files: &[TextFile]) -> Vec<Problem> {
             continue;
         }
         let (mut functions, mut changes, mut last) = (0, 0, None);
+        let mut above = String::new();
         while let Some((at, line)) = lines.next_if(|(_, line)| is_step(line)) {
             let mut step = line.split("  ").map(str::trim).filter(|part| !part.is_empty());
             let mut next = || step.next().unwrap_or_default();
@@ -37,11 +39,16 @@ pub(super) fn check(files: &[TextFile]) -> Vec<Problem> {
                 problems.push(Problem::new(document, at + 1, format!("{path} is no file of {layer}")));
             }
             let code = there.map(|file| source::code(&file.text)).unwrap_or_default();
+            above.push_str(&code);
             for name in names.split(", ") {
                 let function = name.trim_start_matches("or ").rsplit("::").next().unwrap_or_default();
                 let is_there = source::words(&code, function).any(|at| code[..at].ends_with("fn "));
                 if there.is_some() && !is_there {
                     problems.push(Problem::new(document, at + 1, format!("{path} has no fn {function}")));
+                }
+                if is_there && functions > 0 && !is_called(&above, function) {
+                    let what = format!("no file up to here calls {function}");
+                    problems.push(Problem::new(document, at + 1, what));
                 }
                 functions += usize::from(!name.starts_with("or "));
             }
@@ -57,6 +64,12 @@ pub(super) fn check(files: &[TextFile]) -> Vec<Problem> {
         }
     }
     problems
+}
+
+/// Whether a function is called anywhere in the code.
+fn is_called(code: &str, function: &str) -> bool {
+    source::words(code, function)
+        .any(|at| !code[..at].ends_with("fn ") && code[at + function.len()..].starts_with('('))
 }
 
 /// Whether a line is a step of such a way.
@@ -79,7 +92,10 @@ mod tests {
         let file = |path: &str, text: &str| TextFile { path: path.to_owned(), text: text.to_owned() };
         vec![
             file(DOCUMENT, &format!("## Get\n\nIts way: {said}.\n\n```text\n{steps}```\n")),
-            file(&format!("{SOURCE}txn/operations/single.rs"), "fn get_one() {}\nfn show_one() {}\n"),
+            file(
+                &format!("{SOURCE}txn/operations/single.rs"),
+                "fn get_one() { self.show_one() }\nfn show_one() { covers(); t.find() }\n",
+            ),
             file(&format!("{SOURCE}access/method.rs"), "fn covers() {}\nfn find() {}\n"),
         ]
     }
@@ -99,6 +115,9 @@ mod tests {
         assert_eq!(check(&way("a short one", STEPS)).len(), 1);
         let gone = STEPS.replace("show_one", "shown");
         assert_eq!(check(&way("3 functions and 1 changes of layer", &gone))[0].line, 6);
+        let mut uncalled = way("3 functions and 1 changes of layer", STEPS);
+        uncalled[1].text = uncalled[1].text.replace("covers()", "covered()");
+        assert_eq!(check(&uncalled)[0].line, 7);
         let elsewhere = STEPS.replace("txn/operations/single.rs", "access/method.rs");
         assert!(!check(&way("3 functions and 1 changes of layer", &elsewhere)).is_empty());
     }
