@@ -4,6 +4,8 @@
 
 use std::path::Path;
 
+use sablecat_os::interrupt;
+
 use super::{own_open, own_session, replay_run};
 use crate::Options;
 use crate::contestant::{Contestant, Refusal, is_ours};
@@ -34,9 +36,9 @@ pub(super) fn checkpoint(options: &Options, field: &mut Field<'_>) -> (Grid, Out
     let mut grid = Grid::new(title, ["changed before", "milliseconds", "disk MB"], 1);
     for ours in ours {
         let mut samples = CHANGED.map(|_| Vec::new());
-        for round in 0..field.rounds {
+        for round in (0..field.rounds).take_while(|_| !interrupt::is_asked()) {
             field.progress.step("checkpoint");
-            match once(ours, &field.dir.join("checkpoint"), &session) {
+            match once(ours, &field.dir.join(format!("checkpoint {round}")), &session) {
                 Ok(figures) => samples.iter_mut().zip(figures).for_each(|(all, one)| all.push(one)),
                 Err(refusal) => outcome.problems.push(format!("checkpoint, round {round}: {refusal}")),
             }

@@ -7,6 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use sablecat::{DeadlockPolicy, Env, ErrorKind, Locker};
+use sablecat_os::interrupt;
 
 use super::own_session;
 use crate::Options;
@@ -32,10 +33,10 @@ pub(super) fn deadlock(options: &Options, field: &mut Field<'_>) -> (Grid, Outco
     let mut outcome = Outcome::default();
     field.progress.start(CIRCLES.len() as u64 * u64::from(field.rounds));
     let mut samples = CIRCLES.map(|_| Vec::new());
-    for round in 0..field.rounds {
+    for round in (0..field.rounds).take_while(|_| !interrupt::is_asked()) {
         for (samples, (owners, op)) in samples.iter_mut().zip(CIRCLES) {
             field.progress.step(op);
-            match once(&field.dir.join("deadlock"), owners, &session) {
+            match once(&field.dir.join(format!("{op}, round {round}")), owners, &session) {
                 Ok(figures) => samples.push(figures),
                 Err(refusal) => outcome.problems.push(format!("{op}, round {round}: {refusal}")),
             }

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use sablecat::{Database, Env, Method};
+use sablecat_os::interrupt;
 
 use crate::beside::Figure;
 use crate::contestant::{OURS, Refusal};
@@ -50,7 +51,7 @@ pub(super) fn methods(options: &Options, field: &mut Field<'_>) -> (Grid, Outcom
     let mut outcome = Outcome::default();
     let mut samples = [const { [const { Vec::new() }; KINDS.len()] }; METHODS.len()];
     field.progress.start(u64::from(field.rounds) * METHODS.len() as u64);
-    for round in 0..field.rounds {
+    for round in (0..field.rounds).take_while(|_| !interrupt::is_asked()) {
         for (of, (name, method)) in METHODS.into_iter().enumerate() {
             field.progress.step(name);
             match once(&field.dir.join("methods"), method, &session) {

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use sablecat::{Durability, Env, IndexOptions};
+use sablecat_os::interrupt;
 
 use super::own_session;
 use crate::Options;
@@ -68,7 +69,7 @@ pub(super) fn secondary(options: &Options, field: &mut Field<'_>) -> (Grid, Outc
     field.progress.start(2 * Way::ALL.len() as u64 * u64::from(field.rounds));
     for (shared, name) in [(false, "private"), (true, "shared")] {
         let mut samples = [const { Vec::new() }; Way::ALL.len()];
-        for round in 0..field.rounds {
+        for round in (0..field.rounds).take_while(|_| !interrupt::is_asked()) {
             for (samples, way) in samples.iter_mut().zip(Way::ALL) {
                 let shown = way.name();
                 field.progress.step(shown);
