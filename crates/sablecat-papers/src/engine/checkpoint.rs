@@ -8,7 +8,7 @@ use sablecat_os::interrupt;
 
 use super::{own_open, own_session, replay_run};
 use crate::Options;
-use crate::contestant::{Contestant, Refusal, is_ours};
+use crate::contestant::{Contestant, Refusal, flawless, is_ours};
 use crate::field::{Field, Outcome};
 use crate::grid::{Grid, thousands};
 use crate::protocol::{Figures, Kind, Mode, Request, Run};
@@ -60,19 +60,15 @@ fn once(ours: &dyn Contestant, dir: &Path, session: &Session) -> Result<Vec<Figu
     let mut served = ours.start()?;
     // No checkpoints but those that are asked for.
     served.ask(&own_open(dir, session, true))?;
-    let loaded = served.ask(&Request::Run(replay_run(session, Kind::Load)))?;
+    flawless(served.ask(&Request::Run(replay_run(session, Kind::Load)))?, "loading")?;
     let mut all = Vec::new();
-    for (_, changed) in CHANGED {
-        let mut before = Figures::default();
+    for (op, changed) in CHANGED {
         if let Some(part) = changed {
             let visits = if part == 1 { 0 } else { (session.records / part).max(1) };
-            before = served.ask(&Request::Run(Run { visits, ..replay_run(session, Kind::Update) }))?;
+            let update = Request::Run(Run { visits, ..replay_run(session, Kind::Update) });
+            flawless(served.ask(&update)?, op)?;
         }
-        let made = served.ask(&Request::Checkpoint)?;
-        let failed = [&loaded, &before].into_iter().find(|figures| figures.errors > 0);
-        let (errors, first_error) =
-            failed.map_or((0, String::new()), |figures| (figures.errors, figures.first_error.clone()));
-        all.push(Figures { ops: 1, errors, first_error, ..made });
+        all.push(Figures { ops: 1, ..served.ask(&Request::Checkpoint)? });
     }
     served.ask(&Request::Close)?;
     std::fs::remove_dir_all(dir)
