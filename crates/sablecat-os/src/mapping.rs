@@ -6,7 +6,6 @@
 //! reference to is unmapped, discarded or written behind Rust's back.
 
 use std::io;
-use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
@@ -39,15 +38,39 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Memory of this process alone. A child after fork gets its own copy.
+    /// Memory of this process alone. A child after fork gets its own copy. It begins where a large page does.
     ///
     /// # Errors
     /// `InvalidInput` for a length of 0; `OutOfMemory` if the address space is exhausted.
     pub fn anonymous(len: usize) -> io::Result<Mapping> {
+        Mapping::aligned(len, read_write())
+    }
+
+    /// The same, to be accessed so. Kernels put by themselves where a large page begins what is long enough
+    /// for one, but for some only if the length is a multiple of that; and otherwise there are none at either
+    /// end. So a stretch that is longer by one is taken.
+    fn aligned(len: usize, access: ProtFlags) -> io::Result<Mapping> {
+        let exhausted = || io::Error::from(io::ErrorKind::OutOfMemory);
+        if len == 0 {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let mapped_len = len.checked_next_multiple_of(page_bytes()).ok_or_else(exhausted)?;
+        let stretch_len = mapped_len.checked_add(LARGE_PAGE).ok_or_else(exhausted)?;
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         // SAFETY: no address is asked for, so the kernel picks one where nothing is mapped.
-        let base = unsafe { mmap_anonymous(ptr::null_mut(), len, read_write(), flags)? };
-        Ok(Mapping { base: not_null(base.cast()), len, memory: None, cuts: None })
+        let stretch =
+            not_null(unsafe { mmap_anonymous(ptr::null_mut(), stretch_len, access, flags)? }.cast());
+        let before = stretch.addr().get().next_multiple_of(LARGE_PAGE) - stretch.addr().get();
+        // SAFETY: within the stretch.
+        let base = unsafe { stretch.add(before) };
+        let mapping = Mapping { base, len, memory: None, cuts: None };
+        for (start, len) in [(0, before), (before + mapped_len, LARGE_PAGE - before)] {
+            if len > 0 {
+                // SAFETY: what is left of the stretch on either side, of which nobody else knows.
+                unsafe { munmap(stretch.as_ptr().add(start).cast(), len)? };
+            }
+        }
+        Ok(mapping)
     }
 
     /// Memory that can be mapped more than once: children after fork share it, and [`Mapping::again`] gives
@@ -160,35 +183,14 @@ impl Mapping {
     }
 
     fn with(memory: Arc<OwnedFd>, len: usize, access: ProtFlags) -> io::Result<Mapping> {
-        let page = page_bytes();
-        let exhausted = || io::Error::from(io::ErrorKind::OutOfMemory);
-        let mapped_len = len.checked_next_multiple_of(page).ok_or_else(exhausted)?;
-        // The kernel maps a file's large pages as such only where address and offset agree. So a stretch that
-        // is longer by one is taken, and the file mapped over the middle of it.
-        let stretch_len = mapped_len.checked_add(LARGE_PAGE).ok_or_else(exhausted)?;
-        // SAFETY: no address is asked for, so the kernel picks one where nothing is mapped.
-        let stretch = unsafe {
-            mmap_anonymous(
-                ptr::null_mut(),
-                stretch_len,
-                ProtFlags::empty(),
-                MapFlags::PRIVATE | MapFlags::NORESERVE,
-            )?
-        };
-        let stretch = Mapping { base: not_null(stretch.cast()), len: stretch_len, memory: None, cuts: None };
-        let before = stretch.base.addr().get().next_multiple_of(LARGE_PAGE) - stretch.base.addr().get();
+        // The kernel maps a file's large pages as such only where address and offset agree.
+        let mut mapping = Mapping::aligned(len, ProtFlags::empty())?;
         let flags = MapFlags::SHARED | MapFlags::NORESERVE | MapFlags::FIXED;
-        // SAFETY: the range lies within the stretch, of which nobody else knows.
-        let base =
-            unsafe { mmap(stretch.base.as_ptr().add(before).cast(), len, access, flags, &*memory, 0)? };
-        let stretch = ManuallyDrop::new(stretch);
-        for (start, len) in [(0, before), (before + mapped_len, LARGE_PAGE - before)] {
-            if len > 0 {
-                // SAFETY: what is left of the stretch on either side, which nobody uses.
-                unsafe { munmap(stretch.base.as_ptr().add(start).cast(), len)? };
-            }
-        }
-        Ok(Mapping { base: not_null(base.cast()), len, memory: Some(memory), cuts: None })
+        // SAFETY: over what was taken for this, of which nobody else knows.
+        let base = unsafe { mmap(mapping.base.as_ptr().cast(), len, access, flags, &*memory, 0)? };
+        mapping.base = not_null(base.cast());
+        mapping.memory = Some(memory);
+        Ok(mapping)
     }
 
     /// Whether the file that is mapped is the one at a path now.
@@ -373,6 +375,18 @@ mod tests {
         set(&first, 0, 1);
         second.discard(0, page).unwrap();
         assert_eq!(get(&first, 0), 0);
+    }
+
+    #[test]
+    fn private_memory_of_any_length_begins_where_a_large_page_does() {
+        for len in [1, LARGE_PAGE - 1, LARGE_PAGE, LARGE_PAGE + 4096, 5 * LARGE_PAGE + 1] {
+            // One alone may lie there by chance.
+            for mapping in [(); 8].map(|()| Mapping::anonymous(len).unwrap()) {
+                assert!(mapping.base().addr().get().is_multiple_of(LARGE_PAGE), "{len} bytes");
+                set(&mapping, 0, 1);
+                set(&mapping, len - 1, 1);
+            }
+        }
     }
 
     #[test]
