@@ -249,7 +249,8 @@ impl Contestant for Program {
     }
 
     fn has_direct_io(&self) -> bool {
-        is_ours(&self.name) || self.name == "rocksdb"
+        let can = ["bdb", "bdb-hash", "rocksdb", "wiredtiger"].contains(&self.name.as_str());
+        can || is_ours(&self.name)
     }
 
     fn start(&self) -> Result<Box<dyn Served>, Refusal> {

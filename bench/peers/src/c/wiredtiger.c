@@ -195,11 +195,12 @@ static void *open_store(const struct peer_options *options, char *error) {
         log = "log=(enabled=true,file_max=64MB),transaction_sync=(enabled=true,method=none)";
     if (store->mode == MODE_SYNC)
         log = "log=(enabled=true,file_max=64MB,zero_fill=true),transaction_sync=(enabled=true,method=dsync)";
+    const char *transfers = options->direct ? ",direct_io=[data,checkpoint],mmap=false" : "";
     snprintf(config, sizeof config,
              "create,cache_size=%llu,session_max=%u,checkpoint=(wait=0),statistics=(none),"
              "eviction=(threads_min=1,threads_max=2),eviction_target=90,eviction_trigger=97,"
-             "eviction_dirty_target=85,eviction_dirty_trigger=95,%s",
-             (unsigned long long)options->cache_bytes, options->threads + 32, log);
+             "eviction_dirty_target=85,eviction_dirty_trigger=95,%s%s",
+             (unsigned long long)options->cache_bytes, options->threads + 32, log, transfers);
     unsigned leaf = options->page_size ? options->page_size : 32768;
     snprintf(table, sizeof table,
              "key_format=u,value_format=u,checksum=off,leaf_page_max=%u,internal_page_max=%u,"
