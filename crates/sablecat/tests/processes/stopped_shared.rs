@@ -11,9 +11,10 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::support::Place;
 use crate::support::dice::Dice;
@@ -23,6 +24,8 @@ use sablecat_os::check::signal;
 
 /// Long for anything that is to happen.
 const PATIENCE: Duration = Duration::from_secs(600);
+/// Bytes of log, more than others write beside anything that ends.
+const LOGGED_MAX: u64 = 4 << 30;
 const METHODS: [Method; 3] = [Method::Btree, Method::Hash, Method::Counted];
 
 fn open_shared(path: &Path) -> Env {
@@ -270,20 +273,30 @@ fn compacter() {
     });
 }
 
-/// Does some work beside a process that is stopped, which is to end although it is. If it does not, the
-/// process goes on, and the test fails.
-fn ends_beside(pid: u32, env: &Env, work: impl FnOnce()) {
+/// Does some work in steps beside a process that is stopped: all are to end although it is. If they do not,
+/// or the others' log grows meanwhile beyond what a memory has room for, the process goes on, and the test
+/// fails.
+fn ends_beside(pid: u32, env: &Env, steps: &[(&str, &dyn Fn())]) {
+    let (step, names) = (&AtomicUsize::new(0), steps.iter().map(|step| step.0).collect::<Vec<_>>());
     thread::scope(|scope| {
         let (ended, end) = mpsc::channel::<()>();
         let watch = scope.spawn(move || {
-            if end.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
-                let seen = format!("{:#?}", env.processes());
-                signal::go_on(pid).unwrap();
-                return Some(seen);
+            let (since, from) = (Instant::now(), env.lsn());
+            while end.recv_timeout(Duration::from_millis(100)) == Err(RecvTimeoutError::Timeout) {
+                let logged = env.lsn().0 - from.0;
+                if since.elapsed() > PATIENCE || logged > LOGGED_MAX {
+                    let at = names[step.load(Ordering::Relaxed)];
+                    let seen = format!("at {at}, {logged} bytes of log later: {:#?}", env.processes());
+                    signal::go_on(pid).unwrap();
+                    return Some(seen);
+                }
             }
             None
         });
-        work();
+        for (n, (_, work)) in steps.iter().enumerate() {
+            step.store(n, Ordering::Relaxed);
+            work();
+        }
         drop(ended);
         if let Some(seen) = watch.join().unwrap() {
             panic!("nobody got through beside process {pid}: {seen}");
@@ -315,13 +328,15 @@ fn stop_and_kill(name: &str, jobs: &[&str], times: u64) {
         let pid = workers[victim].0.id();
         workers[victim].assert_works();
         workers[victim].stopped_beside(&env, || {
-            ends_beside(pid, &env, || {
-                unless(&[], work.aside.insert("key", n.to_be_bytes()));
-                work.looked();
-                env.checkpoint().unwrap();
-                unless(&[], work.aside.insert("key", "after the checkpoint"));
-                work.looked();
-            });
+            let look: &dyn Fn() = &|| work.looked();
+            let steps: [(&str, &dyn Fn()); 5] = [
+                ("a change", &|| unless(&[], work.aside.insert("key", n.to_be_bytes()))),
+                ("a look", look),
+                ("a checkpoint", &|| _ = env.checkpoint().unwrap()),
+                ("a change after it", &|| unless(&[], work.aside.insert("key", "after the checkpoint"))),
+                ("a look after it", look),
+            ];
+            ends_beside(pid, &env, &steps);
             if ends {
                 // As it is, stopped.
                 signal::kill(pid).unwrap();
