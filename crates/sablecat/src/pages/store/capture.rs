@@ -13,7 +13,7 @@ use crate::pages::pool::latch::{PageLatch, Patience};
 use crate::pages::pool::rest::rest_of;
 use crate::pages::pool::writing::MarkedVersion;
 use crate::pages::volume::Volume;
-use crate::region::{FrameState, WRITTEN_QUEUE};
+use crate::region::{BlockWord, FrameState, WRITTEN_QUEUE};
 use crate::types::{BlockId, FrameId, Lsn, PageId, SealedBlock, VolumeId};
 
 /// What capture found for one page.
@@ -73,7 +73,7 @@ impl Store {
         changed: &mut CaptureFindings,
     ) -> Result<CaptureFinding> {
         let held = self.hold_patiently(page, &mut changed.patience, me)?;
-        let Some(latch) = held else { return self.copy_version(volume, page, at, me, changed) };
+        let Some(latch) = held else { return self.copy_version(volume, page, None, at, me, changed) };
         match self.capture(page, latch, at, me, changed)? {
             CaptureFinding::Busy => {}
             found => return Ok(found),
@@ -85,7 +85,7 @@ impl Store {
                 found => found,
             }
         });
-        found.unwrap_or_else(|| self.copy_version(volume, page, at, me, changed))
+        found.unwrap_or_else(|| self.copy_version(volume, page, None, at, me, changed))
     }
 
     /// Finds, of a page latched by `me`, what the map is to say of it, and marks the block as a checkpoint's.
@@ -111,17 +111,19 @@ impl Store {
 
     /// Copies the version of a page to a block that nothing but the map will name: the participant that has
     /// the page's latch, or is writing the version, is stopped, or takes too long. The version's own block,
-    /// if it has one, goes with it, the copy's goes with the map.
+    /// if it has one, goes with it, the copy's goes with the map. `run`: the first page of the run that the
+    /// page is of the rest of, which is captured.
     fn copy_version(
         &self,
         volume: &Volume,
         page: PageId,
+        run: Option<PageId>,
         at: Lsn,
         me: &LocalParticipant,
         changed: &mut CaptureFindings,
     ) -> Result<CaptureFinding> {
         // What else becomes of the page under that latch the next checkpoint is to see.
-        self.mark_unsaved(page);
+        self.mark_unsaved(run.unwrap_or(page));
         let entry = self.region.entry(page);
         let mut bytes = AlignedBuf::new(volume.block_size());
         let page_size = volume.page_size();
@@ -130,7 +132,7 @@ impl Store {
             if frame == FrameId::NONE {
                 self.learn_block(page)?;
                 let word = entry.block();
-                if word.is_rest() && !word.is_captured() {
+                if word.is_rest() && !word.is_captured() && run.is_none() {
                     return Ok(CaptureFinding::Younger);
                 }
                 if word.block() == BlockId::NONE {
@@ -185,18 +187,30 @@ impl Store {
     /// Names the pages that were stored past the pool together with `first`, if there are any.
     pub(super) fn capture_rest(
         &self,
+        volume: &Volume,
         first: PageId,
+        at: Lsn,
         me: &LocalParticipant,
         changed: &mut CaptureFindings,
     ) -> Result<()> {
+        // Looked at again under the latch.
+        let own = |word: BlockWord| if word.is_rest() { word.captured() } else { word };
         for page in rest_of(first, u64::from(u32::MAX - first.0)).take_while(|&page| self.is_rest(page)) {
-            // Looked at again under the latch.
-            let before =
-                self.change_block(page, me, |word| if word.is_rest() { word.captured() } else { word })?;
-            if !before.is_captured() {
-                changed.named.push((page, before.block()));
-            }
-            changed.map.push((page, before.sealed()));
+            let named = loop {
+                if let Some(before) = self.change_block(page, &mut changed.patience, me, own)? {
+                    if !before.is_captured() {
+                        changed.named.push((page, before.block()));
+                    }
+                    break Some(before.sealed());
+                }
+                match self.copy_version(volume, page, Some(first), at, me, changed)? {
+                    CaptureFinding::Block(block) => break Some(block),
+                    CaptureFinding::Moved => break None,
+                    // Not what a page of a run is: so it is waited for after all.
+                    _ => drop(self.hold(page, me)?),
+                }
+            };
+            changed.map.extend(named.map(|block| (page, block)));
             changed.done_below = u64::from(page.0) + 1;
         }
         Ok(())

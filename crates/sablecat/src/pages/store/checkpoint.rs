@@ -34,7 +34,8 @@
 //! *What is in its way.* Nobody is waited for without end. A page whose latch is not to be had, or whose
 //! version somebody is writing, is copied in the end: read as any reader reads it, and written to a block
 //! that only the map names; unless the map has it already, somewhere else: the holder of the latch may be
-//! telling the page so (relocate.rs).
+//! telling the page so (relocate.rs). Of a freed run such a page leaves the map, and what it and the map said
+//! was its block stays in use: the holder may be about to say that it is the other.
 
 use std::collections::HashSet;
 
@@ -203,9 +204,9 @@ impl Store {
                 };
                 changed.map.push((page, block));
                 if block != SealedBlock::NONE {
-                    self.capture_rest(page, me, changed)?;
+                    self.capture_rest(volume, page, at, me, changed)?;
                 } else {
-                    self.give_up_rest(page, freed_after, me, changed)?;
+                    self.give_up_rest(volume, page, freed_after, me, changed)?;
                 }
                 if pending.len() >= BATCH {
                     written += pending.len() as u64;
@@ -219,7 +220,7 @@ impl Store {
         written += pending.len() as u64;
         changed.name(&pending.write_captured(held, me)?, &mut places);
 
-        let CaptureFindings { map: changes, given_up, .. } = changed;
+        let CaptureFindings { map: changes, given_up, patience, .. } = changed;
         if !changes.is_empty() || moving != Moving::Little {
             self.learn_free(volume)?;
         }
@@ -258,7 +259,7 @@ impl Store {
             freed.into_iter().for_each(|block| _ = self.blocks.release(block));
             // No map names these any more; some snapshot may read them. They go with the pages.
             for &(block, page) in &*given_up {
-                self.give_back_to_run(page, block, (held, me))?;
+                self.give_back_to_run(page, block, patience, (held, me))?;
             }
         } else {
             // Of these the map did not tell any more: one that was succeeded had taken them out of it, and
@@ -266,15 +267,15 @@ impl Store {
             let freed: HashSet<_> = freed.into_iter().collect();
             for &(block, page) in given_up.iter().filter(|given_up| !freed.contains(&given_up.0)) {
                 if !volume.is_in_epochs(&before, page, block) {
-                    self.give_back_to_run(page, block, (held, me))?;
+                    self.give_back_to_run(page, block, patience, (held, me))?;
                 }
             }
             // Which of the blocks no epoch names, and which only epochs did that are retained no longer.
             for (page, block) in volume.orphans(&before, &after) {
                 if is_given_up(block) {
-                    self.give_back_to_run(page, block, (held, me))?;
+                    self.give_back_to_run(page, block, patience, (held, me))?;
                 } else {
-                    self.let_go(page, block, me)?;
+                    self.let_go(page, block, patience, me)?;
                 }
             }
         }
@@ -311,6 +312,7 @@ impl Store {
     /// Takes the `count` pages after `first`, which are free with it, out of the map.
     fn give_up_rest(
         &self,
+        volume: &Volume,
         first: PageId,
         count: u64,
         me: &LocalParticipant,
@@ -318,9 +320,19 @@ impl Store {
     ) -> Result<()> {
         for page in rest_of(first, count) {
             self.learn_block(page)?;
-            let word = self.change_block(page, me, |word| word)?;
+            let latch = self.hold_patiently(page, &mut changed.patience, me)?;
+            let word = self.only_block(page);
             if word.is_captured() {
                 changed.given_up.push((word.block(), page));
+            }
+            if latch.is_none() {
+                // Its holder may be about to tell the page that it was moved to where the map has it
+                // (relocate.rs). So that block is not freed with the map's name for it either.
+                let (leaf, blocks) = volume.lookup_leaf(page)?;
+                let named = blocks[(page.0 - leaf.0) as usize];
+                if named != SealedBlock::NONE && named.block() != word.block() {
+                    changed.given_up.push((named.block(), page));
+                }
             }
             changed.map.push((page, SealedBlock::NONE));
             changed.done_below = u64::from(page.0) + 1;
@@ -330,50 +342,73 @@ impl Store {
 
     /// Has the block of a freed run's page, which no map names any more, go with the run. A successor finds
     /// the run once more, and does the same. So the role is looked for under the latch, without which nobody
-    /// releases the run: later the block may be another page's, or the page another run's.
+    /// releases the run: later the block may be another page's, or the page another run's. Whoever keeps the
+    /// page latched for too long keeps the block in use, until it is found lost (lost.rs).
     fn give_back_to_run(
         &self,
         page: PageId,
         block: BlockId,
+        patience: &mut Patience,
         (held, me): (&HeldRole<'_>, &LocalParticipant),
     ) -> Result<()> {
         let own = |word: BlockWord| {
             if word.block() == block && !held.is_succeeded() { word.uncaptured() } else { word }
         };
-        self.change_block(page, me, own).map(drop)
+        self.change_block(page, patience, me, own).map(drop)
     }
 
     /// Frees a block that no map names any more. If it is that of a run that was freed and is still read by
-    /// some snapshot, it goes with the run.
-    fn let_go(&self, page: PageId, block: BlockId, me: &LocalParticipant) -> Result<()> {
+    /// some snapshot, it goes with the run; if that cannot be told, since somebody keeps the page latched, it
+    /// stays in use until it is found lost (lost.rs).
+    fn let_go(
+        &self,
+        page: PageId,
+        block: BlockId,
+        patience: &mut Patience,
+        me: &LocalParticipant,
+    ) -> Result<()> {
         let is_known = page != PageId::NONE && u64::from(page.0) < self.page_ids.high_water();
         let own = |word: BlockWord| if word.block() == block { word.uncaptured() } else { word };
-        if !is_known || self.change_block(page, me, own)?.block() != block {
+        if !is_known || self.change_block(page, patience, me, own)?.is_some_and(|word| word.block() != block)
+        {
             self.blocks.release(block);
         }
         Ok(())
     }
 
-    /// Changes, under the latch, what is known of the block of a page's only version, and says what it was.
+    /// Changes, under the latch, what is known of the block of a page's only version, and says what it was;
+    /// none if the latch is not to be had.
     pub(super) fn change_block(
         &self,
         page: PageId,
+        patience: &mut Patience,
         me: &LocalParticipant,
         change: impl Fn(BlockWord) -> BlockWord,
-    ) -> Result<BlockWord> {
-        let latch = self.hold(page, me)?;
+    ) -> Result<Option<BlockWord>> {
+        let Some(latch) = self.hold_patiently(page, patience, me)? else { return Ok(None) };
         let current = latch.current();
-        let (entry, desc) = (self.region.entry(page), self.region.frame(current));
-        let in_memory = current != FrameId::NONE;
-        let before = if in_memory { desc.block() } else { entry.block() };
+        let before = self.only_block(page);
         let after = change(before);
         // A block that is being written is not touched: its writer ends that without the latch.
-        if after != before && in_memory {
-            desc.set_block(after);
+        if after != before && current != FrameId::NONE {
+            self.region.frame(current).set_block(after);
         } else if after != before {
-            entry.set_block(after);
+            self.region.entry(page).set_block(after);
         }
-        Ok(before)
+        Ok(Some(before))
+    }
+
+    /// What is known of the block of a page that has one version. Without the latch it may come into memory,
+    /// or leave it, meanwhile.
+    fn only_block(&self, page: PageId) -> BlockWord {
+        let entry = self.region.entry(page);
+        loop {
+            let frame = entry.word().frame();
+            let word = if frame == FrameId::NONE { entry.block() } else { self.region.frame(frame).block() };
+            if entry.word().frame() == frame {
+                return word;
+            }
+        }
     }
 
     /// Takes back that a checkpoint names a block, for one that names nothing after all: from then on the

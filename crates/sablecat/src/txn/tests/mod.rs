@@ -15,6 +15,7 @@ mod full;
 mod gaps;
 mod hashed;
 mod large;
+mod latched_rest;
 mod late;
 mod linear;
 mod lost;
