@@ -287,16 +287,18 @@ impl Sequence {
     }
 
     /// The next number as part of a transaction: if the transaction is rolled back, another one gets the
-    /// number, and none is missing. Transactions that take a number from the same sequence conflict with each
-    /// other, so use this where they are few. It skips the numbers that handles have reserved.
+    /// number, and none is missing. Transactions that take a number from the same sequence wait for each
+    /// other, and conflict, at any isolation, with handles that reserve numbers meanwhile; so use this where
+    /// they are few. It skips the numbers that handles have reserved.
     ///
     /// # Errors
     /// As [`Sequence::next`], and [`Txn::get`].
     pub fn next_in(&self, txn: &mut Txn<'_>) -> Result<i64> {
-        let record = txn.get_for_update(&self.database, &self.key)?;
-        let mut course = self.course_there(record.as_deref())?;
+        let found = txn.get_for_update(&self.database, &self.key)?.ok_or_else(|| self.gone())?;
+        let mut course = self.course_there(Some(&found))?;
         let block = course.take(1).ok_or_else(|| self.exhausted(&course))?;
-        Write::insert(txn, &self.database, &self.key, course.encode())?;
+        // Handles that reserve numbers meanwhile ask for no lock.
+        txn.insert_found(&self.database, &self.key, &found, course.encode())?;
         Ok(block.next)
     }
 

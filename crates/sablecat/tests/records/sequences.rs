@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use sablecat::{Database, Durability, Env, ErrorKind, Sequence, SequenceOptions};
+use sablecat::{Database, Durability, Env, ErrorKind, Isolation, Sequence, SequenceOptions, TxnOptions};
 use sablecat_os::sim::{SimDisk, Survival};
 
 fn options(bounds: RangeInclusive<i64>) -> SequenceOptions {
@@ -158,6 +158,24 @@ fn a_number_that_is_part_of_a_transaction_is_given_again_if_that_is_rolled_back(
     }
     assert_eq!(meta.env().write(|txn| sequence.next_in(txn)).unwrap_err().kind(), ErrorKind::Exhausted);
     assert_eq!(sequence.next().unwrap_err().kind(), ErrorKind::Exhausted);
+}
+
+/// Read committed, the transaction committed, and the handle's numbers were given once more.
+#[test]
+fn a_number_that_a_handle_takes_beside_a_transaction_is_not_that_of_both() {
+    for isolation in [Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable] {
+        let meta = meta();
+        let sequence = meta.sequence("s", SequenceOptions::new().cache(3)).unwrap();
+        let begin = || meta.env().begin_with(TxnOptions::new().isolation(isolation)).unwrap();
+        let mut txn = begin();
+        let within = (sequence.next_in(&mut txn).unwrap(), sequence.next_in(&mut txn).unwrap());
+        assert_eq!((within, sequence.next().unwrap()), ((1, 2), 1));
+        assert_eq!(txn.commit().unwrap_err().kind(), ErrorKind::Conflict, "{isolation:?}");
+        let mut txn = begin();
+        assert_eq!(sequence.next_in(&mut txn).unwrap(), 4, "{isolation:?}");
+        txn.commit().unwrap();
+        assert_eq!((0..3).map(|_| sequence.next().unwrap()).collect::<Vec<_>>(), [2, 3, 5]);
+    }
 }
 
 #[test]
