@@ -272,7 +272,8 @@ impl<'g, K: Kind> Node<'g, K> {
     /// # Errors
     /// `Invalid` if one of the two is a descendant of the other; as [`Read::range`] and [`Write::insert`].
     pub fn merge(&self, to: &mut impl Write<Of = K>, from: &Node<'_, K>) -> Result<()> {
-        let same_globals = self.globals.database.name() == from.globals.database.name();
+        // By whatever names the handles were opened.
+        let same_globals = self.globals.database.is_same(&from.globals.database);
         if same_globals && (self.is_of(from) || from.is_of(self)) {
             return if self.key == from.key { Ok(()) } else { Err(within(from, self)) };
         }

@@ -203,6 +203,30 @@ fn merging_copies_a_subtree_beside_what_is_there() {
     .expect("committed");
 }
 
+/// What was told by the names that handles were opened under: nothing was copied, or it went on for ever.
+#[test]
+fn merging_goes_by_what_databases_are_and_not_by_their_names() {
+    let (env, old) = open();
+    env.rename_database("globals", "old").expect("renamed");
+    let (new, renamed) =
+        (Globals::open(&env, "globals").expect("made"), Globals::open(&env, "old").expect("there"));
+    fn a(globals: &Globals) -> Node<'_> {
+        globals.global("a").expect("a name")
+    }
+    env.write(|txn| {
+        a(&old).at(1).set(txn, "x")?;
+        a(&new).merge(txn, &a(&old))?;
+        a(&new).at(2).merge(txn, &a(&old).at(1))?;
+        a(&renamed).merge(txn, &a(&old))?;
+        let below = a(&renamed).at(1).at(1).merge(txn, &a(&old).at(1));
+        assert_eq!(below.expect_err("within").kind(), ErrorKind::Invalid);
+        let nodes = a(&new).nodes(txn)?.map(|found| found.map(|(node, _)| node));
+        assert_eq!(names(nodes), ["^a(1)", "^a(2)"]);
+        Ok(())
+    })
+    .expect("merged");
+}
+
 #[test]
 fn increments_of_many_at_once_are_all_counted() {
     let (env, globals) = open();

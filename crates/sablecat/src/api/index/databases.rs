@@ -14,7 +14,7 @@ impl<K: Kind> Database<K> {
     }
 
     /// Whether it is the same database as another.
-    pub(in crate::api) fn is_same(&self, other: &Database<K>) -> bool {
+    pub(crate) fn is_same(&self, other: &Database<K>) -> bool {
         K::is_one(&self.of, &other.of) && self.named.tree_id() == other.named.tree_id()
     }
 
