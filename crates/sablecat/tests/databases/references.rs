@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 use sablecat::{
-    Builder, Database, Env, ErrorKind, Index, IndexKeys, IndexOptions, Isolation, OnRemove, Result,
+    Builder, Database, Env, ErrorKind, Index, IndexKeys, IndexOptions, Isolation, Kind, OnRemove, Result,
     TxnOptions, Write,
 };
 use sablecat_os::sim::SimDisk;
@@ -96,6 +96,37 @@ fn a_reference_leads_to_a_record() {
     env.remove_database("orders").expect("its index goes with it");
     people.clear().expect("nothing refers to them");
     env.remove_database("persons").expect("removed");
+}
+
+/// What had got the name of a database since its handle was opened was referred to in its place.
+#[test]
+fn an_index_refers_to_what_the_handle_is_and_not_to_what_has_its_name() {
+    let env = builder().in_memory().expect("opened");
+    let (people, orders) = (env.database("people").expect("made"), env.database("orders").expect("made"));
+    people.insert("ada", "").expect("inserted");
+    orders.insert("1", "ada").expect("inserted");
+    env.rename_database("people", "persons").expect("renamed");
+    fn options<K: Kind>(to: &Database<K>) -> IndexOptions {
+        IndexOptions::new("words").references(to, OnRemove::Cascade)
+    }
+    for another in [false, true] {
+        if another {
+            env.database("people").expect("made").insert("ada", "").expect("inserted");
+        }
+        let refused = env.index("by person", &orders, options(&people)).expect_err("it has another name");
+        assert_eq!(refused.kind(), ErrorKind::Invalid);
+        assert!(refused.to_string().contains("renamed or removed since"), "{refused}");
+    }
+    let index = env.index("by person", &orders, options(&env.database("persons").expect("there")));
+    assert_eq!(index.expect("made").count(&env, "ada").expect("read"), 1);
+    people.remove("ada").expect("removed");
+    assert!(orders.is_empty().expect("read"));
+
+    let mut store = builder().data_store_in_memory().expect("opened");
+    let (people, orders) = (store.database("people").expect("made"), store.database("orders").expect("made"));
+    store.rename_database("orders", "old").expect("renamed");
+    store.database("orders").expect("made");
+    assert_eq!(kind(store.index("by person", &orders, options(&people))), ErrorKind::Invalid);
 }
 
 #[test]

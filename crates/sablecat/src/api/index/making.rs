@@ -7,6 +7,7 @@ use super::super::{DataStore, Database, Env, Kind, Read, Txn, TxnOptions};
 use super::{Index, IndexOptions, LOOKS};
 use crate::error::{Error, Result};
 use crate::txn::Isolation;
+use crate::types::TreeId;
 
 impl<O: Kind> Index<O> {
     /// Opens an index if there is one of that name, whatever its primary.
@@ -87,22 +88,26 @@ impl Txn<'_> {
     }
 
     fn make_index(&mut self, name: &str, of: &Database, options: &IndexOptions) -> Result<Index> {
-        self.check_name_of(of)?;
+        check_names(self, of, options)?;
         let entries = self.create_index(name, &options.info(of.name()))?;
         Ok(Index::made(entries, of, options))
     }
+}
 
-    /// An error if a database has another name by now, by which the index would not find it.
-    fn check_name_of(&self, of: &Database) -> Result<()> {
-        match self.existing_database(of.name())? {
-            Some(found) if found.is_same(of) => Ok(()),
+/// An error if what an index is to be of, or to refer to, has another name by now, by which the index would
+/// not find it.
+fn check_names<O: Kind>(from: &impl Read<Of = O>, of: &Database<O>, options: &IndexOptions) -> Result<()> {
+    let check = |name: &str, tree: TreeId, what: &str| -> Result<()> {
+        match from.existing_database(name)? {
+            Some(found) if found.named.tree_id() == tree => Ok(()),
             _ => Err(Error::invalid(format!(
-                "an index of the database {:?}, which has been renamed or removed since; open the index \
-                 again",
-                of.name()
+                "an index {what} the database {name:?}, which has been renamed or removed since; open it \
+                 again"
             ))),
         }
-    }
+    };
+    check(of.name(), of.named.tree_id(), "of")?;
+    options.referenced().map_or(Ok(()), |(name, tree)| check(name, tree, "that refers to"))
 }
 
 impl DataStore {
@@ -119,6 +124,7 @@ impl DataStore {
         match Index::existing(self, name)? {
             Some(index) => index.if_asked(of, &options),
             None => {
+                check_names(self, of, &options)?;
                 let entries = index_of_store(self, name, of, &options.info(of.name()))?;
                 Ok(Index::made(entries, of, &options))
             }

@@ -2,6 +2,7 @@
 
 use super::super::{Database, Kind};
 use crate::txn::{IndexInfo, OnRemove};
+use crate::types::TreeId;
 
 /// The properties that an index gets if it is created, and must have if it exists.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -10,13 +11,15 @@ pub struct IndexOptions {
     extractor: String,
     unique: bool,
     references: Option<(String, OnRemove)>,
+    /// What the name stood for by which records are referred to.
+    referenced: Option<TreeId>,
 }
 
 impl IndexOptions {
     /// An index kept by the extractor of this name: see
     /// [`Builder::extractor`](crate::Builder::extractor).
     pub fn new(extractor: impl Into<String>) -> IndexOptions {
-        IndexOptions { extractor: extractor.into(), unique: false, references: None }
+        IndexOptions { extractor: extractor.into(), unique: false, references: None, referenced: None }
     }
 
     /// Whether no two records may have the same index key. Then setting a second record with the same index
@@ -62,7 +65,13 @@ impl IndexOptions {
     /// ```
     pub fn references<K: Kind>(mut self, database: &Database<K>, on_remove: OnRemove) -> Self {
         self.references = Some((database.name().to_owned(), on_remove));
+        self.referenced = Some(database.named.tree_id());
         self
+    }
+
+    /// The name by which records are referred to, and what it stood for.
+    pub(super) fn referenced(&self) -> Option<(&str, TreeId)> {
+        self.references.as_ref().map(|(name, _)| name.as_str()).zip(self.referenced)
     }
 
     pub(super) fn info(&self, primary: &str) -> IndexInfo {
