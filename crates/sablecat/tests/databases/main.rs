@@ -12,6 +12,7 @@ mod index_cursors;
 mod index_phantoms;
 mod indices;
 mod indices_names;
+mod indices_of_queues;
 mod indices_verified;
 mod joins;
 mod names;

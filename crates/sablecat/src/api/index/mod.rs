@@ -31,7 +31,7 @@ use std::sync::Arc;
 use super::{Database, Env, KeyRange, KeySpan, Kind, Read, Record, Write};
 use crate::access::Counting;
 use crate::env::{key_of, leads_nowhere};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::txn::IndexInfo;
 use crate::txn::pairs::{bounds_of, bounds_of_one};
 
@@ -81,8 +81,9 @@ const LOOKS: u32 = 16;
 /// moment. In a read committed transaction, each read is of another state, and a record that was found may
 /// have another index key by then.
 ///
-/// A primary may be a B+tree in the order of bytes or a hash table; it cannot itself be an index. This is a
-/// handle; clones name the same index.
+/// A primary may be a B+tree in the order of bytes or a hash table; it cannot itself be an index. If it is a
+/// [`Queue`](super::Queue), records are found by the index until they are consumed; such an index has no
+/// references. This is a handle; clones name the same index.
 pub struct Index<O: Kind = Env> {
     entries: Database<O>,
     primary: Database<O>,
@@ -209,7 +210,7 @@ impl<O: Kind> Index<O> {
     /// Removes all records of the primary with an index key, and returns how many there were.
     ///
     /// # Errors
-    /// As [`Write::remove`]; `Corruption` as for [`Index::get`].
+    /// As [`Write::remove`]; `Corruption` as for [`Index::get`]; `NotAllowed` for records of a queue.
     pub fn remove(&self, from: &mut impl Write<Of = O>, key: impl AsRef<[u8]>) -> Result<u64> {
         let mut walk = self.entries.walk(&bounds_of_one(key.as_ref()))?;
         let mut count = 0;
@@ -222,6 +223,17 @@ impl<O: Kind> Index<O> {
     /// Removes the record that an entry leads to. False if the entry is gone: in a read committed transaction
     /// that may be, and the record may come back in between.
     fn remove_by(&self, from: &mut impl Write<Of = O>, entry: &[u8]) -> Result<bool> {
+        if self.primary.holds().has_marks() {
+            return Err(Error::new(
+                ErrorKind::NotAllowed,
+                format!(
+                    "removing records of the queue {:?} by the index {:?}: a queue keeps the place of its \
+                     last record; remove them by their numbers (Queue::remove)",
+                    self.primary.name(),
+                    self.name()
+                ),
+            ));
+        }
         let mut key = Vec::new();
         for _ in 0..LOOKS {
             let Some(value) = from.get(&self.entries, entry)? else { return Ok(false) };

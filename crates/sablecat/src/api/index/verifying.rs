@@ -41,6 +41,9 @@ impl<O: Kind> Index<O> {
         let mut problems = Vec::new();
         for record in state.range(&self.primary, ..)? {
             let (key, value) = record?;
+            if self.is_mark(&value) {
+                continue;
+            }
             let entries = state
                 .with(|Seen(txn)| entries_of(txn.databases(), self.name(), &self.info, (&key, &value)))?;
             for (entry, value) in entries {
@@ -57,6 +60,11 @@ impl<O: Kind> Index<O> {
         Ok(problems)
     }
 
+    /// Whether a record of the primary is none of those that it shows: the place of the last of a queue.
+    fn is_mark(&self, value: &[u8]) -> bool {
+        self.primary.holds().has_marks() && value.is_empty()
+    }
+
     /// Which entries lead to no record, or to one that has another index key, if that can be known
     /// (`extracts`).
     fn without_records(&self, state: &impl Read<Of = O>, extracts: bool) -> Result<Vec<String>> {
@@ -67,6 +75,7 @@ impl<O: Kind> Index<O> {
             let key = if self.info.unique { &value[..] } else { key };
             let is_right = match state.get(&self.primary, key)? {
                 None => false,
+                Some(value) if self.is_mark(&value) => false,
                 Some(_) if !extracts => true,
                 Some(record) => state
                     .with(|Seen(txn)| entries_of(txn.databases(), self.name(), &self.info, (key, &record)))?

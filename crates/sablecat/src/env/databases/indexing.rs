@@ -176,6 +176,12 @@ impl EnvTxn<'_> {
                      find expired records"
                 )));
             }
+            if entry.holds.has_marks() && info.references.is_some() {
+                return Err(Error::invalid(format!(
+                    "the index {name:?}, with references, {what} {database:?}, which is a queue: records \
+                     are consumed whatever they refer to, and whatever refers to them"
+                )));
+            }
             if entry.comparator.is_some() {
                 return Err(Error::invalid(format!(
                     "the index {name:?} {what} {database:?}, which is ordered by a comparator: that may \

@@ -83,6 +83,8 @@ pub(crate) struct Indexed {
     trees: Vec<TreeRef>,
     /// A state that had them.
     since: Lsn,
+    /// Whether there are marks among the records (txn/transactions/queue.rs), which have no index keys.
+    has_marks: bool,
 }
 
 /// One of its indices.
@@ -245,7 +247,7 @@ impl Follow for Indexed {
         }
         let before = records.before(tree, key)?;
         if before.as_deref() != value || tree.lapse == Lapse::Records {
-            let both = (before.as_deref(), value);
+            let both = (self.shown(before.as_deref()), self.shown(value));
             for index in &self.indices {
                 index.follow(&self.functions, (tree, key), both, records, &mut with)?;
             }
@@ -262,7 +264,13 @@ impl Follow for Indexed {
     ) -> Result<With> {
         let mut with = With::default();
         for index in self.indices.iter().filter(|one| one.name == index) {
-            index.follow(&self.functions, (tree, key), (None, Some(value)), records, &mut with)?;
+            index.follow(
+                &self.functions,
+                (tree, key),
+                (None, self.shown(Some(value))),
+                records,
+                &mut with,
+            )?;
         }
         Ok(with)
     }
@@ -299,6 +307,11 @@ impl Follow for Indexed {
 }
 
 impl Indexed {
+    /// The value that extractors are shown.
+    fn shown<'v>(&self, value: Option<&'v [u8]>) -> Option<&'v [u8]> {
+        value.filter(|value| !(self.has_marks && value.is_empty()))
+    }
+
     /// What becomes of a record that refers to one which is removed, by the entry that says so; none if the
     /// entry is gone meanwhile, as in a read committed transaction it may be.
     fn consequence_of(
@@ -491,6 +504,7 @@ pub(super) fn follower(
         referrers,
         trees,
         since: since.unwrap_or(Lsn(0)),
+        has_marks: entry.holds.has_marks(),
     })))
 }
 

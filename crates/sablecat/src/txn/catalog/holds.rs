@@ -138,6 +138,11 @@ impl Holds {
         matches!(self, Holds::Renumbered { .. }).then(Method::of_closing_numbers)
     }
 
+    /// Whether there are marks among its records, which have no value and are not shown.
+    pub(crate) fn has_marks(self) -> bool {
+        matches!(self, Holds::Queue { .. })
+    }
+
     /// Whether its records must be in the order of their keys.
     pub(crate) fn needs_order(self) -> bool {
         !matches!(self, Holds::Records | Holds::Expiring)
