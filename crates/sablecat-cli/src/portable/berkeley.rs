@@ -14,7 +14,7 @@
 //!
 //! A header of names and values, then keys and values in turns, a line each after a space: as hexadecimal
 //! digits (`format=bytevalue`), or as text in which what cannot be printed is two digits after a backslash
-//! (`format=print`). One such section for each database.
+//! (`format=print`). One such section for each database, whose name is text of that kind in both forms.
 //!
 //! Of numbered records (`type=queue`, `type=recno`) the values alone stand there, or, with `keys=1`, the
 //! numbers as well, in decimal digits. Of 5.3's programs db5.3_dump writes these with `-k`; db5.3_load reads
@@ -31,7 +31,7 @@ use crate::Failure;
 use crate::arguments::to_hex;
 
 /// Names in headers that say nothing about what the records are: sizes of pages, and the like.
-const OF_NO_CONCERN: [&str; 11] = [
+const OF_NO_CONCERN: [&str; 10] = [
     "bt_minkey",
     "chksum",
     "db_lorder",
@@ -42,7 +42,6 @@ const OF_NO_CONCERN: [&str; 11] = [
     "nodegroup",
     "mp_mmapsize",
     "mp_multiple",
-    "subdatabase",
 ];
 
 /// What shorter records are filled up with, unless the header says something else.
@@ -65,12 +64,9 @@ impl<W: Write> Writer<W> {
         let format = if self.print { "print" } else { "bytevalue" };
         write!(self.out, "VERSION=3\nformat={format}\n")?;
         if let Some(name) = name {
-            if name.contains(['\n', '\r']) {
-                return Err(
-                    format!("the name {name:?} does not fit a line of this format; dump it as JSON").into()
-                );
-            }
-            writeln!(self.out, "database={name}")?;
+            self.out.write_all(b"database=")?;
+            self.printed(name.as_bytes())?;
+            self.out.write_all(b"\n")?;
         }
         self.kind(made)?;
         Ok(self.out.write_all(b"HEADER=END\n")?)
@@ -129,18 +125,21 @@ impl<W: Write> Writer<W> {
 
     fn line(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.out.write_all(b" ")?;
-        if !self.print {
-            self.out.write_all(to_hex(bytes).as_bytes())?;
+        if self.print {
+            self.printed(bytes)?;
         } else {
-            for &byte in bytes {
-                match byte {
-                    b'\\' => self.out.write_all(b"\\\\")?,
-                    b' '..=b'~' => self.out.write_all(&[byte])?,
-                    _ => write!(self.out, "\\{byte:02x}")?,
-                }
-            }
+            self.out.write_all(to_hex(bytes).as_bytes())?;
         }
         self.out.write_all(b"\n")
+    }
+
+    /// Text as it is, and digits for what cannot be printed.
+    fn printed(&mut self, bytes: &[u8]) -> io::Result<()> {
+        bytes.iter().try_for_each(|&byte| match byte {
+            b'\\' => self.out.write_all(b"\\\\"),
+            b' '..=b'~' => self.out.write_all(&[byte]),
+            _ => write!(self.out, "\\{byte:02x}"),
+        })
     }
 }
 
@@ -255,7 +254,11 @@ impl<R: BufRead> Reader<R> {
                     Some(byte) => pad = byte,
                     None => return Err(self.lines.wrong("re_pad is a byte: 0x20, or a character")),
                 },
-                ("database", _) => name = Some(value.to_owned()),
+                ("database" | "subdatabase", _) => {
+                    let read = from_print(value.as_bytes()).map_err(|why| self.lines.wrong(why))?;
+                    let read = String::from_utf8(read);
+                    name = Some(read.map_err(|_| self.lines.wrong("a name that is not UTF-8"))?);
+                }
                 ("duplicates", "0" | "1") => duplicates = value == "1",
                 ("dupsort", "0" | "1") => sorted = value == "1",
                 ("HEADER", "END") => break,

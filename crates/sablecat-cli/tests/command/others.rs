@@ -151,6 +151,33 @@ fn berkeley_db_reads_several_databases_and_dumps_them_alike() {
     }
 }
 
+/// Whatever characters names have: what is no letter of ASCII's stands there by its digits, in both forms.
+#[test]
+fn berkeley_db_has_databases_under_the_same_names() {
+    let scratch = Scratch::new("names-both-ways");
+    let names = ["Grüße", "a\\b", "back\\\\\\c3", "two\nlines", "日本"];
+    for (n, name) in names.iter().enumerate() {
+        let text = serde_json::json!({ "database": name, "key": "k", "value": n.to_string() });
+        assert_eq!(scratch.run_with("load env", format!("{text}\n").as_bytes(), &[]).code, 0, "{name:?}");
+    }
+    let all = scratch.run("dump env --json").out;
+    for (format, option) in [("db-print", "-p"), ("db", "-k")] {
+        let dumped = scratch.run(&format!("dump env --format {format}")).out;
+        assert!(dumped.is_ascii() && dumped.contains("database=Gr\\c3\\bc\\c3\\9fe\n"), "{dumped}");
+        let again = Scratch::new(&format!("names-{format}"));
+        assert_eq!(again.run_with("load env", dumped.as_bytes(), &[]).code, 0);
+        assert_eq!(again.run("dump env --json").out, all, "{format}");
+        if has_berkeley_db() {
+            let file = format!("{format}.db");
+            berkeley_db_loads(&scratch, &dumped, &file);
+            let back = berkeley_db_dumps(&scratch, &[option], &file);
+            let answer = scratch.run_with(&format!("load {format}"), back.as_bytes(), &[]);
+            assert_eq!((answer.code, &*answer.err), (0, ""), "{format}");
+            assert_eq!(scratch.run(&format!("dump {format} --json")).out, all, "{format}");
+        }
+    }
+}
+
 /// What is in a directory.
 fn below(dir: &Path) -> Vec<PathBuf> {
     std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
