@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::io;
 
+use sablecat::globals::parts;
 use sablecat::{
     Appender, Database, DatabaseOptions, Env, Expiring, Holds, Method, MultiMap, Numbered, Queue, Read,
     Result, Txn,
@@ -139,11 +140,15 @@ impl Held {
     ) -> std::result::Result<bool, Failure> {
         let wrong = || Failure::from("a key where there are numbers, or a number where there are keys");
         match (self, which) {
-            (Held::Records(database), Some(Which::Key(key))) if overwrite => {
-                txn.insert(database, key, value)?
-            }
             (Held::Records(database), Some(Which::Key(key))) => {
-                return Ok(txn.insert_new(database, key, value)?);
+                if database.holds() == Holds::Globals {
+                    // Else none of them could be shown any more.
+                    parts(key)?;
+                }
+                if !overwrite {
+                    return Ok(txn.insert_new(database, key, value)?);
+                }
+                txn.insert(database, key, value)?;
             }
             (Held::Values(values), Some(Which::Key(key))) => {
                 return if overwrite {

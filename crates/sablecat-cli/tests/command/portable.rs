@@ -170,6 +170,11 @@ fn odd_or_truncated_text_loads_nothing_and_names_its_line() {
              {\"database\":\"d\",\"key\":\"k\",\"value\":\"v\"}\n",
             "line 2",
         ),
+        (
+            "{\"database\":\"d\",\"holds\":\"globals\"}\n\
+             {\"database\":\"d\",\"key\":\"k\",\"value\":\"v\"}\n",
+            "line 2: the key k is none of a node",
+        ),
         ("{\"number\":1,\"value\":\"v\"}\n", "line 1"),
         ("{\"number\":0,\"value\":\"v\"}\n", "line 1"),
         ("VERSION=3\nformat=print\nHEADER=END\n", "line 3"),

@@ -6,12 +6,15 @@ use sablecat_os::calendar::Moment;
 
 use super::subscript::{Subscript, parts_of};
 use super::text::{LineReader, Wrong, quoted};
-use super::{Globals, Node};
+use super::{Globals, Node, Number};
 use crate::error::{Error, Result};
 use crate::{Kind, Read, Write};
 
 const MONTHS: [&str; 12] =
     ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"];
+
+/// What is expected where there is something like a number.
+const OTHER_THAN_NUMBER: &str = "after a number that is written as M writes it, something else";
 
 /// How a key refers to its node: `^acct(42,"name")`.
 fn reference(key: &[u8]) -> Result<Vec<u8>> {
@@ -91,7 +94,11 @@ impl<K: Kind> Globals<K> {
         let mut line = LineReader::new(line, unicode);
         let node = self.reference(&mut line)?;
         line.want("=")?;
+        let is_number = !matches!(line.peek(), Some(b'"' | b'$'));
         let value = line.text()?;
+        if is_number && Number::canonical(&value).is_none() {
+            return Err(line.expected(OTHER_THAN_NUMBER));
+        }
         if line.is_at_end() { Ok((node, value)) } else { Err(line.expected("the line's end")) }
     }
 
@@ -106,9 +113,7 @@ impl<K: Kind> Globals<K> {
                 let subscript = text.text()?;
                 let subscript = Subscript::from(&subscript[..]);
                 if is_number && subscript.number().is_none() {
-                    return Err(
-                        text.expected("after a number that is written as M writes it, something else")
-                    );
+                    return Err(text.expected(OTHER_THAN_NUMBER));
                 }
                 node = node.at(subscript);
                 if !text.take(b',') {
