@@ -36,18 +36,20 @@ pub(crate) fn one(txn: &mut Txn<'_>, database: &Database, name: &Name) -> Result
 /// afterwards.
 pub(crate) fn all_of(txn: &mut Txn<'_>, database: &Database, part: &Names) -> Result<u64, Failure> {
     let shown = Shown::within(&*txn, database.clone())?;
-    match (database.holds(), part) {
+    // What has expired goes as well, and counts for nothing: it was not there.
+    let live = (database.holds() == Holds::Expiring).then(|| shown.count(part)).transpose()?;
+    let removed = match (database.holds(), part) {
         (Holds::Records | Holds::Expiring, Names::BeginningWith(Name::Key(prefix))) => {
-            Ok(txn.remove_range(database, Prefix(prefix))?)
+            txn.remove_range(database, Prefix(prefix))?
         }
         (holds, Names::Between(Bound::Unbounded, Bound::Unbounded))
             if !matches!(holds, Holds::Queue { .. }) =>
         {
-            Ok(txn.remove_range(database, ..)?)
+            txn.remove_range(database, ..)?
         }
         (Holds::Records | Holds::Expiring | Holds::Globals, Names::Between(from, to)) => {
             let keys = (shown.bound(from.as_ref())?, shown.bound(to.as_ref())?);
-            Ok(txn.remove_range(database, keys)?)
+            txn.remove_range(database, keys)?
         }
         _ => {
             let found = shown.records(part)?.map(|record| record.map(|(name, _)| name));
@@ -60,7 +62,8 @@ pub(crate) fn all_of(txn: &mut Txn<'_>, database: &Database, part: &Names) -> Re
                 interrupt::check()?;
                 one(txn, database, name)?;
             }
-            Ok(records)
+            records
         }
-    }
+    };
+    Ok(live.unwrap_or(removed))
 }

@@ -45,6 +45,15 @@ fn what_has_expired_is_not_shown_and_is_removed_by_compacting() {
         "{}",
         refused.err
     );
+    // Nor is it counted where it goes with others.
+    for arguments in ["del env --from a --db brief", "del env --prefix g --db brief"] {
+        assert_eq!(scratch.run("put env gone v --db brief --ttl 0"), answer(0, "", ""));
+        assert_eq!(scratch.run(arguments), answer(1, "", ""));
+    }
+    assert_eq!(scratch.run("put env gone v --db brief --ttl 0"), answer(0, "", ""));
+    assert_eq!(scratch.run("put env stays v --db brief"), answer(0, "", ""));
+    assert_eq!(scratch.json("db clear env --db brief --json"), json!({"removed": 1}));
+    assert_eq!(scratch.json("stat env --json")["unswept"]["brief"], json!(0));
     let wrong = scratch.run("put env k v --ttl soon");
     assert!(wrong.code == 2 && wrong.err.contains("a number of seconds"), "{}", wrong.err);
 }
