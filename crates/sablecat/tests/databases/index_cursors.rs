@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use sablecat::{Env, ErrorKind, Index, IndexOptions, Isolation, Result, TxnOptions};
 
-/// Each byte of a value is an index key of it.
+/// Each byte of a value is an index key of it. Of one byte there are more than a page has room for.
 fn env() -> Env {
     Env::builder()
+        .page_size(512)
         .extractor("bytes", |_, value, keys| value.chunks(1).for_each(|byte| keys.push(byte)))
         .extractor("all", |_, value, keys| keys.push(value))
         .in_memory()
@@ -28,8 +29,8 @@ proptest! {
     #[test]
     fn it_goes_by_index_keys_and_primary_keys(
         unique in any::<bool>(),
-        records in prop::collection::btree_map(0u8..40, prop::collection::vec(0u8..4, 0..4), 0..20),
-        moves in prop::collection::vec((0u8..13, 0u8..5, 0u8..40), 1..60),
+        records in prop::collection::btree_map(0u8..160, prop::collection::vec(0u8..4, 0..4), 0..150),
+        moves in prop::collection::vec((0u8..13, 0u8..5, 0u8..160), 1..60),
     ) {
         let env = env();
         let primary = env.database("records").expect("created");

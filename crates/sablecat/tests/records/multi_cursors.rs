@@ -3,9 +3,11 @@
 use std::cmp::Ordering;
 
 use proptest::prelude::*;
-use sablecat::{Duplicates, Env, ErrorKind, MultiCursor, MultiMap, Result, Txn};
+use sablecat::{Duplicates, Env, ErrorKind, MultiCursor, MultiMap, Result, Write};
 
 type Pair = (Vec<u8>, Vec<u8>);
+/// What is done, and a key and a value for it.
+type Step = (u8, Vec<u8>, Vec<u8>);
 
 /// All pairs in order, and where a cursor stands among them: at one, or before one where another was.
 #[derive(Debug)]
@@ -116,12 +118,12 @@ impl Model {
 }
 
 /// One step, by a cursor and in the model; what both say must be the same.
-fn step(
-    (what, key, value): &(u8, Vec<u8>, Vec<u8>),
+fn step<W: Write>(
+    (what, key, value): &Step,
     model: &mut Model,
-    map: &MultiMap,
-    cursor: &mut MultiCursor,
-    txn: &mut Txn<'_>,
+    map: &MultiMap<W::Of>,
+    cursor: &mut MultiCursor<W::Of>,
+    txn: &mut W,
 ) -> Result<()> {
     let of_model = |found: Option<&[u8]>| found.map(<[u8]>::to_vec);
     // Where something was of this key, another may get the label that it had.
@@ -295,43 +297,72 @@ fn a_text() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(prop::sample::select(vec![0u8, 1, b'a', 0xff]), 0..3)
 }
 
+/// Pairs to begin with, in several pages: of some keys there are more values than a page has room for.
+fn fill<W: Write>(model: &mut Model, map: &MultiMap<W::Of>, to: &mut W) -> Result<()> {
+    for n in 0..150u8 {
+        let (key, value) = (vec![b'a'; usize::from(n) % 7 / 3], vec![n; 1 + usize::from(n) % 9]);
+        let (at, is_there) = model.place(&key, &value, false);
+        assert!(map.insert(to, &key, &value)? && !is_there);
+        model.insert(at, &key, &value);
+    }
+    Ok(())
+}
+
+/// Some steps, and after each whether all is as the model has it.
+fn go<W: Write>(
+    steps: &[Step],
+    model: &mut Model,
+    map: &MultiMap<W::Of>,
+    cursor: &mut MultiCursor<W::Of>,
+    to: &mut W,
+) -> Result<()> {
+    for one in steps {
+        step(one, model, map, cursor, to)?;
+        assert_eq!(cursor.key(), model.key(), "{one:?}");
+        assert_eq!(cursor.value(to)?, model.value(), "{one:?}");
+        let same = model.key().map_or(0, |key| {
+            let (begin, end) = model.span(key);
+            end - begin
+        });
+        assert_eq!(cursor.count(to)?, same as u64);
+        let stands = (model.cursor != At::Nowhere).then_some(Ordering::Equal);
+        assert_eq!(cursor.clone().compare(cursor)?, stands);
+        let all: Vec<_> = map.range(&*to, ..)?.collect::<Result<_>>()?;
+        assert_eq!(all, model.pairs, "{one:?}");
+    }
+    Ok(())
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(100))]
 
     #[test]
     fn a_cursor_keeps_its_place_in_a_list_of_pairs(
-        sorted in any::<bool>(),
+        (sorted, filled) in any::<(bool, bool)>(),
         steps in prop::collection::vec((0u8..30, a_text(), a_text()), 1..120),
     ) {
-        let env = Env::in_memory().expect("created");
+        let small = || Env::builder().page_size(512).background(false);
         let order = if sorted { Duplicates::Sorted } else { Duplicates::Inserted };
-        let map = MultiMap::open(&env, "d", order).expect("created");
         let mut model = Model { sorted, pairs: Vec::new(), cursor: At::Nowhere };
-        let mut cursor = map.cursor();
-        let mut commits = 0;
-        for some in steps.chunks(7) {
-            env.write(|txn| {
-                for one in some {
-                    step(one, &mut model, &map, &mut cursor, txn)?;
-                    assert_eq!(cursor.key(), model.key(), "{one:?}");
-                    assert_eq!(cursor.value(txn)?, model.value(), "{one:?}");
-                    let same = model.key().map_or(0, |key| {
-                        let (begin, end) = model.span(key);
-                        end - begin
-                    });
-                    assert_eq!(cursor.count(txn)?, same as u64);
-                    assert_eq!(
-                        cursor.clone().compare(&cursor)?,
-                        (model.cursor != At::Nowhere).then_some(Ordering::Equal)
-                    );
-                    let all: Vec<_> = map.range(&*txn, ..)?.collect::<Result<_>>()?;
-                    assert_eq!(all, model.pairs, "{one:?}");
-                }
-                commits += 1;
-                Ok(())
-            }).expect("committed");
+        let env = small().in_memory().expect("created");
+        let map = MultiMap::open(&env, "d", order).expect("created");
+        if filled {
+            env.write(|txn| fill(&mut model, &map, txn)).expect("filled");
         }
-        prop_assert_eq!(commits, steps.len().div_ceil(7));
+        let mut cursor = map.cursor();
+        for some in steps.chunks(7) {
+            env.write(|txn| go(some, &mut model, &map, &mut cursor, txn)).expect("committed");
+        }
+        prop_assert_eq!(env.verify(&mut |_| {}).expect("read").problems, Vec::<String>::new());
+
+        let mut store = small().data_store_in_memory().expect("created");
+        let map = MultiMap::of(store.database("d").expect("created"), order).expect("of plain records");
+        let mut model = Model { sorted, pairs: Vec::new(), cursor: At::Nowhere };
+        if filled {
+            fill(&mut model, &map, &mut store).expect("filled");
+        }
+        go(&steps, &mut model, &map, &mut map.cursor(), &mut store).expect("done");
+        prop_assert_eq!(store.verify(&mut |_| {}).expect("read").problems, Vec::<String>::new());
     }
 }
 
