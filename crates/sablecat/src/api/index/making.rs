@@ -56,8 +56,9 @@ impl Env {
     ///
     /// # Errors
     /// `Invalid` if there is another database of that name, or for an extractor or nullifier that was not
-    /// registered, a database with a comparator, an index of an index; `Duplicate`, `Reference` if what
-    /// records there are does not permit the index; as [`Env::write`].
+    /// registered, a database with a comparator, an index of an index, references from or to a queue, or a
+    /// handle of a database that has another name by now; `Duplicate`, `Reference` if what records there are
+    /// does not permit the index; as [`Env::write`].
     pub fn index(&self, name: &str, of: &Database, options: IndexOptions) -> Result<Index> {
         of.check_in(self)?;
         if let Some(index) = Index::existing(self, name)? {
