@@ -1,16 +1,22 @@
-//! Queues, keys with several values, records by number and globals, over power failures, calls that fail and
-//! full disks: what is there afterwards is what was there after the last operation that succeeded, or after
-//! the one that was under way.
+//! Queues, keys with several values, records by number, globals, records that expire, sequences and indices,
+//! over power failures, calls that fail and full disks: what is there afterwards is what was there after the
+//! last operation that succeeded, or after the one that was under way, and indices agree with it.
 
 use std::sync::Arc;
 
 use sablecat::globals::Globals;
-use sablecat::{Duplicates, Durability, Env, MultiMap, Numbered, Queue, Result};
+use sablecat::{
+    Database, Duplicates, Durability, Env, Expiring, Index, IndexOptions, Lifetime, Moment, MultiMap,
+    Numbered, OnRemove, Queue, Result, Sequence, SequenceOptions,
+};
 use sablecat_check::dice::Dice;
 use sablecat_os::sim::{Fault, SimDisk};
 
 /// Operations of a run.
-const STEPS: usize = 90;
+const STEPS: usize = 120;
+
+/// The time, which stands still.
+const NOW: u64 = 1_000_000;
 
 fn open(disk: &SimDisk, durability: Durability) -> Result<Env> {
     Env::builder()
@@ -20,6 +26,8 @@ fn open(disk: &SimDisk, durability: Durability) -> Result<Env> {
         .log_buffer_size(1 << 16)
         .log_segment_size(1 << 16)
         .durability(durability)
+        .clock(|| Moment { ms: NOW })
+        .extractor("all", |_, value, keys| keys.push(value))
         .disk(Arc::new(disk.clone()))
         .open("env")
 }
@@ -31,6 +39,13 @@ struct Kinds {
     kept: Numbered,
     lines: Numbered,
     globals: Globals,
+    leases: Expiring,
+    meta: Database,
+    numbers: Sequence,
+    /// Of people in towns: a town goes with all people in it.
+    towns: Database,
+    people: Database,
+    by_town: Index,
 }
 
 /// All that there is, of each kind; of a queue also its last number, which does not come again.
@@ -38,7 +53,15 @@ type All = Vec<String>;
 
 impl Kinds {
     fn open(env: &Env) -> Result<Kinds> {
+        let (meta, towns, people) = (env.database("meta")?, env.database("towns")?, env.database("people")?);
+        let options = IndexOptions::new("all").references(&towns, OnRemove::Cascade);
         Ok(Kinds {
+            by_town: env.index("by town", &people, options)?,
+            towns,
+            people,
+            leases: Expiring::open(env, "leases")?,
+            numbers: meta.sequence("next", SequenceOptions::new().cache(2))?,
+            meta,
             jobs: Queue::open(env, "jobs", 12)?,
             sorted: MultiMap::open(env, "sorted", Duplicates::Sorted)?,
             inserted: MultiMap::open(env, "inserted", Duplicates::Inserted)?,
@@ -71,6 +94,15 @@ impl Kinds {
                 all.push(shown(name, number.to_string().as_bytes(), &record));
             }
         }
+        // As it is stored: what has expired, and how far sequences are.
+        let databases =
+            [self.leases.database(), &self.meta, &self.towns, &self.people, self.by_town.database()];
+        for database in databases {
+            for record in state.range(database, ..)? {
+                let (key, value) = record?;
+                all.push(shown(database.name(), &key, &value));
+            }
+        }
         let mut text = Vec::new();
         self.globals.export(&state, &mut text)?;
         // Its second line has the time.
@@ -80,7 +112,7 @@ impl Kinds {
 
     /// One operation, by itself or in a transaction with others.
     fn step(&self, env: &Env, dice: &mut Dice) -> Result<()> {
-        let what = dice.below(12);
+        let what = dice.below(16);
         let (key, value) =
             (vec![dice.below(3) as u8; dice.index(3)], vec![dice.below(5) as u8; dice.index(40)]);
         let number = 1 + dice.below(30);
@@ -104,6 +136,27 @@ impl Kinds {
                 let node = self.globals.global("a")?.at(number as i64).at(&key[..]);
                 node.set(txn, &value)?;
                 if value.is_empty() { self.globals.global("a")?.at(3).kill(txn) } else { Ok(()) }
+            }),
+            11 => {
+                let lifetime = [Lifetime::Unlimited, Lifetime::Until(Moment { ms: NOW - 5 + number })];
+                let lifetime = lifetime[dice.index(2)];
+                env.write(|txn| match value.len() {
+                    0..25 => self.leases.insert(txn, &key, &value, lifetime),
+                    25..35 => self.leases.touch(txn, &key, lifetime).map(drop),
+                    _ => self.leases.remove(txn, &key).map(drop),
+                })
+            }
+            12 => {
+                env.sweep()?;
+                // It does not wait for the disk itself.
+                env.sync()
+            }
+            13 if number < 15 => self.numbers.next().map(drop),
+            13 => env.write(|txn| self.numbers.next_in(txn)).map(drop),
+            14 => env.write(|txn| {
+                txn.insert(&self.towns, &key, "")?;
+                txn.insert(&self.people, number.to_be_bytes(), &key)?;
+                if value.len() > 25 { txn.remove(&self.towns, &key).map(drop) } else { Ok(()) }
             }),
             _ if number < 10 => env.checkpoint().map(drop),
             // From one to another, or not at all.
@@ -144,6 +197,10 @@ fn undisturbed() -> (Vec<All>, u64) {
     let mut states = Vec::new();
     run(&disk, Durability::Sync, |all| states.push(all)).1.expect("nothing goes wrong");
     assert_eq!(states.len(), STEPS + 1);
+    for name in ["job", "inserted", "line", "leases", "people", "by town"] {
+        let is_of = |line: &String| line.starts_with(&format!("{name} "));
+        assert!(states.iter().filter(|all| all.iter().any(is_of)).count() > STEPS / 10, "{name}");
+    }
     (states, disk.calls())
 }
 
@@ -163,6 +220,8 @@ fn found(disk: &SimDisk, states: &[All], (first, last): (usize, usize), what: &s
     let before = kinds.jobs.append_one("one more").expect("appended");
     let expected = kinds.jobs.len(&env).expect("read");
     assert!(kinds.jobs.get(&env, before).expect("read").is_some() && expected > 0, "{what}");
+    kinds.towns.clear().expect("all people go with their towns");
+    assert!(kinds.people.is_empty().expect("read") && kinds.by_town.database().is_empty().expect("read"));
 }
 
 #[test]
