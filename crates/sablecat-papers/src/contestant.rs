@@ -11,17 +11,12 @@
 use std::env;
 use std::ffi::OsString;
 use std::fmt;
-use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
-
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use std::time::Duration;
 
 use crate::Took;
-use crate::protocol::{Answer, Figures, List, Mode, Request};
+use crate::process::Process;
+use crate::protocol::{Figures, List, Mode, Request};
 
 /// The name that our own rows have.
 pub const OURS: &str = "sablecat";
@@ -81,8 +76,8 @@ pub(crate) fn keeps(system: &str) -> Keeps {
     }
 }
 
-/// How often a process that is to end is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(1);
+/// How long `sablecat-peers` may take to list its systems.
+const LISTING: Duration = Duration::from_secs(120);
 
 /// The disk's rows.
 pub(crate) const DEVICE: &str = "device";
@@ -167,6 +162,13 @@ pub(crate) fn flawless(figures: Figures, what: &str) -> Result<Figures, Refusal>
 }
 
 impl Refusal {
+    /// The sentence alone.
+    pub(crate) fn why(self) -> String {
+        match self {
+            Refusal::Skipped(why) | Refusal::Failed(why) | Refusal::Wrong(why) => why,
+        }
+    }
+
     /// The same, said to have come at this stage.
     pub(crate) fn after(self, stage: &str) -> Refusal {
         match self {
@@ -193,18 +195,26 @@ pub(crate) struct Program {
     name: String,
     command: Vec<OsString>,
     by_cursor: bool,
+    /// How long its processes may take over anything; none: as long as the requests say.
+    limit: Option<Duration>,
 }
 
 impl Program {
     /// One of our own; `serve` is the command line that serves the system named after it.
     pub(crate) fn own(name: &str, serve: &[OsString]) -> Program {
         let command = serve.iter().cloned().chain([name.into()]).collect();
-        Program { name: name.to_owned(), command, by_cursor: false }
+        Program { name: name.to_owned(), command, by_cursor: false, limit: None }
     }
 
     fn peer(program: &Path, system: &str) -> Program {
         let command = vec![program.into(), "serve".into(), "--system".into(), system.into()];
-        Program { name: system.to_owned(), command, by_cursor: false }
+        Program { name: system.to_owned(), command, by_cursor: false, limit: None }
+    }
+
+    /// The same, whose processes are killed after so long without an answer.
+    #[cfg(test)]
+    pub(crate) fn within(self, limit: Duration) -> Program {
+        Program { limit: Some(limit), ..self }
     }
 }
 
@@ -254,96 +264,7 @@ impl Contestant for Program {
     }
 
     fn start(&self) -> Result<Box<dyn Served>, Refusal> {
-        Ok(Box::new(Process::start(&self.command)?))
-    }
-}
-
-/// A process that answers requests, a line each.
-pub(crate) struct Process {
-    child: Child,
-    /// None: no more requests will come.
-    input: Option<ChildStdin>,
-    output: BufReader<ChildStdout>,
-}
-
-impl Served for Process {
-    fn id(&self) -> u32 {
-        self.child.id()
-    }
-
-    fn ask(&mut self, request: &Request) -> Result<Figures, Refusal> {
-        self.tell(request)?;
-        self.hear()
-    }
-}
-
-impl Process {
-    /// A new one, by its command line.
-    pub(crate) fn start(command: &[OsString]) -> Result<Process, Refusal> {
-        let (name, arguments) =
-            command.split_first().ok_or_else(|| Refusal::Failed("no program to start".to_owned()))?;
-        let spawned = Command::new(name).args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
-        let mut child =
-            spawned.map_err(|error| Refusal::Failed(format!("cannot start {}: {error}", name.display())))?;
-        let (input, Some(output)) = (child.stdin.take(), child.stdout.take()) else {
-            unreachable!("both were asked for");
-        };
-        Ok(Process { child, input, output: BufReader::new(output) })
-    }
-
-    /// Sends a request.
-    pub(crate) fn tell(&mut self, request: &impl Serialize) -> Result<(), Refusal> {
-        let mut line = serde_json::to_string(request)
-            .map_err(|error| Refusal::Failed(format!("a request that cannot be written: {error}")))?;
-        line.push('\n');
-        let sent = self.input.as_mut().map(|input| input.write_all(line.as_bytes()));
-        // A broken pipe says less than the process's end does.
-        if matches!(sent, Some(Ok(()))) { Ok(()) } else { Err(Refusal::Failed(self.how_it_ended())) }
-    }
-
-    /// Waits for the answer to the first request that has none yet.
-    pub(crate) fn hear<T: DeserializeOwned>(&mut self) -> Result<T, Refusal> {
-        let mut line = String::new();
-        if !self.output.read_line(&mut line).is_ok_and(|bytes| bytes > 0) {
-            return Err(Refusal::Failed(self.how_it_ended()));
-        }
-        match serde_json::from_str(&line) {
-            Ok(Answer::Done(done)) => Ok(done),
-            Ok(Answer::Error { error }) => Err(Refusal::Failed(error)),
-            Ok(Answer::Skipped { skipped }) => Err(Refusal::Skipped(skipped)),
-            Err(error) => {
-                Err(Refusal::Failed(format!("an answer that cannot be read ({error}): {}", line.trim())))
-            }
-        }
-    }
-
-    /// Tells it that no more requests will come, and gives it some time to put things in order. Whether it
-    /// has.
-    pub(crate) fn leave(&mut self, patience: Duration) -> bool {
-        self.input = None;
-        let told = Instant::now();
-        loop {
-            match self.child.try_wait() {
-                Ok(Some(_)) => return true,
-                Ok(None) if told.elapsed() < patience => thread::sleep(LOOK_EVERY),
-                _ => return false,
-            }
-        }
-    }
-
-    fn how_it_ended(&mut self) -> String {
-        match self.child.wait() {
-            Ok(status) => format!("its process ended in the middle: {status}"),
-            Err(error) => format!("its process is gone: {error}"),
-        }
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        // It has answered all that was asked; if it has ended already, both are errors that say so.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        Ok(Box::new(Process::start(&self.command, self.limit)?))
     }
 }
 
@@ -436,15 +357,9 @@ fn choose(program: &Path, list: &List, wanted: Option<&[String]>, quick: bool) -
 }
 
 fn list(program: &Path) -> Result<List, String> {
-    let output = Command::new(program)
-        .arg("list")
-        .stderr(Stdio::inherit())
-        .output()
-        .map_err(|error| error.to_string())?;
-    if !output.status.success() {
-        return Err(output.status.to_string());
-    }
-    serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())
+    let listing = Process::start(&[program.into(), "list".into()], Some(LISTING));
+    let printed = listing.map_err(|refusal| refusal.why()).and_then(Process::all)?;
+    serde_json::from_slice(&printed).map_err(|error| error.to_string())
 }
 
 fn locate() -> Option<PathBuf> {
@@ -497,8 +412,7 @@ mod tests {
 
     #[test]
     fn a_variant_only_takes_part_where_it_differs() {
-        let program =
-            |name: &str, by_cursor| Program { name: name.to_owned(), command: Vec::new(), by_cursor };
+        let program = |name: &str, by_cursor| Program { by_cursor, ..Program::own(name, &[]) };
         assert!(program("bdb", false).takes_part(Mode::Tds));
         assert!(!program("bdb-cursor", true).takes_part(Mode::Tds));
         assert!(program("bdb-cursor", true).takes_part(Mode::Ds));
@@ -509,13 +423,10 @@ mod tests {
 
     #[test]
     fn a_process_that_dies_or_babbles_has_failed() {
-        let program = |command: &[&str]| Program {
-            name: "x".to_owned(),
-            command: command.iter().map(OsString::from).collect(),
-            by_cursor: false,
-        };
         let ask = |command: &[&str]| {
-            program(command).start().and_then(|mut served| served.ask(&Request::Close)).unwrap_err()
+            let command = command.iter().map(OsString::from).collect();
+            let program = Program { command, ..Program::own("x", &[]) };
+            program.start().and_then(|mut served| served.ask(&Request::Close)).unwrap_err()
         };
         assert!(matches!(ask(&["/nonexistent"]), Refusal::Failed(why) if why.contains("cannot start")));
         assert!(matches!(ask(&["false"]), Refusal::Failed(why) if why.contains("exit status: 1")));

@@ -246,7 +246,7 @@ fn without_system_cache<T>(dir: &Path, work: impl FnOnce() -> T) -> T {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contestant::OURS;
+    use crate::contestant::{OURS, Program};
     use crate::place::Place;
     use crate::workload::Keys;
     use std::cell::RefCell;
@@ -413,6 +413,25 @@ mod tests {
             2,
             "who fails is not asked again"
         );
+    }
+
+    #[test]
+    fn who_never_answers_is_left_out_and_the_others_go_on() {
+        let asked = Rc::new(RefCell::new(Vec::new()));
+        let hanging = |name: &str| {
+            let script = ["sh", "-c", "exec sleep 1000"].map(std::ffi::OsString::from);
+            Program::own(name, &script).within(Duration::from_millis(20))
+        };
+        let (ours, peer, fakes) = (hanging(OURS), hanging("p"), fakes(&asked, &["q"]));
+        let contestants: Vec<&dyn Contestant> = vec![&ours, &peer, &fakes[0]];
+        let place = Place::below(&std::env::temp_dir()).unwrap();
+        let mut field = Field { contestants, dir: place.path(), rounds: 3, progress: &mut () };
+        let outcome = field.run(&[session(Mode::Ds, false, 2, &[Kind::Write])]);
+        let why = "no answer to \"open\" within 20 ms: its process was killed";
+        assert_eq!(outcome.notes, [format!("DS random p, 2 threads could not run: {why}")]);
+        assert_eq!(outcome.problems, [format!("DS random sablecat, 2 threads: {why}")]);
+        let rows: Vec<_> = outcome.rows.iter().map(|row| (row.system.as_str(), row.median_of)).collect();
+        assert_eq!(rows, [("q", 3)]);
     }
 
     #[test]

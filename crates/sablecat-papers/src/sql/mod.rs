@@ -46,7 +46,8 @@ pub use spent::Spent;
 pub use worker::work;
 
 use crate::Took;
-use crate::contestant::{Process, Refusal};
+use crate::contestant::Refusal;
+use crate::process::Process;
 use crate::protocol::{Figures, Kind, Mode};
 use crate::row::Row;
 use crate::session::{Session, Step};
@@ -140,7 +141,7 @@ fn version(system: &System, worker: &[OsString]) -> Result<String, Refusal> {
 /// A process that works with a system's library.
 fn start(system: &System, worker: &[OsString]) -> Result<Process, Refusal> {
     let command: Vec<OsString> = worker.iter().cloned().chain([system.name.into()]).collect();
-    Process::start(&command)
+    Process::start(&command, None)
 }
 
 /// The row of some rounds; none if there were none.

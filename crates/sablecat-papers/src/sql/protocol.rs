@@ -1,10 +1,13 @@
 //! What the driving end asks of a process that works on a database, and what it is told: a line of JSON each,
 //! as between the other suites and theirs ([`crate::protocol`]).
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use super::scale::Scale;
 use super::systems::UseBy;
+use crate::patience::{Asked, for_records, for_seconds};
 use crate::protocol::Mode;
 
 /// A line of input.
@@ -35,6 +38,39 @@ pub(super) enum Request {
     },
     /// Close it.
     Close,
+}
+
+/// Pairs of rows that a join without an index looks at for each that it looks a record up for: relations are
+/// joined in the square of their rows.
+const PAIRS: u64 = 500;
+
+impl Asked for Request {
+    fn what(&self) -> String {
+        let word = match self {
+            Request::Version => "version",
+            Request::Open(_) => "open",
+            Request::Bank(_) => "bank",
+            Request::Transfer(_) => "transfer",
+            Request::Sums => "sums",
+            Request::Relations { .. } => "relations",
+            Request::Query(query) => return format!("query {}", query.sql),
+            Request::Fill { .. } => "fill",
+            Request::Close => "close",
+        };
+        word.to_owned()
+    }
+
+    fn work(&self) -> Duration {
+        match self {
+            Request::Version | Request::Open(_) | Request::Sums | Request::Close => Duration::ZERO,
+            Request::Bank(scale) => for_records(scale.accounts()),
+            Request::Transfer(transfers) => for_seconds(transfers.seconds),
+            // The queries that come after have as long as well.
+            Request::Relations { rows } => for_records(rows.saturating_mul(*rows) / PAIRS),
+            Request::Query(query) => for_seconds(query.seconds_max),
+            Request::Fill { rows } => for_records(*rows),
+        }
+    }
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -119,5 +155,26 @@ impl Done {
             all.rss_mb = all.rss_mb.max(one.rss_mb);
         }
         all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries_have_as_long_as_a_join_of_all_pairs() {
+        let minutes = |rows| Request::Relations { rows }.work().as_secs() / 60;
+        assert_eq!((minutes(10_000), minutes(100_000)), (1, 166));
+        let transfer = Transfers {
+            scale: Scale::of_accounts(1),
+            threads: 1,
+            seed: 0,
+            seconds: 3.0,
+            transfers_percent: 100,
+        };
+        assert_eq!(Request::Transfer(transfer).work(), Duration::from_secs(60));
+        let query = Query { sql: "SELECT 1".to_owned(), ..Query::default() };
+        assert_eq!(Request::Query(query).what(), "query SELECT 1");
     }
 }

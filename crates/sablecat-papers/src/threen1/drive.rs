@@ -21,12 +21,14 @@ use super::check::Table;
 use super::input::Line;
 use super::store::Account;
 use super::system::System;
-use crate::machine;
+use crate::{machine, patience};
 
 /// How often the workers are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 /// How long a worker that is told to end may take to put things in order.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// For each integer of a line, on top of what everything has: two stores, each flushed by a slow disk.
+const AN_INTEGER: Duration = Duration::from_millis(5);
 const SIGKILL: i32 = 9;
 
 /// What a run of a line came to.
@@ -53,7 +55,9 @@ pub(super) fn run(
     dir: &Path,
     kills: &Kills,
 ) -> Result<Outcome, String> {
-    let outcome = system.create(dir, line).and_then(|()| run_created(system, line, expected, dir, kills));
+    let limit = patience::LEAST + AN_INTEGER.saturating_mul(u32::try_from(line.count()).unwrap_or(u32::MAX));
+    let outcome =
+        system.create(dir, line).and_then(|()| run_created(system, line, expected, dir, (kills, limit)));
     if outcome.is_err() {
         system.abandon(dir);
     }
@@ -67,17 +71,9 @@ fn run_created(
     line: &Line,
     expected: &Table,
     dir: &Path,
-    kills: &Kills,
+    (kills, limit): (&Kills, Duration),
 ) -> Result<Outcome, String> {
-    let mut crew = Crew {
-        system,
-        line,
-        dir,
-        done: Arc::default(),
-        workers: Vec::new(),
-        kills: 0,
-        dice: 0x9e37_79b9_7f4a_7c15,
-    };
+    let mut crew = Crew::new(system, line, dir, limit);
     let (started, cpu) = (Instant::now(), machine::children_cpu_seconds());
     crew.run(kills, started)?;
     let (seconds, cpu_seconds) = (started.elapsed().as_secs_f64(), machine::children_cpu_seconds() - cpu);
@@ -98,13 +94,20 @@ struct Crew<'a> {
     dir: &'a Path,
     /// Integers done, as the workers say.
     done: Arc<AtomicU64>,
+    /// How long there may be nothing more that is done.
+    limit: Duration,
     /// By their numbers; none has done its part.
     workers: Vec<Option<Process>>,
     kills: u64,
     dice: u64,
 }
 
-impl Crew<'_> {
+impl<'a> Crew<'a> {
+    fn new(system: &'a dyn System, line: &'a Line, dir: &'a Path, limit: Duration) -> Crew<'a> {
+        let (done, dice) = (Arc::default(), 0x9e37_79b9_7f4a_7c15);
+        Crew { system, line, dir, done, limit, workers: Vec::new(), kills: 0, dice }
+    }
+
     fn run(&mut self, kills: &Kills, started: Instant) -> Result<(), String> {
         self.workers =
             (0..self.line.workers).map(|number| self.start(number).map(Some)).collect::<Result<_, _>>()?;
@@ -112,6 +115,9 @@ impl Crew<'_> {
         let mut done_at_kill = 0;
         let mut kill_all_at =
             kills.all_at_percent.map(|percent| u128::from(self.line.count()) * u128::from(percent) / 100);
+        // When somebody has last said to have done more. Systems whose workers say nothing have the same time
+        // for all of it.
+        let mut seen = (started, 0);
         while self.is_anybody_at_work()? {
             if interrupt::is_asked() {
                 return Err("interrupted".to_owned());
@@ -119,6 +125,15 @@ impl Crew<'_> {
             // Not before somebody has done more: if all were killed sooner than they can recover the
             // database, none would ever come further.
             let done = self.done.load(Ordering::Relaxed);
+            if done > seen.1 {
+                seen = (Instant::now(), done);
+            } else if seen.0.elapsed() > self.limit {
+                let workers = self.workers.iter().flatten().count();
+                return Err(format!(
+                    "the {workers} workers that are left have done nothing more for {}, and were ended",
+                    patience::told(self.limit)
+                ));
+            }
             if let (Some(at), Some(every)) = (next_kill, kills.every)
                 && Instant::now() >= at
                 && done > done_at_kill
@@ -234,5 +249,52 @@ impl Drop for Process {
         }
         let _ = self.0.kill();
         let _ = self.0.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::place::Place;
+    use crate::threen1::check::Results;
+    use std::process::Command;
+
+    /// Its workers are shell scripts.
+    struct Scripts(&'static str);
+
+    impl System for Scripts {
+        fn name(&self) -> &'static str {
+            "scripts"
+        }
+        fn options(&self) -> &'static str {
+            ""
+        }
+        fn durability(&self) -> &'static str {
+            ""
+        }
+        fn create(&self, dir: &Path, _: &Line) -> Result<(), String> {
+            fs::create_dir(dir).map_err(|error| error.to_string())
+        }
+        fn worker(&self, _: &Path, _: &Line, number: u32) -> Result<Command, String> {
+            let mut command = Command::new("sh");
+            command.args(["-c", self.0, &number.to_string()]);
+            Ok(command)
+        }
+        fn results(&self, _: &Path, _: &Line) -> Result<Results, String> {
+            Err("all have ended".to_owned())
+        }
+        fn abandon(&self, _: &Path) {}
+    }
+
+    #[test]
+    fn workers_that_hang_are_ended_and_told_of() {
+        let place = Place::below(&std::env::temp_dir()).unwrap();
+        let line = Line { start: 1, finish: 10, workers: 2, block: 1 };
+        let run = |script, limit| {
+            Crew::new(&Scripts(script), &line, place.path(), limit).run(&Kills::default(), Instant::now())
+        };
+        let hanging = run("exec sleep 1000", Duration::from_millis(20)).unwrap_err();
+        assert_eq!(hanging, "the 2 workers that are left have done nothing more for 20 ms, and were ended");
+        assert_eq!(run("echo 5", Duration::from_secs(600)), Ok(()));
     }
 }
