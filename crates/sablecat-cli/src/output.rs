@@ -190,6 +190,7 @@ pub(crate) fn rendered(grid: &Grid) -> String {
         .chain(heads)
         .chain(rule)
         .chain(grid.rows.iter().map(row))
+        .chain(grid.widest())
         .chain(grid.remarks.iter().cloned());
     lines.map(|line| line + "\n").collect()
 }

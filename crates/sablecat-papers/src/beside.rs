@@ -6,9 +6,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::charted::each_once;
+use crate::charted::{Point, each_once};
 use crate::contestant::{DEVICE, OURS, SHARED, is_ours, keeps_promise};
-use crate::grid::{Grid, ratio, ratio_to_best, thousands};
+use crate::grid::{Cell, Grid, ratio, ratio_to_best, thousands};
 use crate::protocol::Mode;
 use crate::row::Row;
 
@@ -100,12 +100,18 @@ impl Figure {
         (row.errors == 0).then_some(figure)
     }
 
-    pub(crate) fn cell(self, row: Option<&Row>) -> String {
-        let Some(row) = row else { return NONE.to_owned() };
-        row.failed().unwrap_or_else(|| match self {
+    pub(crate) fn cell(self, row: Option<&Row>) -> Cell {
+        let Some(row) = row else { return NONE.into() };
+        let text = row.failed().unwrap_or_else(|| match self {
             Figure::Median => thousands(row.ops_per_s),
             Figure::Mean => format!("{} ± {}", thousands(row.mean), thousands(row.deviation)),
-        })
+        });
+        Cell { text, range: row.range() }
+    }
+
+    /// What a chart shows of a row: the figure, and how far its runs lie apart.
+    pub(crate) fn point(self, row: &Row) -> Option<Point> {
+        Some((self.of(row)?, row.range()))
     }
 
     /// How two rows relate.
@@ -218,19 +224,19 @@ impl Table {
         grid.remarks.clone_from(&self.remarks);
         for line in &self.lines {
             let (ours, best) = (line.of(&line.ours, &rows), self.best_peer(line, &rows));
-            let mut cells = vec![self.label(line), line.threads.to_string()];
-            cells.extend(self.paper.iter().map(|_| line.paper.cell()));
+            let mut cells: Vec<Cell> = vec![self.label(line).into(), line.threads.to_string().into()];
+            cells.extend(self.paper.iter().map(|_| line.paper.cell().into()));
             cells.extend([
                 self.figure.cell(ours),
                 self.figure.cell(best),
-                best.map_or(NONE, |row| &row.system).to_owned(),
-                ratio_to_best(self.figure.share(ours, best), best.and_then(|row| self.figure.of(row))),
+                best.map_or(NONE, |row| &row.system).into(),
+                ratio_to_best(self.figure.share(ours, best), best.and_then(|row| self.figure.of(row))).into(),
             ]);
             if is_shared {
                 let shared = line.of(SHARED, &rows);
-                cells.extend([self.figure.cell(shared), ratio(self.figure.share(shared, ours))]);
+                cells.extend([self.figure.cell(shared), ratio(self.figure.share(shared, ours)).into()]);
             }
-            grid.rows.push(cells);
+            grid.push(cells);
         }
         for row in rows.iter().filter(|row| !keeps_promise(&row.system, row.mode)) {
             let (system, mode) = (&row.system, row.mode.name());
@@ -257,10 +263,15 @@ impl Table {
         for line in &self.lines {
             let cells = systems.iter().map(|system| {
                 let row = line.of(system, &rows);
-                row.and_then(|row| self.figure.of(row))
-                    .map_or_else(|| self.figure.cell(row), |figure| format!("{:.1}", figure / 1000.0))
+                match row.and_then(|row| self.figure.point(row)) {
+                    None => self.figure.cell(row),
+                    Some((figure, range)) => Cell {
+                        text: format!("{:.1}", figure / 1000.0),
+                        range: range.map(|range| range.map(|rate| rate / 1000.0)),
+                    },
+                }
             });
-            grid.rows.push([self.label(line), line.threads.to_string()].into_iter().chain(cells).collect());
+            grid.push([self.label(line), line.threads.to_string()].map(Cell::from).into_iter().chain(cells));
         }
         Some(grid)
     }
@@ -293,6 +304,7 @@ pub(crate) mod tests {
             errors: 0,
             rss_mb: 1.5,
             disk_mb: 2.5,
+            apart: false,
             attached: None,
             latency: None,
             sql: None,
@@ -319,6 +331,11 @@ pub(crate) mod tests {
         assert_eq!((all.title.as_str(), all.heads.len()), ("s, t; operations a second, medians of 3", 9));
         assert_eq!(all.rows[0], ["L", "1", "7", "90", "60", "b", "1.50", "99", "1.10"]);
         assert_eq!(all.rows[1][3..], [NONE; 6]);
+        let ranges = |grid: &Grid| -> Vec<Option<String>> {
+            (0..grid.heads.len()).map(|column| grid.range(0, column).map(|range| range.to_string())).collect()
+        };
+        let [ours, peer, shared] = ["90.0–93.0", "60.0–63.0", "99.0–102"].map(|text| Some(text.to_owned()));
+        assert_eq!(ranges(&all), [None, None, None, ours, peer, None, None, shared, None]);
         let some = some.beside_the_paper("s", &rows);
         assert_eq!(some.rows[0], ["L", "1", "91 ± 2", "31 ± 2", "a", "2.94", "100 ± 2", "1.10"]);
         assert_eq!(some.heads.len(), 8);
@@ -343,6 +360,7 @@ pub(crate) mod tests {
         assert_eq!(cells(&[peer]), "— | 30 | a | ▼ —");
         let all = table.all_systems(&[ours, failing("b")]).unwrap();
         assert_eq!(all.rows[0][2..], ["0.1", "1,200 failed"]);
+        assert_eq!((all.range(0, 2).unwrap().to_string(), all.range(0, 3)), ("0.090–0.093".to_owned(), None));
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::Range;
+
 /// What a chart of a table shows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Charted {
@@ -24,7 +26,13 @@ pub struct Dots {
     pub paper: Option<f64>,
     /// Systems, with what each has.
     pub values: Vec<(String, f64)>,
+    /// How far the runs of a system's value lie apart, where that is known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ranges: Vec<(String, Range)>,
 }
+
+/// A value, and how far its runs lie apart.
+pub(crate) type Point = (f64, Option<Range>);
 
 impl Charted {
     /// A chart without lines.
@@ -43,10 +51,25 @@ impl Dots {
     pub(crate) fn of<'s>(
         label: impl Into<String>,
         systems: impl IntoIterator<Item = &'s str>,
-        value: impl Fn(&str) -> Option<f64>,
+        point: impl Fn(&str) -> Option<Point>,
     ) -> Dots {
-        let values = systems.into_iter().filter_map(|system| Some((system.to_owned(), value(system)?)));
-        Dots { label: label.into(), values: values.collect(), ..Dots::default() }
+        let mut dots = Dots { label: label.into(), ..Dots::default() };
+        for system in systems {
+            dots.push(system, point(system));
+        }
+        dots
+    }
+
+    /// Adds a system, if it has a value.
+    pub(crate) fn push(&mut self, system: &str, point: Option<Point>) {
+        let Some((value, range)) = point else { return };
+        self.values.push((system.to_owned(), value));
+        self.ranges.extend(range.map(|range| (system.to_owned(), range)));
+    }
+
+    /// How far the runs of a system's value lie apart, where that is known.
+    pub(crate) fn range(&self, system: &str) -> Option<Range> {
+        self.ranges.iter().find(|(named, _)| named == system).map(|(_, range)| *range)
     }
 }
 

@@ -12,7 +12,7 @@ use std::ops::RangeInclusive;
 use crate::beside::Figure;
 use crate::contestant::{DEVICE, is_ours, keeps_promise};
 use crate::field::Field;
-use crate::grid::{Grid, ratio_to_best, thousands};
+use crate::grid::{Cell, Grid, ratio_to_best, thousands};
 use crate::latency::Latency;
 use crate::mix::Mix;
 use crate::protocol::{Kind, Mode};
@@ -112,18 +112,19 @@ fn worst(head: &str, rows: &[Row]) -> Grid {
         for op in LINES {
             let mut all = of(rows, mode, op);
             all.retain(|(row, _)| row.errors == 0);
-            let ours = all.iter().find(|(row, _)| row.system == OURS).map(|(_, latency)| latency.p999_us);
+            let ours = all.iter().find(|(row, _)| row.system == OURS).map(|(_, latency)| *latency);
             let peers =
                 all.iter().filter(|(row, _)| !is_ours(&row.system) && keeps_promise(&row.system, mode));
             let best = peers.min_by(|a, b| a.1.p999_us.total_cmp(&b.1.p999_us));
-            let theirs = best.map(|(_, latency)| latency.p999_us);
-            let us = |value: Option<f64>| value.map_or_else(|| "—".to_owned(), micros);
-            grid.rows.push(vec![
-                format!("{} {op}", mode.name()),
+            let theirs = best.map(|(_, latency)| *latency);
+            let us = |latency: Option<&Latency>| latency.map_or_else(|| "—".into(), thousandth);
+            let share = ours.zip(theirs).map(|(ours, theirs)| theirs.p999_us / ours.p999_us);
+            grid.push([
+                format!("{} {op}", mode.name()).into(),
                 us(ours),
                 us(theirs),
-                best.map_or("—", |(row, _)| &row.system).to_owned(),
-                ratio_to_best(ours.zip(theirs).map(|(ours, theirs)| theirs / ours), theirs),
+                best.map_or("—", |(row, _)| &row.system).into(),
+                ratio_to_best(share, theirs.map(|theirs| theirs.p999_us)).into(),
             ]);
         }
     }
@@ -146,17 +147,29 @@ fn all(head: &str, mode: Mode, rows: &[Row]) -> Grid {
     let mut grid = Grid::new(title, heads, 2);
     for op in LINES {
         for (row, latency) in of(rows, mode, op) {
-            let times = [latency.p50_us, latency.p99_us, latency.p999_us, latency.max_us].map(micros);
-            let cells =
-                [op.to_owned(), row.system.clone(), Figure::Median.cell(Some(row))].into_iter().chain(times);
-            grid.rows.push(cells.chain([latency.stall.clone()]).collect());
+            let time = |us: f64| Cell::from(micros(us));
+            grid.push([
+                op.into(),
+                row.system.clone().into(),
+                Figure::Median.cell(Some(row)),
+                time(latency.p50_us),
+                time(latency.p99_us),
+                thousandth(latency),
+                time(latency.max_us),
+                latency.stall.clone().into(),
+            ]);
         }
     }
     grid
 }
 
+/// What one operation in a thousand takes at least.
+fn thousandth(latency: &Latency) -> Cell {
+    Cell { text: micros(latency.p999_us), range: latency.range() }
+}
+
 /// Microseconds, with a digit more where there are few.
-fn micros(value: f64) -> String {
+pub(crate) fn micros(value: f64) -> String {
     if value < 10.0 { format!("{value:.1}") } else { thousands(value) }
 }
 
@@ -182,14 +195,18 @@ mod tests {
     fn who_takes_less_is_ahead() {
         let with = |system: &str, p999_us: f64| {
             let stall = "read of 1.0 ms".to_owned();
-            let latency = Latency { p50_us: 1.0, p99_us: 2.0, p999_us, max_us: 5000.0, stall };
+            let p999_runs_us = vec![p999_us, p999_us + 2.0, p999_us - 1.0];
+            let latency = Latency { p50_us: 1.0, p99_us: 2.0, p999_us, max_us: 5000.0, stall, p999_runs_us };
             Row { latency: Some(latency), ..row(system, Mode::Sync, LINES[0], 2, 1000.0) }
         };
         let rows = [with(OURS, 20.0), with("a", 10.0), with("b", 5.0)];
         let grid = worst("x", &rows);
         assert_eq!(grid.rows[15], ["Sync read alone", "20", "5.0", "b", "▼ 0.25"]);
         assert_eq!(grid.rows[0][1..], ["—", "—", "—", "—"]);
+        let range = |grid: &Grid, row, column| grid.range(row, column).map(|range| range.to_string());
+        assert_eq!(range(&grid, 15, 1).unwrap(), "19.0–22.0");
         let grid = all("x", Mode::Sync, &rows);
+        assert_eq!(range(&grid, 1, 5).unwrap(), "9.00–12.0");
         assert_eq!(grid.rows[1], ["read alone", "a", "1,000", "1.0", "2.0", "10", "5,000", "read of 1.0 ms"]);
     }
 }

@@ -8,6 +8,7 @@
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
+use crate::Range;
 use crate::protocol::Figures;
 use crate::statistics::{median, tenths};
 use crate::times::Times;
@@ -28,6 +29,9 @@ pub struct Latency {
     pub max_us: f64,
     /// What the longest operation of the run was, of either kind, and what it met.
     pub stall: String,
+    /// One in a thousand takes longer, in each round.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub p999_runs_us: Vec<f64>,
 }
 
 /// The kinds of operation that are told apart.
@@ -74,7 +78,16 @@ impl Latency {
             p999_us: us(&|histogram| histogram.value_at_quantile(0.999))?,
             max_us: tenths(all.iter().map(Histogram::max).max()? as f64 / 1000.0),
             stall: stalls.max_by_key(|longest| longest.ns)?.told(),
+            p999_runs_us: all
+                .iter()
+                .map(|histogram| tenths(histogram.value_at_quantile(0.999) as f64 / 1000.0))
+                .collect(),
         })
+    }
+
+    /// How far the rounds lie apart in what one operation in a thousand takes at least.
+    pub(crate) fn range(&self) -> Option<Range> {
+        Range::of(&self.p999_runs_us)
     }
 }
 
@@ -108,5 +121,10 @@ mod tests {
         let latency = Latency::of(&rounds.each_ref(), 1, Of::Reads).unwrap();
         assert!((2990.0..3010.0).contains(&latency.p50_us), "{latency:?}");
         assert!((8990.0..9010.0).contains(&latency.max_us), "{latency:?}");
+        let range = latency.range().unwrap();
+        assert!(
+            latency.p999_runs_us.len() == 3 && range.least < 1010.0 && range.most > 8990.0,
+            "{latency:?}"
+        );
     }
 }

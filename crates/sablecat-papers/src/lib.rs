@@ -43,6 +43,7 @@ mod patience;
 mod place;
 mod process;
 pub mod protocol;
+mod range;
 pub mod report;
 mod results;
 mod row;
@@ -73,6 +74,7 @@ pub use chosen::each;
 pub use contestant::{OURS, SHARED};
 pub use grid::{BEHIND, Grid, thousands};
 pub use machine::Machine;
+pub use range::Range;
 pub use results::Results;
 pub use row::{Attached, Row};
 pub use serve::{SYSTEMS, serve};
@@ -227,9 +229,10 @@ impl Progress for () {
 ///  "grids"}
 /// ```
 ///
-/// `median_of` says of how many rounds, and `runs` has the figure of each. The row of [`Case::Attach`] has
-/// `attached` besides, an [`Attached`], those of [`Suite::Latency`] have `latency`, and those of the suites
-/// of SQL `sql`, a [`sql::Spent`]. The rows of [`Suite::Threen1`] are [`threen1::Row`]s.
+/// `median_of` says of how many rounds, and `runs` has the figure of each. A row that is `apart` is shown,
+/// and not measured against. The row of [`Case::Attach`] has `attached` besides, an [`Attached`], those of
+/// [`Suite::Latency`] have `latency`, and those of the suites of SQL `sql`, a [`sql::Spent`]. The rows of
+/// [`Suite::Threen1`] are [`threen1::Row`]s.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
     /// The suite's name.

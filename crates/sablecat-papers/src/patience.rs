@@ -1,11 +1,11 @@
 //! How long a process may take over what it is asked, before it is taken for one that hangs.
 //!
 //! A system that hangs must not keep the others from being measured, and one that is slow must not be taken
-//! for one that hangs. So the limits have nothing to do with what is measured: each is ten minutes, and on top
-//! of that many times what the work should take, on a slow disk too. A run that ends by itself after some
+//! for one that hangs. So the limits have nothing to do with what is measured: each is ten minutes, and on
+//! top of that many times what the work should take, on a slow disk too. A run that ends by itself after some
 //! seconds has twenty times as long; where all records are visited, each has as long as a fast disk takes to
-//! flush. What is asked for afterwards may be the work on all of that (a checkpoint, or closing), so a process
-//! has at least as long as for anything before.
+//! flush. What is asked for afterwards may be the work on all of that (a checkpoint, or closing), so a
+//! process has at least as long as for anything before.
 
 use std::time::Duration;
 
@@ -76,7 +76,7 @@ pub(crate) fn for_seconds(lasts: f64) -> Duration {
 }
 
 fn seconds(seconds: f64) -> Duration {
-    Duration::from_secs_f64(seconds.min(SECONDS_MAX).max(0.0))
+    Duration::try_from_secs_f64(seconds.min(SECONDS_MAX)).unwrap_or_default()
 }
 
 /// A limit, in words.

@@ -4,7 +4,7 @@
 //! there whatever becomes of the rest.
 
 use std::fs;
-use std::io::Write;
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -19,8 +19,9 @@ const FORMAT: u32 = 1;
 /// What some suites came to on a machine.
 ///
 /// ```text
-/// {"format": 1, "sablecat": "0.1.0", "began": "2026-01-31 23:59 UTC", "command": "sablecat papers wp43",
-///  "machine": {"cpu", "cpus", "memory_mb", "system"}, "finished": true, "suites": [a report each]}
+/// {"format": 1, "sablecat": "0.1.0", "build": "b0c39e1f40a7d852", "began": "2026-01-31 23:59 UTC",
+///  "command": "sablecat papers wp43", "machine": {"cpu", "cpus", "memory_mb", "system"}, "finished": true,
+///  "suites": [a report each]}
 /// ```
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Results {
@@ -28,6 +29,9 @@ pub struct Results {
     /// The version that ran.
     #[serde(rename = "sablecat")]
     pub version: String,
+    /// Which build of it: a checksum of the program. Files that are older have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub build: Option<String>,
     /// When it began.
     pub began: String,
     /// What does the same again.
@@ -47,6 +51,7 @@ impl Results {
         Results {
             format: FORMAT,
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            build: build(Path::new("/proc/self/exe")).ok(),
             began: utc(SystemTime::now()),
             command: [OURS.to_owned()].into_iter().chain(words).collect::<Vec<_>>().join(" "),
             machine: Machine::here(),
@@ -83,10 +88,10 @@ impl Results {
     /// # Errors
     /// A sentence, when they cannot.
     pub fn can_be_written(path: &Path) -> Result<(), String> {
-        let what = |error: std::io::Error| format!("cannot write {}: {error}", path.display());
+        let what = |error: io::Error| format!("cannot write {}: {error}", path.display());
         if is_special(path) {
             let is_dir = path.is_dir();
-            return if is_dir { Err(what(std::io::ErrorKind::IsADirectory.into())) } else { Ok(()) };
+            return if is_dir { Err(what(io::ErrorKind::IsADirectory.into())) } else { Ok(()) };
         }
         let beside = beside(path);
         fs::File::create(&beside).and_then(|_| fs::remove_file(&beside)).map_err(what)
@@ -97,7 +102,7 @@ impl Results {
     /// # Errors
     /// A sentence, when that fails; a file that was there is then as it was.
     pub fn write(&self, path: &Path) -> Result<(), String> {
-        let what = |error: std::io::Error| format!("cannot write {}: {error}", path.display());
+        let what = |error: io::Error| format!("cannot write {}: {error}", path.display());
         let mut text = serde_json::to_string_pretty(self).map_err(|error| what(error.into()))?;
         text.push('\n');
         // What is no file, a pipe say, cannot be put in another's place.
@@ -116,6 +121,46 @@ impl Results {
             what(error)
         })
     }
+}
+
+/// A checksum of a program (FNV-1a, of words of eight bytes): other bytes have another, as a rule. It says
+/// which build has run where nothing else does: a commit is not known to who builds from an archive, and a
+/// file's time is that of a copy.
+///
+/// # Errors
+/// When the program cannot be read.
+fn build(program: &Path) -> io::Result<String> {
+    const START: u64 = 0xcbf2_9ce4_8422_2325;
+    const PRIME: u64 = 0x0000_0100_0000_01b3;
+    let mut file = fs::File::open(program)?;
+    let (mut sum, mut part) = (START, vec![0; 1 << 20]);
+    loop {
+        let read = read_full(&mut file, &mut part)?;
+        for word in part[..read].chunks(8) {
+            let mut bytes = [0; 8];
+            bytes[..word.len()].copy_from_slice(word);
+            sum = (sum ^ u64::from_le_bytes(bytes)).wrapping_mul(PRIME);
+            // So that the upper bits of a word reach the lower ones of the sum.
+            sum ^= sum >> 32;
+        }
+        if read < part.len() {
+            return Ok(format!("{sum:016x}"));
+        }
+    }
+}
+
+/// As many bytes as there is room for, or as there are.
+fn read_full(file: &mut fs::File, into: &mut [u8]) -> io::Result<usize> {
+    let mut at = 0;
+    while at < into.len() {
+        match file.read(&mut into[at..]) {
+            Ok(0) => break,
+            Ok(bytes) => at += bytes,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(at)
 }
 
 /// Whether it is there, and no file.
@@ -184,7 +229,54 @@ mod tests {
         let read = Results::read(&path).unwrap();
         assert_eq!(read.suites[0].operations(), results.suites[0].operations());
         assert_eq!((&read.suites[0].tables, &read.began), (&results.suites[0].tables, &results.began));
+        assert_eq!(read.build, results.build);
         assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1, "nothing is left beside it");
+    }
+
+    #[test]
+    fn files_of_before_are_read() {
+        let place = Place::below(&std::env::temp_dir()).unwrap();
+        let path = place.path().join("results.json");
+        let file = r#"{"format": 1, "sablecat": "0.1.0", "began": "2026-01-31 23:59 UTC", "command": "c",
+            "machine": {"cpu": "c", "cpus": 2, "memory_mb": 1, "system": "s"}, "finished": true, "suites": [
+            {"suite": "latency", "rows": [{"system": "sablecat", "mode": "Sync", "op": "read alone",
+            "keys": "random", "threads": 2, "records": 1, "cache_bytes": 1, "ops_per_s": 1, "mean": 1,
+            "deviation": 0, "runs": [1], "median_of": 1, "errors": 0, "rss_mb": 1, "disk_mb": 1,
+            "latency": {"p50_us": 1, "p99_us": 2, "p999_us": 3, "max_us": 4, "stall": "none"}}],
+            "grids": [{"title": "t", "heads": ["a"], "text_columns": 1, "rows": [["b"]], "remarks": [],
+            "charted": {"unit": "u", "paper": null, "lines": [
+            {"label": "l", "is_behind": false, "paper": null, "values": [["sablecat", 1]]}]}}]},
+            {"suite": "threen1", "rows": [{"system": "sablecat", "options": "NoSync", "durability": "NoSync",
+            "start": 1, "finish": 2, "workers": 3, "block": 4, "longest": 5, "highest": 6, "reads": 7,
+            "updates": 8, "elapsed_s": 9, "reads_per_s": 1, "updates_per_s": 2, "cpu_s": 3,
+            "reads_per_cpu_s": 4, "updates_per_cpu_s": 5, "median_of": 1, "kills": 0, "correct": true}]}]}"#;
+        fs::write(&path, file).unwrap();
+        let read = Results::read(&path).unwrap();
+        assert_eq!((&read.build, read.suites.len()), (&None, 2));
+        let latency = read.suites[0].operations()[0].latency.as_ref().unwrap();
+        assert_eq!((latency.range(), read.suites[0].grids[0].range(0, 0)), (None, None));
+    }
+
+    #[test]
+    fn programs_that_differ_in_a_byte_are_other_builds() {
+        let place = Place::below(&std::env::temp_dir()).unwrap();
+        let path = place.path().join("program");
+        let of = |bytes: &[u8]| {
+            fs::write(&path, bytes).unwrap();
+            build(&path).unwrap()
+        };
+        // Longer than what is read at once.
+        let mut program: Vec<u8> = (0..(1 << 20) + 13).map(|n: u32| (n % 251) as u8).collect();
+        let first = of(&program);
+        assert_eq!((of(&program), first.len()), (first.clone(), 16));
+        for at in [0, 7, (1 << 20) - 1, 1 << 20, program.len() - 1] {
+            program[at] ^= 0x80;
+            assert_ne!(of(&program), first, "{at}");
+            program[at] ^= 0x80;
+        }
+        assert!(build(&place.path().join("absent")).is_err());
+        assert_eq!(Results::begin([]).build, Results::begin([]).build);
+        assert!(Results::begin([]).build.is_some(), "that of these tests");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::Range;
 use crate::grid::thousands;
 use crate::latency::Latency;
 use crate::protocol::{Figures, Mode};
@@ -42,6 +43,9 @@ pub struct Row {
     pub rss_mb: f64,
     /// Disk blocks of the store after it was closed, the median.
     pub disk_mb: f64,
+    /// Whether it is shown, and not measured against: it was given more than the others.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub apart: bool,
     /// What else [`Case::Attach`](crate::Case::Attach) has measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attached: Option<Attached>,
@@ -101,10 +105,16 @@ impl Row {
             errors: samples.iter().map(|sample| sample.errors).sum(),
             rss_mb: tenths(of(|sample| sample.rss_mb)?),
             disk_mb: tenths(of(|sample| sample.disk_mb)?),
+            apart: false,
             attached: None,
             latency: None,
             sql: None,
         })
+    }
+
+    /// How far its runs lie apart; none of one run, or if operations were wrong or failed.
+    pub(crate) fn range(&self) -> Option<Range> {
+        Range::of(&self.runs).filter(|_| self.errors == 0)
     }
 
     /// What a cell shows in place of a rate, if operations were wrong or failed.
@@ -123,6 +133,10 @@ impl Row {
         let threads = if *threads == 1 { String::new() } else { format!(", {threads} threads") };
         format!("{} {op}, {keys}{threads}", mode.name())
     }
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 /// Operations a second; a run too short for the clock counts as a nanosecond.

@@ -23,6 +23,7 @@ fn results_become_pages_to_look_at() {
         let arguments = format!("papers {suite} {TINY} --vs twin --json {name}.json");
         let done = scratch.run_with(&arguments, b"", &[("SABLECAT_PEERS", &program)]);
         assert_eq!((done.code, done.err.as_str()), (0, ""), "{}", done.out);
+        assert!(done.out.contains("\nRuns lie furthest apart at "), "{}", done.out);
     }
     let read = |name: &str| fs::read_to_string(scratch.path().join(name)).unwrap();
 
@@ -42,6 +43,10 @@ fn results_become_pages_to_look_at() {
     let (page, text) = (read("all.html"), read("all.md"));
     assert!(page.contains("<th scope=\"col\">b / a</th>") && page.contains("YCSB core workloads"), "{page}");
     assert!(text.contains("## Compared: Berkeley DB 4.3 white paper, 2005 (wp43)"), "{text}");
+    assert!(
+        text.contains(", as b, c\n") && page.contains(", as a, b</dd>"),
+        "one build has made all: {text}"
+    );
 
     let results = read("a.json");
     for (file, option, more) in

@@ -14,11 +14,11 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::{fill_opened, own_open, own_rounds, own_session};
+use super::{fill_opened, own_open, own_rounds, own_session, takes_ms};
 use crate::Options;
 use crate::contestant::{Contestant, Refusal, Served};
 use crate::field::{Field, Outcome};
-use crate::grid::Grid;
+use crate::grid::{Cell, Grid};
 use crate::machine::{self, Footprint};
 use crate::protocol::{Figures, Mode, Request};
 use crate::row::Attached;
@@ -63,13 +63,10 @@ pub(super) fn attach(options: &Options, field: &mut Field<'_>) -> (Grid, Outcome
     for row in &mut outcome.rows {
         row.attached = Attached::over(&rounds);
         let Some(attached) = &row.attached else { continue };
-        grid.rows.push(vec![
-            row.system.clone(),
-            format!("{:.3}", 1000.0 / row.ops_per_s),
-            format!("{:.3}", attached.slowest_ms),
-            format!("{:.3}", attached.private_mb),
-            format!("{:.3}", attached.page_tables_mb),
-        ]);
+        let took = takes_ms(row, 3);
+        let others = [attached.slowest_ms, attached.private_mb, attached.page_tables_mb];
+        let others = others.map(|figure| Cell::from(format!("{figure:.3}")));
+        grid.push([row.system.clone().into(), took].into_iter().chain(others));
     }
     (grid, outcome)
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use sablecat_os::interrupt;
 
-use super::{own_open, own_session, replay_run};
+use super::{own_open, own_session, replay_run, takes_ms};
 use crate::Options;
 use crate::contestant::{Contestant, Refusal, flawless, is_ours};
 use crate::field::{Field, Outcome};
@@ -50,7 +50,7 @@ pub(super) fn checkpoint(options: &Options, field: &mut Field<'_>) -> (Grid, Out
     }
     for row in &outcome.rows {
         let op = row.op.trim_start_matches("checkpoint, ").to_owned();
-        grid.rows.push(vec![op, format!("{:.2}", 1000.0 / row.ops_per_s), format!("{:.1}", row.disk_mb)]);
+        grid.push([op.into(), takes_ms(row, 2), format!("{:.1}", row.disk_mb).into()]);
     }
     (grid, outcome)
 }

@@ -13,7 +13,7 @@ use super::own_session;
 use crate::Options;
 use crate::contestant::{OURS, Refusal};
 use crate::field::{Field, Outcome};
-use crate::grid::Grid;
+use crate::grid::{Cell, Grid};
 use crate::machine;
 use crate::protocol::{Figures, Kind, Mode};
 use crate::session::{Session, Step};
@@ -51,7 +51,9 @@ pub(super) fn deadlock(options: &Options, field: &mut Field<'_>) -> (Grid, Outco
         let step = Step { op, ..Step::new(Kind::Read, 1, 0.0) };
         outcome.add(OURS, &session, &step, &samples.iter().collect::<Vec<_>>());
         if let Some(row) = outcome.rows.iter().find(|row| row.op == op) {
-            grid.rows.push(vec![owners.to_string(), format!("{:.2}", 1e6 / row.ops_per_s)]);
+            let us = |rate: f64| 1e6 / rate;
+            let range = row.range().map(|range| range.map(us));
+            grid.push([owners.to_string().into(), Cell { text: format!("{:.2}", us(row.ops_per_s)), range }]);
         }
     }
     (grid, outcome)

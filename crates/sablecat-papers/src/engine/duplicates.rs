@@ -31,5 +31,5 @@ pub(super) fn duplicates(options: &Options, field: &mut Field<'_>) -> (Grid, Out
          one, and scanned; values a second",
         thousands(records as f64)
     );
-    (beside_peers(title, &outcome.rows, DUPS, |_| true), outcome)
+    (beside_peers(title, &outcome.rows, DUPS), outcome)
 }

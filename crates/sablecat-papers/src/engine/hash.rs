@@ -30,5 +30,5 @@ pub(super) fn hash(options: &Options, field: &mut Field<'_>) -> (Grid, Outcome) 
     ];
     let outcome = field.run(&sessions);
     let title = format!("hash tables: {} records, random operations a second", thousands(records as f64));
-    (beside_peers(title, &outcome.rows, HASH, |_| true), outcome)
+    (beside_peers(title, &outcome.rows, HASH), outcome)
 }

@@ -75,15 +75,13 @@ pub(super) fn methods(options: &Options, field: &mut Field<'_>) -> (Grid, Outcom
         for ((name, _), samples) in METHODS.iter().zip(&samples) {
             outcome.add(name, &session, &step, &samples[at].iter().collect::<Vec<_>>());
         }
-        let rate = |system: &str| {
-            let row = outcome.rows.iter().find(|row| row.system == system && row.op == kind.name());
-            row.and_then(|row| Figure::Median.of(row))
-        };
-        let (tree, hash) = (rate(METHODS[0].0), rate(METHODS[1].0));
-        let cell = |rate: Option<f64>| rate.map_or_else(|| "—".to_owned(), thousands);
-        let share = ratio(hash.zip(tree).map(|(hash, tree)| hash / tree));
-        grid.rows.push(vec![kind.name().to_owned(), cell(tree), cell(hash), share]);
-        charted.lines.push(Dots::of(kind.name(), METHODS.map(|(name, _)| name), rate));
+        let of = |system: &str| outcome.rows.iter().find(|row| row.system == system && row.op == kind.name());
+        let [tree, hash] = METHODS.map(|(name, _)| of(name));
+        let cell = |row| Figure::Median.cell(row);
+        let share = ratio(Figure::Median.share(hash, tree));
+        grid.push([kind.name().into(), cell(tree), cell(hash), share.into()]);
+        let point = |system: &str| of(system).and_then(|row| Figure::Median.point(row));
+        charted.lines.push(Dots::of(kind.name(), METHODS.map(|(name, _)| name), point));
     }
     (Grid { charted: Some(charted), ..grid }, outcome)
 }

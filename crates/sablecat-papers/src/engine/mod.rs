@@ -42,7 +42,7 @@ use crate::contestant::{
     Contestant, Keeps, OURS, Refusal, SHARED, Served, flawless, is_ours, keeps, maps_files,
 };
 use crate::field::{Field, Outcome};
-use crate::grid::{Grid, is_lost, ratio_to_best, thousands};
+use crate::grid::{Cell, Grid, is_lost, ratio_to_best, thousands};
 use crate::machine;
 use crate::memory_limit::MemoryLimit;
 use crate::protocol::{Figures, Kind, Mode, Open, Request, Run};
@@ -155,13 +155,13 @@ fn replay(options: &Options, field: &mut Field<'_>) -> (Grid, Outcome) {
     for row in &outcome.rows {
         let seconds = row.records as f64 / row.ops_per_s;
         let cells = [
-            row.system.clone(),
-            thousands(row.records as f64),
+            row.system.clone().into(),
+            thousands(row.records as f64).into(),
             Figure::Median.cell(Some(row)),
-            format!("{seconds:.3}"),
-            format!("{:.1}", row.rss_mb),
+            format!("{seconds:.3}").into(),
+            format!("{:.1}", row.rss_mb).into(),
         ];
-        grid.rows.push(cells.into());
+        grid.push(cells);
     }
     (grid, outcome)
 }
@@ -228,13 +228,16 @@ fn open(options: &Options, field: &mut Field<'_>) -> (Grid, Outcome) {
     let title = format!("opening an environment of {} MB that was closed cleanly", bytes >> 20);
     let mut grid = Grid::new(title, ["open", "milliseconds", "disk MB"], 1);
     for row in &outcome.rows {
-        grid.rows.push(vec![
-            row.op.clone(),
-            format!("{:.2}", 1000.0 / row.ops_per_s),
-            format!("{:.1}", row.disk_mb),
-        ]);
+        grid.push([row.op.clone().into(), takes_ms(row, 2), format!("{:.1}", row.disk_mb).into()]);
     }
     (grid, outcome)
+}
+
+/// Milliseconds that an operation took, to so many places.
+fn takes_ms(row: &Row, places: usize) -> Cell {
+    let ms = |rate: f64| 1000.0 / rate;
+    let range = row.range().map(|range| range.map(ms));
+    Cell { text: format!("{:.places$}", ms(row.ops_per_s)), range }
 }
 
 /// Whether the system has the files in its memory.
@@ -292,7 +295,7 @@ fn large(options: &Options, field: &mut Field<'_>) -> (Grid, Outcome) {
     };
     let outcome = field.run(&[session]);
     let title = format!("{} records, all in cache: random reads a second", thousands(records as f64));
-    (beside_peers(title, &outcome.rows, OURS, |_| true), outcome)
+    (beside_peers(title, &outcome.rows, OURS), outcome)
 }
 
 fn spill(options: &Options, field: &mut Field<'_>) -> (Grid, Outcome) {
@@ -313,19 +316,20 @@ fn spill(options: &Options, field: &mut Field<'_>) -> (Grid, Outcome) {
         session(Kind::Update, twice, "update, data 2x the cache"),
         session(Kind::Update, eight_times, "update, data 8x the cache"),
     ];
-    let outcome = field.run(&sessions);
+    let mut outcome = field.run(&sessions);
     let title = format!(
         "{} records, {} MB, in caches too small for them: random operations a second",
         thousands(records as f64),
         data_bytes >> 20
     );
-    let is_limited = MemoryLimit::is_possible();
-    (beside_peers(title, &outcome.rows, OURS, |peer| is_limited || !maps_files(peer)), outcome)
+    if !MemoryLimit::is_possible() {
+        outcome.rows.iter_mut().for_each(|row| row.apart = maps_files(&row.system));
+    }
+    (beside_peers(title, &outcome.rows, OURS), outcome)
 }
 
-/// One line per operation: ours, every peer's, and how ours compares with the best of those that `counts`
-/// lets count.
-fn beside_peers(title: String, rows: &[Row], ours: &str, counts: impl Fn(&str) -> bool) -> Grid {
+/// One line per operation: ours, every peer's, and how ours compares with the best of those that count.
+fn beside_peers(title: String, rows: &[Row], ours: &str) -> Grid {
     let systems = each_once(rows.iter().map(|row| row.system.as_str()));
     let mut lines: Vec<(Mode, &str)> = Vec::new();
     for row in rows {
@@ -340,22 +344,28 @@ fn beside_peers(title: String, rows: &[Row], ours: &str, counts: impl Fn(&str) -
     for (mode, op) in lines {
         let of =
             |system: &str| rows.iter().find(|row| row.system == system && row.mode == mode && row.op == op);
-        let rate = |system: &str| of(system).and_then(|row| Figure::Median.of(row));
+        let point = |system: &str| of(system).and_then(|row| Figure::Median.point(row));
+        let rate = |system: &str| Some(point(system)?.0);
         let best = systems
             .iter()
-            .filter(|&&system| !is_ours(system) && counts(system))
+            .filter(|&&system| !is_ours(system) && of(system).is_some_and(|row| !row.apart))
             .filter_map(|system| rate(system))
             .max_by(f64::total_cmp);
         let share = rate(ours).zip(best).map(|(ours, best)| ours / best);
         let label = format!("{} {op}", mode.name());
         let is_behind = is_lost(share, best);
-        charted.lines.push(Dots { is_behind, ..Dots::of(label.as_str(), systems.iter().copied(), rate) });
-        let mut cells = vec![label];
+        charted.lines.push(Dots { is_behind, ..Dots::of(label.as_str(), systems.iter().copied(), point) });
+        let mut cells = vec![Cell::from(label)];
         cells.extend(systems.iter().map(|system| Figure::Median.cell(of(system))));
-        cells.push(ratio_to_best(share, best));
-        grid.rows.push(cells);
+        cells.push(ratio_to_best(share, best).into());
+        grid.push(cells);
     }
     Grid { charted: Some(charted), ..grid }
+}
+
+/// Whether what counts of an operation is how long a single one takes, not how many there are in a second.
+pub(crate) fn is_single(op: &str) -> bool {
+    ["open", "checkpoint", "circle", "attach"].iter().any(|word| op.starts_with(word))
 }
 
 /// What only sablecat is asked to do: the rounds of one figure.
@@ -425,11 +435,24 @@ mod tests {
     }
 
     #[test]
+    fn a_peer_with_more_memory_is_shown_apart() {
+        let apart = Row { apart: true, ..row("a", Mode::Ds, "read", 1, 900.0) };
+        let rows = [row(OURS, Mode::Ds, "read", 1, 90.0), apart, row("b", Mode::Ds, "read", 1, 30.0)];
+        let grid = beside_peers("t".to_owned(), &rows, OURS);
+        assert_eq!(grid.rows, [["DS read", "90", "900", "30", "3.00"]]);
+    }
+
+    #[test]
     fn a_peer_that_fails_is_not_the_best() {
         let failing = Row { errors: 7, ..row("a", Mode::Ds, "read", 1, 900.0) };
         let rows = [row(OURS, Mode::Ds, "read", 1, 90.0), failing, row("b", Mode::Ds, "read", 1, 30.0)];
-        let grid = beside_peers("t".to_owned(), &rows, OURS, |_| true);
+        let grid = beside_peers("t".to_owned(), &rows, OURS);
         assert_eq!(grid.rows, [["DS read", "90", "7 failed", "30", "3.00"]]);
-        assert_eq!(grid.charted.unwrap().lines[0].values.len(), 2);
+        assert_eq!(grid.range(0, 1).unwrap().to_string(), "90.0–93.0");
+        let charted = grid.charted.unwrap();
+        let line = &charted.lines[0];
+        assert_eq!((line.values.len(), line.ranges.len(), line.range("a")), (2, 2, None));
+        let took = takes_ms(&rows[0], 2);
+        assert_eq!((took.text.as_str(), took.range.unwrap().to_string().as_str()), ("11.11", "10.8–11.1"));
     }
 }

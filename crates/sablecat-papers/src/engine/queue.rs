@@ -31,5 +31,5 @@ pub(super) fn queue(options: &Options, field: &mut Field<'_>) -> (Grid, Outcome)
          second",
         thousands(records as f64)
     );
-    (beside_peers(title, &outcome.rows, QUEUE, |_| true), outcome)
+    (beside_peers(title, &outcome.rows, QUEUE), outcome)
 }

@@ -18,6 +18,7 @@ use crate::field::{Field, Outcome};
 use crate::grid::{Grid, ratio, thousands};
 use crate::machine;
 use crate::protocol::{Figures, Kind, Mode};
+use crate::row::Row;
 use crate::session::{Session, Step};
 use crate::workload::{self, Keys, Order, Stage};
 use crate::wp43::cache_for;
@@ -88,14 +89,13 @@ pub(super) fn secondary(options: &Options, field: &mut Field<'_>) -> (Grid, Outc
         let [index, puts, get_and_puts] = Way::ALL.map(|way| {
             let samples: Vec<_> = samples[way as usize].iter().collect();
             outcome.add(way.name(), &session, &step, &samples);
-            let row = outcome.rows.iter().rfind(|row| row.system == way.name() && row.op == step.op);
-            row.and_then(|row| Figure::Median.of(row))
+            outcome.rows.iter().rfind(|row| row.system == way.name() && row.op == step.op).cloned()
         });
-        let cell = |rate: Option<f64>| rate.map_or_else(|| "—".to_owned(), thousands);
-        let share = |other: Option<f64>| ratio(index.zip(other).map(|(index, other)| index / other));
-        let mut row = vec![name.to_owned(), cell(index)];
-        row.extend([puts, get_and_puts].into_iter().flat_map(|other| [cell(other), share(other)]));
-        grid.rows.push(row);
+        let cell = |row: &Option<Row>| Figure::Median.cell(row.as_ref());
+        let share = |other: &Option<Row>| ratio(Figure::Median.share(index.as_ref(), other.as_ref()));
+        let others = [puts, get_and_puts];
+        let others = others.iter().flat_map(|other| [cell(other), share(other).into()]);
+        grid.push([name.into(), cell(&index)].into_iter().chain(others));
     }
     (grid, outcome)
 }

@@ -4,15 +4,17 @@
 //! light or dark scheme; and all is as wide as a telephone, so that letters keep their size there, and a desk
 //! shows several side by side. Every mark says in its title what it stands for, which needs no script.
 //!
-//! Rates are on logarithmic scales: the same distance is the same ratio, wherever it is.
+//! Rates are on logarithmic scales: the same distance is the same ratio, wherever it is. A line through a
+//! mark leads from the least of its runs to the most.
 
 use std::fmt::Write as _;
 
 use super::page::escape;
 use crate::beside::{NONE, Said, systems};
+use crate::charted::Point;
 use crate::contestant::{DEVICE, is_ours};
 use crate::grid::{BEHIND, is_lost, thousands};
-use crate::{Charted, Dots, Line, Row, Table};
+use crate::{Charted, Dots, Line, Range, Row, Table};
 
 const WIDTH: f64 = 420.0;
 
@@ -60,6 +62,12 @@ pub(super) fn mark(system: &str, x: f64, y: f64, title: &str) -> String {
 pub(super) fn paper_mark(x: f64, y: f64, title: &str) -> String {
     let title = escape(title);
     format!(r#"<path class="paper" d="M{x:.1} {:.1}l5 5l-5 5l-5 -5z"><title>{title}</title></path>"#, y - 5.0)
+}
+
+/// What a mark says of a value.
+fn told(value: f64, range: Option<Range>) -> String {
+    let value = thousands(value);
+    range.map_or_else(|| value.clone(), |range| format!("{value} ({range})"))
 }
 
 /// A logarithmic scale: from which value to which, and from which place to which.
@@ -124,7 +132,7 @@ pub(super) fn dots(table: &Table, rows: &[Row]) -> Option<String> {
     let of = |line: &Line| {
         let threads = if line.threads == 1 { String::new() } else { format!(", {} threads", line.threads) };
         let of_line = rows.iter().filter(|row| line.is_of(row));
-        Dots {
+        let mut dots = Dots {
             label: format!("{}{threads}", line.label),
             is_behind: {
                 let (ratio, best) = table.ratio(line, &rows);
@@ -134,8 +142,10 @@ pub(super) fn dots(table: &Table, rows: &[Row]) -> Option<String> {
                 Said::Figure(figure) => Some(figure),
                 Said::Words(_) | Said::Nothing => None,
             },
-            values: of_line.filter_map(|row| Some((row.system.clone(), table.figure.of(row)?))).collect(),
-        }
+            ..Dots::default()
+        };
+        of_line.for_each(|row| dots.push(&row.system, table.figure.point(row)));
+        dots
     };
     let lines: Vec<Dots> = table.lines.iter().map(of).collect();
     let charted = Charted { unit: table.unit.clone(), paper: table.paper.clone(), lines };
@@ -149,11 +159,11 @@ pub(super) fn latencies(rows: &[Row]) -> Option<String> {
     for row in rows {
         let Some(latency) = row.latency.as_ref().filter(|_| row.errors == 0) else { continue };
         let label = format!("{} {}", row.mode.name(), row.op);
-        let value = (row.system.clone(), latency.p999_us);
-        match lines.iter_mut().find(|line| line.label == label) {
-            Some(line) => line.values.push(value),
-            None => lines.push(Dots { label, values: vec![value], ..Dots::default() }),
+        let at = lines.iter().position(|line| line.label == label).unwrap_or(lines.len());
+        if at == lines.len() {
+            lines.push(Dots { label, ..Dots::default() });
         }
+        lines[at].push(&row.system, Some((latency.p999_us, latency.range())));
     }
     let unit = "microseconds".to_owned();
     drawn(&Charted { unit, paper: None, lines }, "one in a thousand takes longer")
@@ -174,6 +184,8 @@ pub(super) fn drawn(charted: &Charted, title: &str) -> Option<String> {
     let height = if is_above { 2.0 * LINE_HEIGHT - 6.0 } else { LINE_HEIGHT };
     let of_papers = lines.iter().filter_map(|line| line.paper);
     let values = lines.iter().flat_map(|line| &line.values).map(|(_, value)| *value).chain(of_papers);
+    let ranges = lines.iter().flat_map(|line| &line.ranges);
+    let values = values.chain(ranges.flat_map(|(_, range)| [range.least, range.most]));
     let scale = Scale::of(values, (labels + 8.0, WIDTH - 10.0), 1.3)?;
     let bottom = height * lines.len() as f64 + 6.0;
     let mut inside = String::new();
@@ -197,8 +209,13 @@ pub(super) fn drawn(charted: &Charted, title: &str) -> Option<String> {
         // Ours last, so that nothing covers it.
         let mut values: Vec<&(String, f64)> = line.values.iter().collect();
         values.sort_by_key(|(system, _)| is_ours(system));
+        for (system, _) in &values {
+            let Some(range) = line.range(system) else { continue };
+            let (class, from, to) = (self::class(system), scale.at(range.least), scale.at(range.most));
+            let _ = write!(inside, r#"<path class="{class} range" d="M{from:.1} {y:.1}H{to:.1}"/>"#);
+        }
         for (system, value) in values {
-            let title = format!("{label}: {system}, {}", thousands(*value));
+            let title = format!("{label}: {system}, {}", told(*value, line.range(system)));
             inside += &mark(system, scale.at(*value), y, &title);
         }
     }
@@ -221,8 +238,10 @@ pub(super) fn curves(table: &Table, rows: &[Row]) -> Vec<(String, String)> {
 fn curves_of(table: &Table, axis: &str, lines: &[&Line], rows: &[&Row]) -> Option<String> {
     let right = WIDTH - NAMES;
     let measured = lines.iter().flat_map(|line| rows.iter().filter(|row| line.is_of(row)));
-    let y_scale =
-        Scale::of(measured.filter_map(|row| table.figure.of(row)), (CURVES_HEIGHT - 34.0, 8.0), 1.2)?;
+    let values = measured
+        .filter_map(|row| table.figure.point(row))
+        .flat_map(|(value, range)| range.map_or([value; 3], |range| [value, range.least, range.most]));
+    let y_scale = Scale::of(values, (CURVES_HEIGHT - 34.0, 8.0), 1.2)?;
     let x_scale = Scale::of(lines.iter().map(|line| line.at), (44.0, right - 6.0), 1.05)?;
     let mut inside = String::new();
     for tick in y_scale.ticks() {
@@ -243,21 +262,28 @@ fn curves_of(table: &Table, axis: &str, lines: &[&Line], rows: &[&Row]) -> Optio
     all.sort_by_key(|system| is_ours(system));
     let mut ends: Vec<(f64, &str)> = Vec::new();
     for system in all {
-        let points: Vec<(f64, f64, f64, f64)> = lines
+        let points: Vec<(f64, Point)> = lines
             .iter()
-            .filter_map(|line| {
-                let rate = table.figure.of(line.of(system, rows)?)?;
-                Some((x_scale.at(line.at), y_scale.at(rate), line.at, rate))
-            })
+            .filter_map(|line| Some((line.at, table.figure.point(line.of(system, rows)?)?)))
             .collect();
-        let Some(&(_, last, ..)) = points.last() else { continue };
-        let path: Vec<String> = points.iter().map(|(x, y, ..)| format!("{x:.1} {y:.1}")).collect();
-        let _ = write!(inside, r#"<path class="{} curve" d="M{}"/>"#, class(system), path.join("L"));
-        for (x, y, at, rate) in points {
-            let title = format!("{system}, {axis} {}: {}", short(at), thousands(rate));
-            inside += &mark(system, x, y, &title);
+        let Some((_, (last, _))) = points.last() else { continue };
+        let class = class(system);
+        let path = points.iter().map(|(at, (rate, _))| {
+            let (x, y) = (x_scale.at(*at), y_scale.at(*rate));
+            format!("{x:.1} {y:.1}")
+        });
+        let path = path.collect::<Vec<_>>().join("L");
+        let _ = write!(inside, r#"<path class="{class} curve" d="M{path}"/>"#);
+        for (at, (rate, range)) in &points {
+            let x = x_scale.at(*at);
+            if let Some(range) = range {
+                let (from, to) = (y_scale.at(range.least), y_scale.at(range.most));
+                let _ = write!(inside, r#"<path class="{class} range" d="M{x:.1} {from:.1}V{to:.1}"/>"#);
+            }
+            let title = format!("{system}, {axis} {}: {}", short(*at), told(*rate, *range));
+            inside += &mark(system, x, y_scale.at(*rate), &title);
         }
-        ends.push((last, system));
+        ends.push((y_scale.at(*last), system));
     }
     for (y, system) in apart(ends) {
         let (x, class) = (right + 4.0, class(system));
@@ -309,6 +335,36 @@ mod tests {
     }
 
     #[test]
+    fn a_line_leads_from_the_least_run_to_the_most() {
+        let lines = [1, 2].map(|threads| Line::new("w", Mode::Sync, "write").threads(threads));
+        let table = Table { axis: Some("threads".to_owned()), lines: lines.into(), ..Table::new("t", 3) };
+        let [one, other] = [1, 2].map(|threads| row("a", Mode::Sync, "write", threads, 30.0));
+        let runs = |runs: &[f64]| Row { runs: runs.to_vec(), ..one.clone() };
+        let drawn = |one: Row| {
+            let rows = [one, Row { runs: vec![30.0], ..other.clone() }];
+            [curves(&table, &rows).remove(0).1, dots(&table, &rows).unwrap()]
+        };
+        for svg in drawn(runs(&[300.0, 30.0, 3.0])) {
+            assert!(svg.contains("30 (3.00–300)</title>"), "{svg}");
+            let (_, line) = svg.split_once(r#"c8 range" d="M"#).unwrap();
+            let numbers: Vec<f64> =
+                line.split(['"', ' ', 'H', 'V']).map_while(|number| number.parse().ok()).collect();
+            let (from, to) = if line.contains('V') && line.find('V') < line.find('"') {
+                (numbers[1], numbers[2])
+            } else {
+                (numbers[0], numbers[2])
+            };
+            let (_, mark) = svg.rsplit_once(if from > to { "cy=\"" } else { "cx=\"" }).unwrap();
+            let mark: f64 = mark.split('"').next().unwrap().parse().unwrap();
+            assert!((f64::midpoint(from, to) - mark).abs() < 0.2, "{from} to {to} about {mark}: {svg}");
+            assert!(from != to && svg.matches("range").count() == 1, "{svg}");
+        }
+        for svg in drawn(runs(&[30.0])) {
+            assert!(!svg.contains("range"), "{svg}");
+        }
+    }
+
+    #[test]
     fn a_scale_shows_round_numbers_within_it() {
         let scale = Scale::of([120.0, 80_000.0].into_iter(), (0.0, 100.0), 1.0).unwrap();
         assert_eq!(scale.ticks(), [1e3, 1e4]);
@@ -334,12 +390,13 @@ mod tests {
     fn times_have_a_line_for_each_kind_and_durability() {
         let timed = |system: &str, p999_us| {
             let stall = "read of 1.0 ms".to_owned();
-            let latency = Latency { p50_us: 1.0, p99_us: 2.0, p999_us, max_us: 9.0, stall };
+            let p999_runs_us = vec![p999_us, p999_us + 1.0];
+            let latency = Latency { p50_us: 1.0, p99_us: 2.0, p999_us, max_us: 9.0, stall, p999_runs_us };
             Row { latency: Some(latency), ..row(system, Mode::Sync, "read alone", 4, 1.0) }
         };
         let chart = latencies(&[timed("sablecat", 3.0), timed("lmdb", 7.0)]).unwrap();
         assert_eq!(chart.matches("Sync read alone</text>").count(), 1, "{chart}");
-        assert!(chart.contains("lmdb, 7</title>"), "{chart}");
+        assert!(chart.contains("lmdb, 7 (7.00–8.00)</title>"), "{chart}");
         assert_eq!(latencies(&[row("lmdb", Mode::Sync, "read", 1, 1.0)]), None);
     }
 

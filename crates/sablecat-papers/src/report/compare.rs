@@ -1,10 +1,10 @@
-//! Ours on several machines, or of several versions, beside each other.
+//! Ours on several machines, or of several versions or builds, beside each other.
 
-use super::Named;
-use crate::grid::{Grid, ratio, ratio_to_best, thousands};
+use super::{Named, measured};
+use crate::grid::{Cell, Grid, ratio, ratio_to_best, thousands};
 use crate::{Report, Row, Table};
 
-/// A table for each of the first file's that another has as well.
+/// What each suite of the first file's has in common with that of others, as tables.
 pub(super) fn grids(all: &[Named]) -> Vec<(String, Vec<Grid>)> {
     let Some((first, others)) = all.split_first() else { return Vec::new() };
     let of = |report: &Report| {
@@ -14,8 +14,14 @@ pub(super) fn grids(all: &[Named]) -> Vec<(String, Vec<Grid>)> {
                 others.iter().filter_map(|other| Some((other.name.as_str(), suite(other, &report.suite)?))),
             )
             .collect();
-        let grids = report.tables.iter().map(|table| grid(table, &same)).collect();
-        (same.len() > 1 && !report.tables.is_empty()).then(|| (report.suite.clone(), grids))
+        if same.len() < 2 {
+            return None;
+        }
+        let grids: Vec<Grid> = match &report.tables[..] {
+            [] => measured::grids(&same),
+            tables => tables.iter().map(|table| grid(table, &same)).collect(),
+        };
+        (!grids.is_empty()).then(|| (report.suite.clone(), grids))
     };
     first.results.suites.iter().filter_map(of).collect()
 }
@@ -33,17 +39,17 @@ fn grid(table: &Table, reports: &[(&str, &Report)]) -> Grid {
     for line in &table.lines {
         let all: Vec<Vec<&Row>> = reports.iter().map(|(_, report)| table.rows(report.operations())).collect();
         let ours: Vec<Option<&Row>> = all.iter().map(|rows| line.of(&line.ours, rows)).collect();
-        let mut cells = vec![table.label(line), line.threads.to_string()];
-        cells.extend(ours.iter().map(|row| match row.and_then(|row| table.figure.of(row)) {
-            Some(rate) => thousands(rate),
+        let mut cells: Vec<Cell> = vec![table.label(line).into(), line.threads.to_string().into()];
+        cells.extend(ours.iter().map(|row| match row.and_then(|row| table.figure.point(row)) {
+            Some((rate, range)) => Cell { text: thousands(rate), range },
             None => table.figure.cell(*row),
         }));
-        cells.extend(ours[1..].iter().map(|row| ratio(table.figure.share(*row, ours[0]))));
+        cells.extend(ours[1..].iter().map(|row| ratio(table.figure.share(*row, ours[0])).into()));
         cells.extend(all.iter().map(|rows| {
             let (ratio, best) = table.ratio(line, rows);
-            ratio_to_best(ratio, best)
+            ratio_to_best(ratio, best).into()
         }));
-        grid.rows.push(cells);
+        grid.push(cells);
     }
     for (name, report) in rest {
         if !report.tables.iter().any(|other| other.title == table.title) {

@@ -3,7 +3,8 @@
 //! ```text
 //! about.rs      what each suite is, and of which paper
 //! summary.rs    where ours is ahead, and where it is not
-//! compare.rs    several machines or versions beside each other
+//! compare.rs    several machines, versions or builds beside each other
+//! measured.rs   what the suites without tables have measured, to be compared as well
 //! chart.rs      every system at every operation, and curves, as SVG
 //! page.rs       all of it as one HTML page, without script and without anything from elsewhere
 //! text.rs       all of it as Markdown
@@ -12,6 +13,7 @@
 mod about;
 mod chart;
 mod compare;
+mod measured;
 mod page;
 mod summary;
 mod text;
@@ -30,17 +32,37 @@ pub struct Named {
     pub results: Results,
 }
 
-/// Sentences about where and how the results came to be.
-fn facts(results: &Results) -> Vec<(&'static str, String)> {
+/// Sentences about where and how the results of one of them came to be.
+fn facts(all: &[Named], of: &Named) -> Vec<(&'static str, String)> {
+    let results = &of.results;
     let machine = &results.machine;
     let whole = if results.finished { "whole" } else { "interrupted: what was finished is here" };
     vec![
         ("machine", format!("{}, {} processors, {} MB", machine.cpu, machine.cpus, machine.memory_mb)),
         ("system", machine.system.clone()),
-        ("sablecat", results.version.clone()),
+        ("sablecat", made_by(all, of)),
         ("began", format!("{} ({whole})", results.began)),
         ("to repeat", results.command.clone()),
     ]
+}
+
+/// Which version and which build of it has run, and whether another of the files is of the same.
+fn made_by(all: &[Named], of: &Named) -> String {
+    let Results { version, build, .. } = &of.results;
+    let Some(build) = build else {
+        return if all.len() > 1 {
+            format!("{version}, of a build that is not known")
+        } else {
+            version.clone()
+        };
+    };
+    let is_same = |other: &&Named| {
+        !std::ptr::eq(*other, of)
+            && (&other.results.version, &other.results.build) == (version, &of.results.build)
+    };
+    let same: Vec<&str> = all.iter().filter(is_same).map(|other| other.name.as_str()).collect();
+    let same = if same.is_empty() { String::new() } else { format!(", as {}", same.join(", ")) };
+    format!("{version}, build {build}{same}")
 }
 
 #[cfg(test)]
@@ -49,7 +71,7 @@ mod tests {
     use crate::beside::tests::row;
     use crate::field::Outcome;
     use crate::protocol::Mode;
-    use crate::{Charted, Dots, Grid, Line, OURS, Report, Said, Suite, Table};
+    use crate::{Charted, Dots, Grid, Line, OURS, Report, Rows, Said, Suite, Table};
 
     /// Two tables: one of a paper with a line that is lost, one of curves.
     pub(super) fn named(name: &str, rate: f64) -> Named {
@@ -75,8 +97,13 @@ mod tests {
         let mut grid = Grid::new("sizes", ["system", "MB"], 1);
         grid.rows.push(vec!["a|b".to_owned(), "3".to_owned()]);
         let values = [(OURS, 4.0), ("gtm", 3.0)].map(|(system, value)| (system.to_owned(), value));
-        let line =
-            Dots { label: "by cells".to_owned(), is_behind: true, paper: Some(2.0), values: values.into() };
+        let line = Dots {
+            label: "by cells".to_owned(),
+            is_behind: true,
+            paper: Some(2.0),
+            values: values.into(),
+            ranges: Vec::new(),
+        };
         grid.charted =
             Some(Charted { unit: "MB".to_owned(), paper: Some("book, 1949".to_owned()), lines: vec![line] });
         let outcome = Outcome { rows, notes: vec!["lmdb: 0.9".to_owned()], ..Outcome::default() };
@@ -102,6 +129,9 @@ mod tests {
             "by cells: gtm, 3</title>",
             "by cells: book, 1949, 2</title>",
             ">77<",
+            ">100<small>100–103</small><",
+            "c0 range\"",
+            "build ",
             "<svg",
             "sablecat papers",
             "interrupted",
@@ -122,8 +152,12 @@ mod tests {
     #[test]
     fn markdown_has_the_same_tables() {
         let text = markdown(&[named("a", 100.0)]);
-        for shown in ["# ", "| DS read | 1 | 77 | 100 | 200 | lmdb | ▼ 0.50 |", "a\\|b", "`sablecat papers`"]
-        {
+        for shown in [
+            "# ",
+            "| DS read | 1 | 77 | 100 (100–103) | 200 (200–203) | lmdb | ▼ 0.50 |",
+            "a\\|b",
+            "`sablecat papers`",
+        ] {
             assert!(text.contains(shown), "{shown} in {text}");
         }
     }
@@ -132,7 +166,8 @@ mod tests {
     fn two_files_are_compared_line_by_line() {
         let both = [named("old", 100.0), named("new", 300.0)];
         let text = markdown(&both);
-        assert!(text.contains("| DS read | 1 | 100 | 300 | 3.00 | ▼ 0.50 | 1.50 |"), "{text}");
+        let line = "| DS read | 1 | 100 (100–103) | 300 (300–303) | 3.00 | ▼ 0.50 | 1.50 |";
+        assert!(text.contains(line), "{text}");
         assert!(html(&both).contains("new / old"));
         let marked = both.map(|mut named| {
             named.results.suites[0].suite = "<w>".to_owned();
@@ -140,5 +175,31 @@ mod tests {
         });
         let page = html(&marked);
         assert!(page.contains("<small>&lt;w&gt;</small>") && !page.contains("<w>"), "{page}");
+    }
+
+    #[test]
+    fn runs_that_lie_wide_apart_are_marked() {
+        let mut wide = named("a", 100.0);
+        let Rows::Operations(rows) = &mut wide.results.suites[0].rows else { unreachable!() };
+        rows[0].runs = vec![80.0, 100.0, 120.0];
+        assert!(html(&[wide]).contains(">100<small class=\"wide\">80.0–120</small><"));
+    }
+
+    #[test]
+    fn builds_of_one_version_are_told_apart() {
+        let of = |build: Option<&str>, name| {
+            let mut named = named(name, 100.0);
+            named.results.build = build.map(str::to_owned);
+            named
+        };
+        let all = [of(Some("1"), "a"), of(Some("2"), "b"), of(Some("1"), "c"), of(None, "d")];
+        let made = all.each_ref().map(|named| made_by(&all, named));
+        let version = &all[0].results.version;
+        let expected = ["build 1, as c", "build 2", "build 1, as a", "of a build that is not known"];
+        assert_eq!(made, expected.map(|what| format!("{version}, {what}")));
+        assert_eq!(made_by(&all[3..], &all[3]), *version);
+        let text = markdown(&all);
+        assert!(text.contains(&format!("- sablecat: {version}, build 1, as c\n")), "{text}");
+        assert!(html(&all).contains("build 2</dd>"));
     }
 }

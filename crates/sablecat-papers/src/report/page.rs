@@ -8,7 +8,12 @@ use super::{Named, chart, compare, facts};
 use crate::beside::systems;
 use crate::contestant::{DEVICE, is_ours};
 use crate::grid::{BEHIND, Grid, ratio};
-use crate::{OURS, Report, Results, Row, Table};
+use crate::{OURS, Report, Row, Table};
+
+/// What is small below figures, and the lines of charts.
+const RANGES: &str = "<p class=\"remark\">Small below a figure are the least and the most of its runs, \
+                      <small class=\"wide\">coloured</small> where the most is one and a half times the \
+                      least or more; in charts, a line through a mark leads from one to the other.</p>\n";
 
 const STYLE: &str = include_str!("page.css");
 
@@ -29,8 +34,9 @@ pub fn html(all: &[Named]) -> String {
         if all.len() > 1 {
             let _ = writeln!(page, "<h3>{}</h3>", escape(&named.name));
         }
-        page += &head(&named.results);
+        page += &head(all, named);
     }
+    page += RANGES;
     for (suite, grids) in compare::grids(all) {
         let _ = writeln!(
             page,
@@ -50,16 +56,16 @@ pub fn html(all: &[Named]) -> String {
     page + "</body>\n</html>\n"
 }
 
-fn head(results: &Results) -> String {
+fn head(all: &[Named], named: &Named) -> String {
     let mut text = String::from("<dl>\n");
-    for (name, fact) in facts(results) {
+    for (name, fact) in facts(all, named) {
         let fact = escape(&fact);
         let fact = if name == "to repeat" { format!("<code>{fact}</code>") } else { fact };
         let _ = writeln!(text, "<dt>{name}</dt><dd>{fact}</dd>");
     }
     text += "</dl>\n";
     let standings: Vec<(&Report, Standing)> =
-        results.suites.iter().filter_map(|report| Some((report, standing(report)?))).collect();
+        named.results.suites.iter().filter_map(|report| Some((report, standing(report)?))).collect();
     if standings.is_empty() {
         return text + "<p>Nothing of this is measured against the best of several peers.</p>\n";
     }
@@ -192,7 +198,7 @@ fn table(grid: &Grid) -> String {
         let _ = write!(text, "<th scope=\"col\"{class}>{}</th>", escape(head));
     }
     text += "</tr>\n";
-    for cells in &grid.rows {
+    for (at, cells) in grid.rows.iter().enumerate() {
         text += "<tr>";
         for (column, cell) in cells.iter().enumerate() {
             let class = match () {
@@ -201,7 +207,11 @@ fn table(grid: &Grid) -> String {
                 () if grid.heads[column] == OURS => " class=\"ours\"",
                 () => "",
             };
-            let _ = write!(text, "<td{class}>{}</td>", escape(cell));
+            let range = grid.range(at, column).map_or_else(String::new, |range| {
+                let class = if range.is_wide() { " class=\"wide\"" } else { "" };
+                format!("<small{class}>{range}</small>")
+            });
+            let _ = write!(text, "<td{class}>{}{range}</td>", escape(cell));
         }
         text += "</tr>\n";
     }

@@ -22,11 +22,12 @@ pub fn markdown(all: &[Named]) -> String {
             let _ = write!(text, "\n## {}\n", cell(&named.name));
         }
         text.push('\n');
-        for (name, fact) in facts(&named.results) {
+        for (name, fact) in facts(all, named) {
             let fact = if name == "to repeat" { format!("`{fact}`") } else { cell(&fact) };
             let _ = writeln!(text, "- {name}: {fact}");
         }
     }
+    text += "\nBehind a figure are the least and the most of its runs, in brackets.\n";
     for (suite, grids) in compare::grids(all) {
         let _ = write!(text, "\n## Compared: {} ({suite})\n", about(&suite).title);
         grids.iter().for_each(|grid| text += &table(grid));
@@ -73,14 +74,17 @@ fn cell(text: &str) -> String {
 
 fn table(grid: &Grid) -> String {
     let mut text = format!("\n**{}**\n\n", cell(&grid.title));
-    let row = |cells: &[String]| {
-        let cells: Vec<String> = cells.iter().map(|text| cell(text)).collect();
-        format!("| {} |\n", cells.join(" | "))
-    };
-    text += &row(&grid.heads);
+    let row = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+    text += &row(grid.heads.iter().map(|head| cell(head)).collect());
     let rules = (0..grid.heads.len()).map(|column| if column < grid.text_columns { "---" } else { "--:" });
     let _ = writeln!(text, "| {} |", rules.collect::<Vec<_>>().join(" | "));
-    grid.rows.iter().for_each(|cells| text += &row(cells));
+    for (at, cells) in grid.rows.iter().enumerate() {
+        let cells = cells.iter().enumerate().map(|(column, text)| match grid.range(at, column) {
+            Some(range) => format!("{} ({range})", cell(text)),
+            None => cell(text),
+        });
+        text += &row(cells.collect());
+    }
     for remark in &grid.remarks {
         let _ = write!(text, "\n{remark}\n");
     }

@@ -63,6 +63,11 @@ const CASES: [(&str, &str, f64); 32] = [
     ("32", "update an indexed attribute", 1.081),
 ];
 
+/// What the query of that number is, for people.
+pub(super) fn what(op: &str) -> Option<&'static str> {
+    CASES.iter().find(|(number, ..)| *number == op).map(|(_, what, _)| *what)
+}
+
 /// All of them, for relations whose large ones have so many rows.
 pub(super) fn all(rows: u64) -> Vec<Case> {
     let relations = Relations::of(rows);

@@ -17,8 +17,9 @@ use super::queries::{self, Case};
 use super::systems::{OURS, System, UseBy};
 use super::{Found, cache_bytes, row};
 use crate::beside::NONE;
+use crate::charted::Point;
 use crate::field::Outcome;
-use crate::grid::{Grid, is_lost, ratio, ratio_to_best, thousands};
+use crate::grid::{Cell, Grid, is_lost, ratio, ratio_to_best, thousands};
 use crate::protocol::Mode;
 use crate::row::Row;
 use crate::{Charted, Dots, Options, Progress, Report, Suite};
@@ -162,9 +163,10 @@ fn of<'a>(rows: &'a [Row], system: &str, op: &str) -> Option<&'a Row> {
     rows.iter().find(|row| row.system == system && row.op == op)
 }
 
-/// Milliseconds that an operation took.
-fn ms(row: &Row) -> Option<f64> {
-    row.sql.as_ref().map(|spent| spent.us / 1000.0)
+/// Milliseconds that an operation took, and how far its runs lie apart in that.
+pub(crate) fn ms(row: &Row) -> Option<Point> {
+    let range = row.range().map(|range| range.map(|rate| 1000.0 / rate));
+    row.sql.as_ref().map(|spent| (spent.us / 1000.0, range))
 }
 
 /// Milliseconds of processors that an operation took.
@@ -180,6 +182,11 @@ fn label(case: &Case) -> String {
     format!("{}: {}", case.op, case.what)
 }
 
+/// What a row of this suite is called; none: it is of no query.
+pub(crate) fn label_of(op: &str) -> Option<String> {
+    Some(format!("{op}: {}", queries::what(op)?))
+}
+
 /// The paper's table: milliseconds of each query.
 fn times(relation: u64, cases: &[Case], names: &[&str], rows: &[Row], rounds: u32) -> Grid {
     let title = format!(
@@ -192,18 +199,21 @@ fn times(relation: u64, cases: &[Case], names: &[&str], rows: &[Row], rounds: u3
     let mut charted = Charted { paper: Some("paper, 2011".to_owned()), ..Charted::new("Milliseconds") };
     for case in cases {
         let takes = |name: &str| of(rows, name, case.op).and_then(ms);
-        let each: Vec<Option<f64>> = names.iter().map(|name| takes(name)).collect();
-        let best = each.iter().skip(1).flatten().copied().min_by(f64::total_cmp);
-        let mut cells = vec![label(case), format!("{:.3}", case.paper_ms)];
-        cells.extend(each.iter().map(|&ms| shown(ms)));
-        let faster = each[0].zip(best).map(|(ours, best)| best / ours);
+        let each: Vec<Option<Point>> = names.iter().map(|name| takes(name)).collect();
+        let best = each.iter().skip(1).flatten().map(|(ms, _)| *ms).min_by(f64::total_cmp);
+        let mut cells: Vec<Cell> = vec![label(case).into(), format!("{:.3}", case.paper_ms).into()];
+        cells.extend(each.iter().map(|point| match point {
+            Some((ms, range)) => Cell { text: shown(Some(*ms)), range: *range },
+            None => NONE.into(),
+        }));
+        let faster = each[0].zip(best).map(|((ours, _), best)| best / ours);
         charted.lines.push(Dots {
             paper: Some(case.paper_ms),
             is_behind: is_lost(faster, best),
             ..Dots::of(label(case), names.iter().copied(), takes)
         });
-        cells.push(ratio_to_best(faster, best));
-        grid.rows.push(cells);
+        cells.push(ratio_to_best(faster, best).into());
+        grid.push(cells);
     }
     grid.charted = Some(charted);
     grid.remarks.push(format!(
@@ -225,7 +235,8 @@ fn processors(cases: &[Case], names: &[&str], rows: &[Row]) -> Grid {
     let mut charted = Charted::new("Milliseconds of processors");
     for case in cases {
         let takes = |name: &str| of(rows, name, case.op).and_then(cpu_ms);
-        charted.lines.push(Dots::of(label(case), names.iter().copied(), takes));
+        let point = |name: &str| Some((takes(name)?, None));
+        charted.lines.push(Dots::of(label(case), names.iter().copied(), point));
         let mut cells = vec![label(case)];
         cells.extend(names.iter().map(|name| shown(takes(name))));
         cells.extend(peers.iter().map(|peer| ratio(share(case, peer))));
@@ -260,12 +271,12 @@ fn filling(filled: u64, names: &[&str], rows: &[Row], rounds: u32) -> Grid {
     let ours = of(rows, OURS, FILL);
     for name in names {
         let Some(row) = of(rows, name, FILL) else { continue };
-        grid.rows.push(vec![
-            (*name).to_owned(),
-            thousands(row.ops_per_s),
-            row.sql.as_ref().map_or_else(|| NONE.to_owned(), |spent| format!("{:.2}", spent.cpu_us)),
-            format!("{:.1}", row.disk_mb),
-            ratio(ours.map(|ours| ours.ops_per_s / row.ops_per_s)),
+        grid.push([
+            (*name).into(),
+            Cell { text: thousands(row.ops_per_s), range: row.range() },
+            row.sql.as_ref().map_or_else(|| NONE.into(), |spent| format!("{:.2}", spent.cpu_us).into()),
+            format!("{:.1}", row.disk_mb).into(),
+            ratio(ours.map(|ours| ours.ops_per_s / row.ops_per_s)).into(),
         ]);
     }
     grid

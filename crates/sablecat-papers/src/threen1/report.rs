@@ -9,9 +9,9 @@ use super::paper;
 use super::system::System;
 use super::variant::VARIANTS;
 use crate::contestant::OURS;
-use crate::grid::{Grid, ratio, thousands};
+use crate::grid::{Cell, Grid, ratio, thousands};
 use crate::statistics::{median, tenths};
-use crate::{Charted, Dots};
+use crate::{Charted, Dots, Range};
 
 /// A system at a line of the input; figures are medians of several rounds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -55,6 +55,9 @@ pub struct Row {
     pub updates_per_cpu_s: f64,
     /// Of how many rounds the figures are medians.
     pub median_of: u32,
+    /// Steps stored a second, in each round.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub runs: Vec<f64>,
     /// Workers killed, in all rounds.
     pub kills: u64,
     /// Whether everything that was checked is right, in all rounds.
@@ -93,6 +96,7 @@ impl Row {
             reads_per_cpu_s: tenths(of(&|run| rate(run.total.reads, run.cpu_seconds))?),
             updates_per_cpu_s: tenths(of(&|run| rate(run.total.updates, run.cpu_seconds))?),
             median_of: rounds.len() as u32,
+            runs: rounds.iter().map(|run| tenths(rate(run.total.updates, run.seconds))).collect(),
             kills: rounds.iter().map(|run| run.kills).sum(),
             correct: rounds.iter().all(|run| run.problems.is_empty()),
         })
@@ -106,12 +110,17 @@ impl Row {
         (self.start, self.finish, self.block) == (line.start, line.finish, line.block)
     }
 
+    /// How far the rounds lie apart in steps stored a second.
+    pub(crate) fn range(&self) -> Option<Range> {
+        Range::of(&self.runs)
+    }
+
     fn paper(&self) -> Option<paper::Figures> {
         paper::figures(&self.line(), self.file_system.as_deref().unwrap_or(paper::FILE_SYSTEM))
     }
 
     /// For a sentence about where it ran.
-    fn place(&self) -> String {
+    pub(crate) fn place(&self) -> String {
         let workers = format!("{} {}", self.workers, if self.workers == 1 { "worker" } else { "workers" });
         self.file_system.as_ref().map_or_else(|| workers.clone(), |name| format!("{name}, {workers}"))
     }
@@ -154,32 +163,25 @@ fn grid(line: &Line, rows: &[&Row], rounds: u32) -> Grid {
     heads.extend(has_paper.then_some(["paper's s", "paper's updates/s"]).into_iter().flatten());
     grid.heads = heads.into_iter().map(str::to_owned).collect();
     for row in rows {
-        let mut cells: Vec<String> = on_file_systems
-            .then(|| row.file_system.as_deref().unwrap_or("—").to_owned())
-            .into_iter()
-            .collect();
-        cells.extend([&row.system, &row.options].map(String::clone));
-        cells.extend([
-            row.workers.to_string(),
-            count(row.longest),
-            count(row.highest),
-            count(row.reads),
-            count(row.updates),
-        ]);
-        cells.push(format!("{:.2}", row.elapsed_s));
-        cells.extend([row.reads_per_s, row.updates_per_s].map(thousands));
-        cells.push(format!("{:.2}", row.cpu_s));
-        cells.extend([row.reads_per_cpu_s, row.updates_per_cpu_s].map(thousands));
-        cells.extend(is_killing.then(|| count(row.kills)));
+        let mut cells: Vec<Cell> =
+            on_file_systems.then(|| row.file_system.as_deref().unwrap_or("—").into()).into_iter().collect();
+        cells.extend([&row.system, &row.options].map(|text| text.clone().into()));
+        cells.push(row.workers.to_string().into());
+        cells.extend([row.longest, row.highest, row.reads, row.updates].map(|n| count(n).into()));
+        cells.extend([format!("{:.2}", row.elapsed_s).into(), thousands(row.reads_per_s).into()]);
+        cells.push(Cell { text: thousands(row.updates_per_s), range: row.range() });
+        cells.push(format!("{:.2}", row.cpu_s).into());
+        cells.extend([row.reads_per_cpu_s, row.updates_per_cpu_s].map(|rate| thousands(rate).into()));
+        cells.extend(is_killing.then(|| count(row.kills).into()));
         if has_paper {
             let paper = row.paper();
             let figure = |figure: Option<u64>| figure.map_or("—".to_owned(), count);
             cells.extend([
-                figure(paper.map(|paper| paper.seconds)),
-                figure(paper.and_then(|paper| paper.updates_per_s)),
+                figure(paper.map(|paper| paper.seconds)).into(),
+                figure(paper.and_then(|paper| paper.updates_per_s)).into(),
             ]);
         }
-        grid.rows.push(cells);
+        grid.push(cells);
     }
     grid.charted = Some(charted(rows));
     grid.remarks = ratios(rows);
@@ -204,11 +206,11 @@ fn grid(line: &Line, rows: &[&Row], rounds: u32) -> Grid {
 
 /// The steps stored a second, a line for each row.
 fn charted(rows: &[&Row]) -> Charted {
-    let line = |row: &&Row| Dots {
-        label: format!("{}, {}", row.options, row.place()),
-        is_behind: false,
-        paper: row.paper().and_then(|paper| paper.updates_per_s).map(|figure| figure as f64),
-        values: vec![(row.system.clone(), row.updates_per_s)],
+    let line = |row: &&Row| {
+        let label = format!("{}, {}", row.options, row.place());
+        let paper = row.paper().and_then(|paper| paper.updates_per_s).map(|figure| figure as f64);
+        let point = |_: &str| Some((row.updates_per_s, row.range()));
+        Dots { paper, ..Dots::of(label, [row.system.as_str()], point) }
     };
     let lines: Vec<Dots> = rows.iter().map(line).collect();
     let paper = lines.iter().any(|line| line.paper.is_some()).then(|| "GT.M in the paper, 2010".to_owned());
@@ -262,6 +264,7 @@ mod tests {
             reads_per_cpu_s: 900_000.0,
             updates_per_cpu_s: updates_per_s / 2.0,
             median_of: 3,
+            runs: vec![updates_per_s, updates_per_s + 3.0, updates_per_s - 1.0],
             kills: 0,
             correct: true,
         }
@@ -290,6 +293,9 @@ mod tests {
         let line = &charted.lines[3];
         assert_eq!((line.label.as_str(), line.paper), ("NoSync, xfs, 8 workers", Some(155_152.0)));
         assert_eq!((charted.lines.len(), &line.values), (4, &vec![(OURS.to_owned(), 900.0)]));
+        assert_eq!(line.range(OURS).unwrap().to_string(), "899–903");
+        let widest = "Runs lie furthest apart at ext4, sablecat, Sync, updates/s: 99.0–103.";
+        assert_eq!(grids[0].widest().unwrap(), widest);
     }
 
     #[test]
