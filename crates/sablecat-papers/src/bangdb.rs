@@ -13,11 +13,11 @@
 //! as the data outgrow the pool. So there is a curve of it. A pool is warm when it is measured: for a while
 //! records are looked up, untimed, beforehand.
 //!
-//! The operating system's cache would hide the disk. Systems that can transfer directly do (ours, Berkeley
-//! DB, RocksDB, WiredTiger); of the others' files the system is asked many times a second to drop what it
-//! has. That does not reach what is mapped (LMDB, LevelDB): these have their memory limited, to the pool and
-//! 128 MB beside it, where this process may set limits. Where it may not they have all data in memory: they
-//! are shown, and are not measured against.
+//! The operating system's cache would hide the disk. Systems that can transfer directly do (ours, RocksDB,
+//! WiredTiger); of the others' files the system is asked many times a second to drop what it has. That does
+//! not reach what is mapped (LMDB, LevelDB): these have their memory limited, to the pool and 128 MB beside
+//! it, where this process may set limits. Where it may not they have all data in memory: they are shown, and
+//! are not measured against.
 
 use crate::beside::{Line, Said, Table};
 use crate::contestant::{HASH, LSM, MAPS_FILES, OURS};
@@ -95,8 +95,8 @@ pub(crate) fn run(options: &Options, mut field: Field<'_>) -> Report {
         apart: if is_limited { Vec::new() } else { MAPS_FILES.map(str::to_owned).into() },
         lines: lines_by_pool(&pools),
         remarks: vec![
-            "sablecat, Berkeley DB, RocksDB and WiredTiger transfer directly; of the others' files the \
-             system drops what it caches while they are measured."
+            "sablecat, RocksDB and WiredTiger transfer directly; of the others' files the system drops what \
+             it caches while they are measured."
                 .to_owned(),
             "LevelDB, RocksDB and fjall have their memtables on top of the pool, of a quarter of it and 4 \
              MB at least."

@@ -266,7 +266,6 @@ static void *open_as(const struct peer_options *options, char *error, DBTYPE typ
     if (store->mode == MODE_UNLOGGED) flags |= DB_INIT_CDB;
     if (transactional(store)) flags |= DB_INIT_LOCK | DB_INIT_LOG | DB_INIT_TXN | DB_RECOVER;
     if (code == 0) code = configure(store->env, options);
-    if (code == 0 && options->direct) code = store->env->set_flags(store->env, DB_DIRECT_DB, 1);
     if (code == 0) code = store->env->open(store->env, options->dir, flags | store->thread, 0644);
     if (code == 0) code = open_handle(store, &store->db, options->page_size ? options->page_size : page_size);
     if (code == 0) return store;
