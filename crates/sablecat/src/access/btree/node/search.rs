@@ -6,11 +6,13 @@
 
 use std::cmp::Ordering;
 
+use sablecat_os::prefetch;
+
 use super::Order;
 use super::bytes::{compare, head_of};
 use super::header;
 use super::simd;
-use super::slots::{child_at, compare_skipped, head, offset_at, suffix};
+use super::slots::{LEAF, cell_offset, child_at, compare_skipped, head, offset_at, suffix};
 use crate::pages::Near;
 
 /// The slot of `key`, or the slot where it would be. The page must cover the key (else the answer is some
@@ -89,6 +91,10 @@ fn search_bytes<const C: usize>(page: &[u8], key: &[u8]) -> Result<usize, usize>
     let slot = simd::lower_bound(page, count, wanted, beside::<C>(count));
     if slot >= count || head(page, slot) != wanted {
         return Err(slot);
+    }
+    if C == LEAF {
+        // The value comes with the key, instead of after it.
+        prefetch::read(page.as_ptr().wrapping_add(cell_offset::<C>(page, slot) + prefetch::LINE_BYTES));
     }
     match compare(after(suffix::<C>(page, slot), skip), rest) {
         Ordering::Equal => Ok(slot),
