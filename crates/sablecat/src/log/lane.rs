@@ -48,6 +48,8 @@ pub(super) struct Lane {
     /// there.
     first_block: AlignedBuf,
     last_block: AlignedBuf,
+    /// Behind so many of its bytes the last block has zeros.
+    last_used: usize,
     /// Direct writes are durable when they return.
     sync_io: bool,
     /// The number of successions before anything here was opened: after another the names are those of other
@@ -80,6 +82,7 @@ impl Lane {
             resident: None,
             first_block: AlignedBuf::new(BLOCK as usize),
             last_block: AlignedBuf::new(BLOCK as usize),
+            last_used: 0,
             sync_io,
             successions: 0,
         }
@@ -217,7 +220,11 @@ impl Lane {
             // SAFETY: as above; less than a block does not wrap.
             let [bytes, _] = unsafe { ring.slices(whole, to) };
             self.last_block[..rest].copy_from_slice(bytes);
-            self.last_block[rest..].fill(0);
+            // Nothing, as a rule: one write after another goes further in the same block.
+            if rest < self.last_used {
+                self.last_block[rest..self.last_used].fill(0);
+            }
+            self.last_used = rest;
         }
         let sync_io = self.sync_io;
         let file = self.segment(segments, number)?.file(segments, way, sync_io)?;

@@ -2,6 +2,7 @@
 //! is refused.
 
 use proptest::prelude::*;
+use sablecat_os::disk::How;
 use sablecat_os::sim::{Fault, SimDisk};
 
 use super::*;
@@ -29,6 +30,21 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => Just(Step::Prepare),
     ];
     proptest::collection::vec(step, 1..120)
+}
+
+/// Whatever the block that was written before had there.
+#[test]
+fn behind_the_tail_its_block_has_zeros() {
+    let disk = Arc::new(SimDisk::new(1));
+    let log = TestLog::create(Arc::clone(&disk) as Arc<dyn Disk>, 1 << 16, RING);
+    let file = disk.open(Path::new("log/0000000000000000.log"), How::default()).unwrap();
+    for len in [3000, 500, 2000, 10, 3900, 4000, 1000, 200] {
+        let end = log.put(b"key", &vec![7; len], me(1)).unwrap();
+        log.log.make_durable(end, me(1)).unwrap();
+        let mut rest = vec![0xff; (end.0.next_multiple_of(4096) - end.0) as usize];
+        file.read_at(&mut rest, 4096 + end.0).unwrap();
+        assert!(rest.iter().all(|&byte| byte == 0), "behind {end}, a record of {len} bytes");
+    }
 }
 
 proptest! {
