@@ -13,6 +13,13 @@ use crate::{Failure, interrupt};
 /// Bytes of a value in memory at once.
 const PART_BYTES: usize = 1 << 20;
 
+/// A part of a value: so many bytes from an offset on, or as many as there are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stretch {
+    pub(crate) at: u64,
+    pub(crate) len: u64,
+}
+
 /// Records in order, from either end.
 pub(crate) type Ordered<'s> = Box<dyn DoubleEndedIterator<Item = Result<(Name, Vec<u8>)>> + 's>;
 
@@ -118,36 +125,53 @@ impl<S: Read<Of = Env>> Shown<S> {
         }
     }
 
-    /// Shows the value a part at a time, so that it need not fit in memory where it is stored under its own
-    /// key. False if there is none.
+    /// Shows a stretch of the value a part at a time, so that it need not fit in memory where it is stored
+    /// under its own key. The length of the whole value; none if there is none.
     pub(crate) fn each_part(
         &self,
         name: &Name,
+        stretch: Stretch,
         mut each: impl FnMut(&[u8]) -> std::result::Result<(), Failure>,
-    ) -> std::result::Result<bool, Failure> {
+    ) -> std::result::Result<Option<u64>, Failure> {
         if let Name::Number(_) = name {
             let record = self.get(name)?;
             record.iter().try_for_each(|record| each(record))?;
-            return Ok(record.is_some());
+            return Ok(record.map(|record| record.len() as u64));
         }
         let key = self.key(name)?;
         let len = match &self.kind {
             Kind::Expiring(expiring) => expiring.value_len(&self.state, &key)?,
             _ => self.state.value_len(&self.database, &key)?,
         };
-        let Some(len) = len else { return Ok(false) };
-        let mut part = vec![0; PART_BYTES.min(len as usize)];
-        let mut offset = 0;
-        while offset < len {
+        let Some(len) = len else { return Ok(None) };
+        let end = len.min(stretch.at.saturating_add(stretch.len));
+        let mut offset = end.min(stretch.at);
+        let mut part = vec![0; PART_BYTES.min((end - offset) as usize)];
+        while offset < end {
+            let into = &mut part[..PART_BYTES.min((end - offset) as usize)];
             let read = match &self.kind {
-                Kind::Expiring(expiring) => expiring.read_at(&self.state, &key, offset, &mut part)?,
-                _ => self.state.read_at(&self.database, &key, offset, &mut part)?,
+                Kind::Expiring(expiring) => expiring.read_at(&self.state, &key, offset, into)?,
+                _ => self.state.read_at(&self.database, &key, offset, into)?,
             };
             let read = read.unwrap_or_default();
             each(&part[..read])?;
             offset += read as u64;
         }
-        Ok(true)
+        Ok(Some(len))
+    }
+
+    /// An error if stretches of its values cannot be read.
+    pub(crate) fn require_stretches(&self) -> std::result::Result<(), Failure> {
+        match self.kind {
+            Kind::Records | Kind::Expiring(_) | Kind::Globals(_) => Ok(()),
+            _ => Err(format!(
+                "a part of a value of {}: the database holds {}; --at and --len are only for plain records, \
+                 records that expire and nodes of globals",
+                self.database.name(),
+                self.database.holds()
+            )
+            .into()),
+        }
     }
 
     /// What tells in milliseconds since 1970 from when on a record is gone; none if it is there for good.

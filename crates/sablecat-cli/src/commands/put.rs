@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sablecat::globals::Globals;
-use sablecat::{Database, DatabaseOptions, Expiring, Holds, Lifetime, MultiMap, Numbered};
+use sablecat::{Database, DatabaseOptions, Expiring, Holds, Lifetime, MultiMap, Numbered, Txn};
 use serde_json::Value;
 
 use crate::arguments::InDatabase;
@@ -34,22 +34,28 @@ pub(crate) struct Arguments {
     /// Of numbered records that make room: insert the record before the one that has this number
     #[arg(long, conflicts_with = "ttl")]
     insert: bool,
+    /// Change only a part of the value: replace the bytes from this offset on. A value that ends before it is
+    /// filled up with zeros; if there is no record, the value is empty
+    #[arg(long, value_name = "OFFSET", conflicts_with_all = ["ttl", "insert"])]
+    at: Option<u64>,
+    /// With --at: how many bytes are replaced, by more or fewer if need be [default: as many as VALUE has]
+    #[arg(long, value_name = "N", requires = "at")]
+    len: Option<u64>,
     /// The key; the number, of numbered records; a reference such as 'acct(42,"name")', of a node of globals
     key: String,
     /// The value; without it, the bytes of standard input, unchanged
     value: Option<String>,
 }
 
-pub(crate) fn run(
-    Arguments { place, method, temporary, ttl, insert, key, value }: &Arguments,
-) -> Result<Outcome, Failure> {
-    let value = place.bytes_or_input(value.as_deref())?;
+pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+    let Arguments { place, key, .. } = arguments;
+    let value = place.bytes_or_input(arguments.value.as_deref())?;
     if !place.environment.path().exists() {
         // Nothing is made for a key that is none.
         place.bytes(key)?;
     }
     let env = place.environment.open_or_create()?;
-    let options = DatabaseOptions::new().method((*method).into()).temporary(*temporary);
+    let options = DatabaseOptions::new().method(arguments.method.into()).temporary(arguments.temporary);
     let existing = env.existing_database(&place.db)?;
     let name = match &existing {
         Some(database) => Name::of(database, key, place.hex)?,
@@ -57,70 +63,95 @@ pub(crate) fn run(
     };
     let database = match existing {
         Some(database) => database,
-        None if ttl.is_some() => db::made(&env, &place.db, options.holds(Holds::Expiring))?,
+        None if arguments.ttl.is_some() => db::made(&env, &place.db, options.holds(Holds::Expiring))?,
         None => db::made(&env, &place.db, options)?,
     };
-    put(&database, &name, &value, *ttl, *insert)?;
+    arguments.check(&database)?;
+    let len = env.try_write(|txn| arguments.set(txn, &database, &name, &value))?;
     drop(database);
     env.close()?;
     if place.environment.json {
         let mut document = output::record(&name, None, place.hex);
-        document.insert("value_bytes".to_owned(), Value::from(value.len()));
+        document.insert("value_bytes".to_owned(), Value::from(len));
         output::json(&document)?;
     }
     Ok(Outcome::Done)
 }
 
-fn put(
-    database: &Database,
-    name: &Name,
-    value: &[u8],
-    ttl: Option<Duration>,
-    insert: bool,
-) -> Result<(), Failure> {
-    let (env, holds) = (database.env(), database.holds());
-    let of = database.name();
-    if ttl.is_some() && holds != Holds::Expiring {
-        return Err(format!(
-            "the database {of} holds {holds}; --ttl is only for databases whose records expire: a new one, \
-             or one that was created with --ttl"
-        )
-        .into());
+impl Arguments {
+    /// What is asked for of a database that has no such thing.
+    fn check(&self, database: &Database) -> Result<(), Failure> {
+        let holds = database.holds();
+        let refused = |option: &str, is_for: &str| {
+            let of = database.name();
+            Err(format!("the database {of} holds {holds}; {option} is only for {is_for}").into())
+        };
+        if self.ttl.is_some() && holds != Holds::Expiring {
+            return refused(
+                "--ttl",
+                "databases whose records expire: a new one, or one that was created with --ttl",
+            );
+        }
+        if self.insert && !matches!(holds, Holds::Renumbered { .. }) {
+            return refused("--insert", "numbered records that make room");
+        }
+        if self.at.is_some() && !matches!(holds, Holds::Records | Holds::Globals) {
+            return refused("--at", "plain records and nodes of globals");
+        }
+        Ok(())
     }
-    if insert && !matches!(holds, Holds::Renumbered { .. }) {
-        return Err(format!(
-            "the database {of} holds {holds}; --insert is only for numbered records that make room"
-        )
-        .into());
+
+    /// Sets the record. How long its value is then.
+    fn set(&self, txn: &mut Txn<'_>, database: &Database, name: &Name, value: &[u8]) -> Result<u64, Failure> {
+        let own = database.clone();
+        match (database.holds(), name) {
+            (Holds::Records, Name::Key(key)) => match self.at {
+                Some(at) => return self.splice(txn, database, key, at, value),
+                None => txn.insert(database, key, value)?,
+            },
+            (Holds::Globals, Name::Node(reference)) => {
+                let globals = Globals::of(own)?;
+                let node = globals.node(reference)?;
+                match self.at {
+                    Some(at) => return self.splice(txn, database, node.key(), at, value),
+                    None => node.set(txn, value)?,
+                }
+            }
+            (Holds::Expiring, Name::Key(key)) => {
+                let lifetime = self.ttl.map_or(Lifetime::Unlimited, Lifetime::For);
+                Expiring::of(&*txn, database)?.insert(txn, key, value, lifetime)?;
+            }
+            (Holds::Values(order), Name::Key(key)) => {
+                MultiMap::of(own, order)?.insert(txn, key, value)?;
+            }
+            (Holds::Numbers { .. } | Holds::Renumbered { .. }, Name::Number(number)) => {
+                let numbers = Numbered::of(own)?;
+                match self.insert {
+                    true => numbers.insert(txn, *number, value)?,
+                    false => numbers.put(txn, *number, value)?,
+                }
+            }
+            (holds, _) => {
+                return Err(format!(
+                    "setting a record of {}: the database holds {holds}, to which records are only \
+                     appended: sablecat queue append does that",
+                    database.name()
+                )
+                .into());
+            }
+        }
+        Ok(value.len() as u64)
     }
-    match (holds, name) {
-        (Holds::Records, Name::Key(key)) => database.insert(key, value)?,
-        (Holds::Expiring, Name::Key(key)) => {
-            let expiring = Expiring::of(env, database)?;
-            let lifetime = ttl.map_or(Lifetime::Unlimited, Lifetime::For);
-            env.write(|txn| expiring.insert(txn, key, value, lifetime))?;
-        }
-        (Holds::Values(order), Name::Key(key)) => {
-            MultiMap::of(database.clone(), order)?.insert_one(key, value)?;
-        }
-        (Holds::Numbers { .. } | Holds::Renumbered { .. }, Name::Number(number)) => {
-            let numbers = Numbered::of(database.clone())?;
-            env.write(|txn| match insert {
-                true => numbers.insert(txn, *number, value),
-                false => numbers.put(txn, *number, value),
-            })?;
-        }
-        (Holds::Globals, Name::Node(reference)) => {
-            let globals = Globals::of(database.clone())?;
-            env.write(|txn| globals.node(reference)?.set(txn, value))?;
-        }
-        _ => {
-            return Err(format!(
-                "setting a record of {of}: the database holds {holds}, to which records are only appended: \
-                 sablecat queue append does that"
-            )
-            .into());
-        }
+
+    /// Replaces a part of a value, which may be that of a node.
+    fn splice(
+        &self,
+        txn: &mut Txn<'_>,
+        database: &Database,
+        key: &[u8],
+        at: u64,
+        value: &[u8],
+    ) -> Result<u64, Failure> {
+        Ok(txn.splice(database, key, at, self.len.unwrap_or(value.len() as u64), value)?)
     }
-    Ok(())
 }

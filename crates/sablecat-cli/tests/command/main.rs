@@ -21,6 +21,7 @@ mod odd_text;
 mod others;
 mod papers;
 mod papers_results;
+mod parts;
 mod portable;
 mod read_only;
 mod reading;
