@@ -142,19 +142,19 @@ impl InDatabase {
     }
 
     fn find_in(&self, env: Env) -> Result<(Env, Database), Failure> {
-        match env.existing_database(&self.db)? {
-            Some(database) => Ok((env, database)),
-            None => {
-                let names = env.databases()?;
-                let there_are = if names.is_empty() {
-                    "none at all".to_owned()
-                } else {
-                    format!("only {}", names.join(", "))
-                };
-                Err(format!("there is no database {} in {}, {there_are}", self.db, self.environment.shown())
-                    .into())
-            }
+        let database = self.find(&env, &self.db)?;
+        Ok((env, database))
+    }
+
+    /// A database of this name; the error names those that there are.
+    pub(crate) fn find(&self, env: &Env, name: &str) -> Result<Database, Failure> {
+        if let Some(database) = env.existing_database(name)? {
+            return Ok(database);
         }
+        let names = env.databases()?;
+        let there_are =
+            if names.is_empty() { "none at all".to_owned() } else { format!("only {}", names.join(", ")) };
+        Err(format!("there is no database {name} in {}, {there_are}", self.environment.shown()).into())
     }
 
     /// The bytes that an argument stands for; without it, those of standard input, unchanged.

@@ -17,7 +17,8 @@
 //! Every command ends with one of three exit codes: 0, it is done; 1, it is done and the answer is no (the
 //! key is absent, problems were found); 2, it could not be done, and standard error says why. Standard output
 //! has only the answer. Told to stop by a signal, it closes the environment and ends with 128 and the
-//! signal's number; `volume guard`, which does nothing else until then, with 0 if it could.
+//! signal's number; `volume guard`, which does nothing else until then, with 0 if it could. `globals lock`,
+//! which runs a command, ends with what that has ended with.
 //!
 //! Only `put`, `queue append`, `sequence`, `db create`, `load`, `sql`, `backup`, `restore`, `volume hold` and
 //! `papers` create environments. The others open what exists, which recovers it if need be, and refuse to
@@ -44,9 +45,9 @@ use std::process::ExitCode;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use commands::{
-    backup, checkpoint, compact, completions, count, db, del, dump, get, journal, keygen, keys, load, locks,
-    log, man, papers, processes, put, queue, recover, restore, scan, sequence, serve, sql, stat, statements,
-    verify, volume, work,
+    backup, checkpoint, compact, completions, count, db, del, dump, get, globals, journal, keygen, keys,
+    load, locks, log, man, papers, processes, put, queue, recover, restore, scan, sequence, serve, sql, stat,
+    statements, verify, volume, work,
 };
 
 /// What the command is called.
@@ -78,6 +79,7 @@ enum Command {
     Scan(scan::Arguments),
     Count(count::Arguments),
     Queue(queue::Arguments),
+    Globals(globals::Arguments),
     Sequence(sequence::Arguments),
     Db(db::Arguments),
     Sql(sql::Arguments),
@@ -114,6 +116,8 @@ enum Outcome {
     Done,
     /// The key is absent, or problems were found.
     No,
+    /// What it has run has ended with this.
+    Ended(u8),
 }
 
 /// Why a command could not be carried out: a sentence for standard error.
@@ -134,12 +138,15 @@ fn main() -> ExitCode {
     let stays = matches!(&command, Command::Volume(arguments) if arguments.stays());
     // Nothing is used after it was unwound from but the signal.
     let ended = catch_unwind(AssertUnwindSafe(|| carry_out(command)));
-    if let Some(signal) = interrupt::signal().filter(|_| !stays) {
+    // What it has run may have been told to stop with it, and says by its exit code what came of that.
+    let has_run = matches!(ended, Ok(Ok(Outcome::Ended(_))));
+    if let Some(signal) = interrupt::signal().filter(|_| !stays && !has_run) {
         return ExitCode::from(SIGNALLED + signal);
     }
     match ended.unwrap_or_else(|panic| resume_unwind(panic)) {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::No) => ExitCode::from(1),
+        Ok(Outcome::Ended(code)) => ExitCode::from(code),
         // The reader of our output has had enough: `sablecat scan … | head`.
         Err(failure) if output::is_broken_pipe(&*failure) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -189,6 +196,7 @@ fn carry_out(command: Command) -> Result<Outcome, Failure> {
         Command::Sequence(arguments) => sequence::run(&arguments),
         Command::Db(arguments) => db::run(&arguments),
         Command::Queue(arguments) => queue::run(&arguments),
+        Command::Globals(arguments) => globals::run(&arguments),
         Command::Sql(arguments) => sql::run(&arguments),
         Command::Dump(arguments) => dump::run(&arguments),
         Command::Load(arguments) => load::run(&arguments),

@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use sablecat::globals::Globals;
+use sablecat::globals::{Globals, Node};
 use sablecat::{Database, Holds};
 
 use crate::Failure;
@@ -40,13 +40,16 @@ impl Name {
                     .into()
                 })
             }
-            Holds::Globals => {
-                let reference = if text.starts_with('^') { text.to_owned() } else { format!("^{text}") };
-                Ok(Name::Node(Globals::of(database.clone())?.node(&reference)?.to_string()))
-            }
+            Holds::Globals => Ok(Name::Node(node(&Globals::of(database.clone())?, text)?.to_string())),
             _ => bytes(text, hex).map(Name::Key),
         }
     }
+}
+
+/// The node that an argument refers to, with or without the character that references begin with.
+pub(crate) fn node<'g>(globals: &'g Globals, text: &str) -> Result<Node<'g>, Failure> {
+    let reference = if text.starts_with('^') { text.to_owned() } else { format!("^{text}") };
+    Ok(globals.node(&reference)?)
 }
 
 /// The bytes that an argument stands for.

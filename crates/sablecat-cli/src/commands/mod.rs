@@ -9,6 +9,7 @@ pub(crate) mod db;
 pub(crate) mod del;
 pub(crate) mod dump;
 pub(crate) mod get;
+pub(crate) mod globals;
 pub(crate) mod journal;
 pub(crate) mod keygen;
 pub(crate) mod keys;

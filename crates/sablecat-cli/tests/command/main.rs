@@ -12,6 +12,7 @@ mod documentation;
 mod encryption;
 mod expiry;
 mod full_disk;
+mod globals;
 mod held;
 mod indices;
 mod kinds;
