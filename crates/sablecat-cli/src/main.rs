@@ -20,9 +20,9 @@
 //! signal's number; `volume guard`, which does nothing else until then, with 0 if it could. `globals lock`,
 //! which runs a command, ends with what that has ended with.
 //!
-//! Only `put`, `queue append`, `sequence`, `db create`, `load`, `sql`, `backup`, `restore`, `volume hold` and
-//! `papers` create environments. The others open what exists, which recovers it if need be, and refuse to
-//! make it up. What only reads writes nothing to an environment that was closed.
+//! Only `put`, `increment`, `queue append`, `sequence`, `db create`, `load`, `sql`, `backup`, `restore`,
+//! `volume hold` and `papers` create environments. The others open what exists, which recovers it if need be,
+//! and refuse to make it up. What only reads writes nothing to an environment that was closed.
 
 mod arguments;
 mod aside;
@@ -45,9 +45,9 @@ use std::process::ExitCode;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use commands::{
-    backup, checkpoint, compact, completions, count, db, del, dump, get, globals, journal, keygen, keys,
-    load, locks, log, man, papers, processes, put, queue, recover, restore, scan, sequence, serve, sql, stat,
-    statements, verify, volume, work,
+    backup, checkpoint, compact, completions, count, db, del, dump, get, globals, increment, journal, keygen,
+    keys, load, locks, log, man, papers, processes, put, queue, recover, restore, scan, sequence, serve, sql,
+    stat, statements, verify, volume, work,
 };
 
 /// What the command is called.
@@ -75,6 +75,7 @@ struct Arguments {
 enum Command {
     Get(get::Arguments),
     Put(put::Arguments),
+    Increment(increment::Arguments),
     Del(del::Arguments),
     Scan(scan::Arguments),
     Count(count::Arguments),
@@ -190,6 +191,7 @@ fn carry_out(command: Command) -> Result<Outcome, Failure> {
     match command {
         Command::Get(arguments) => get::run(&arguments),
         Command::Put(arguments) => put::run(&arguments),
+        Command::Increment(arguments) => increment::run(&arguments),
         Command::Del(arguments) => del::run(&arguments),
         Command::Scan(arguments) => scan::run(&arguments),
         Command::Count(arguments) => count::run(&arguments),

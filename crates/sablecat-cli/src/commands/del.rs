@@ -32,17 +32,26 @@ pub(crate) struct Arguments {
     /// Of globals: remove the node's descendants as well, not its value alone
     #[arg(long)]
     descendants: bool,
+    /// Remove the record only if its value is this one. Exit code 1 means that it is not
+    #[arg(long, value_name = "OLD", conflicts_with_all = ["from", "to", "prefix", "value", "descendants"])]
+    if_value: Option<String>,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let place = &arguments.place;
+    let old = arguments.if_value.as_deref().map(|old| place.bytes(old)).transpose()?;
     let (env, database) = place.open_to_change()?;
     arguments.check(&database)?;
     let mut document = Map::new();
     let removed = match &arguments.key {
         Some(key) => {
             let name = Name::of(&database, key, place.hex)?;
-            let removed = env.try_write(|txn| arguments.remove(txn, &database, &name))?;
+            let removed = env.try_write(|txn| {
+                if old.is_some() && Shown::within(&*txn, database.clone())?.get(&name)? != old {
+                    return Ok(false);
+                }
+                arguments.remove(txn, &database, &name)
+            })?;
             document = output::record(&name, None, place.hex);
             document.insert("removed".to_owned(), Value::from(removed));
             removed
@@ -76,6 +85,9 @@ impl Arguments {
         }
         if self.descendants && holds != Holds::Globals {
             return Err(refused("removing with --descendants", "globals").into());
+        }
+        if self.if_value.is_some() && matches!(holds, Holds::Values(_)) {
+            return Err(refused("removing with --if-value", "records that have one value").into());
         }
         Ok(())
     }

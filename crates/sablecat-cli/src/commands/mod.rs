@@ -10,6 +10,7 @@ pub(crate) mod del;
 pub(crate) mod dump;
 pub(crate) mod get;
 pub(crate) mod globals;
+pub(crate) mod increment;
 pub(crate) mod journal;
 pub(crate) mod keygen;
 pub(crate) mod keys;

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use sablecat::globals::Globals;
-use sablecat::{Database, DatabaseOptions, Expiring, Holds, Lifetime, MultiMap, Numbered, Txn};
+use sablecat::{Database, DatabaseOptions, Env, Expiring, Holds, Lifetime, MultiMap, Numbered, Txn};
 use serde_json::Value;
 
 use crate::arguments::InDatabase;
 use crate::commands::db::{self, Arrangement};
 use crate::naming::Name;
+use crate::shown::Shown;
 use crate::{Failure, Outcome, lifetime, output};
 
 /// Set the value of a key
@@ -41,6 +42,12 @@ pub(crate) struct Arguments {
     /// With --at: how many bytes are replaced, by more or fewer if need be [default: as many as VALUE has]
     #[arg(long, value_name = "N", requires = "at")]
     len: Option<u64>,
+    /// Set the value only if it is this one now. Exit code 1 means that it is not; nothing is created
+    #[arg(long, value_name = "OLD", conflicts_with_all = ["insert", "at"])]
+    if_value: Option<String>,
+    /// Set the value only if there is no such record. Exit code 1 means that there is one
+    #[arg(long, conflicts_with_all = ["insert", "at", "if_value"])]
+    if_absent: bool,
     /// The key; the number, of numbered records; a reference such as 'acct(42,"name")', of a node of globals
     key: String,
     /// The value; without it, the bytes of standard input, unchanged
@@ -50,35 +57,56 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let Arguments { place, key, .. } = arguments;
     let value = place.bytes_or_input(arguments.value.as_deref())?;
+    let old = arguments.if_value.as_deref().map(|old| place.bytes(old)).transpose()?;
     if !place.environment.path().exists() {
         // Nothing is made for a key that is none.
         place.bytes(key)?;
     }
-    let env = place.environment.open_or_create()?;
-    let options = DatabaseOptions::new().method(arguments.method.into()).temporary(arguments.temporary);
-    let existing = env.existing_database(&place.db)?;
-    let name = match &existing {
-        Some(database) => Name::of(database, key, place.hex)?,
-        None => Name::Key(place.bytes(key)?),
+    let env = match old {
+        Some(_) => place.environment.open()?,
+        None => place.environment.open_or_create()?,
     };
-    let database = match existing {
-        Some(database) => database,
-        None if arguments.ttl.is_some() => db::made(&env, &place.db, options.holds(Holds::Expiring))?,
-        None => db::made(&env, &place.db, options)?,
-    };
+    let database = arguments.database(&env)?;
     arguments.check(&database)?;
-    let len = env.try_write(|txn| arguments.set(txn, &database, &name, &value))?;
+    let name = Name::of(&database, key, place.hex)?;
+    let len = env.try_write(|txn| {
+        if arguments.is_conditional() {
+            let found = Shown::within(&*txn, database.clone())?.get(&name)?;
+            if found != old {
+                return Ok(None);
+            }
+        }
+        arguments.set(txn, &database, &name, &value).map(Some)
+    })?;
     drop(database);
     env.close()?;
     if place.environment.json {
         let mut document = output::record(&name, None, place.hex);
-        document.insert("value_bytes".to_owned(), Value::from(len));
+        document.insert("set".to_owned(), Value::from(len.is_some()));
+        document.extend(len.map(|len| ("value_bytes".to_owned(), Value::from(len))));
         output::json(&document)?;
     }
-    Ok(Outcome::Done)
+    Ok(if len.is_some() { Outcome::Done } else { Outcome::No })
 }
 
 impl Arguments {
+    /// The database, which is made if it is not there.
+    fn database(&self, env: &Env) -> Result<Database, Failure> {
+        let name = &self.place.db;
+        let options = DatabaseOptions::new().method(self.method.into()).temporary(self.temporary);
+        match env.existing_database(name)? {
+            Some(database) => Ok(database),
+            None if self.if_value.is_some() => self.place.find(env, name),
+            None if self.ttl.is_some() => db::made(env, name, options.holds(Holds::Expiring)),
+            None => db::made(env, name, options),
+        }
+    }
+
+    /// Whether the record is set only if it is as expected.
+    fn is_conditional(&self) -> bool {
+        self.if_value.is_some() || self.if_absent
+    }
+
     /// What is asked for of a database that has no such thing.
     fn check(&self, database: &Database) -> Result<(), Failure> {
         let holds = database.holds();
@@ -94,6 +122,9 @@ impl Arguments {
         }
         if self.insert && !matches!(holds, Holds::Renumbered { .. }) {
             return refused("--insert", "numbered records that make room");
+        }
+        if self.is_conditional() && matches!(holds, Holds::Values(_)) {
+            return refused("--if-value or --if-absent", "records that have one value");
         }
         if self.at.is_some() && !matches!(holds, Holds::Records | Holds::Globals) {
             return refused("--at", "plain records and nodes of globals");

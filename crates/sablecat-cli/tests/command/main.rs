@@ -7,6 +7,7 @@ mod address_space;
 mod backup;
 mod commands;
 mod compression;
+mod conditions;
 mod cut_off;
 mod documentation;
 mod encryption;

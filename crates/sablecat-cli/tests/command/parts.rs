@@ -47,7 +47,10 @@ fn a_part_of_a_value_is_replaced_and_the_rest_stays() {
         assert_eq!(scratch.run("get env film").out, value, "{change}");
     }
     // A gap is zeros, and so is what is before a part of nothing.
-    assert_eq!(scratch.json("put env film ! --at 9 --json"), json!({"key": "film", "value_bytes": 10}));
+    assert_eq!(
+        scratch.json("put env film ! --at 9 --json"),
+        json!({"key": "film", "set": true, "value_bytes": 10})
+    );
     assert_eq!(scratch.run("get env film").out, "NOS+end\0\0!");
     all_done(&scratch, &["put env new x --at 2"]);
     assert_eq!(scratch.run("get env new").out, "\0\0x");
