@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use sablecat::{Builder, Database, Env, ErrorKind};
 
+use crate::Failure;
 use crate::keying::Keying;
+use crate::naming::{self, Spelling};
 use crate::placing::Placing;
-use crate::{Failure, naming};
 
 /// An environment that must exist.
 #[derive(Debug, Args)]
@@ -111,10 +112,8 @@ pub(crate) struct InDatabase {
     /// The database
     #[arg(long, value_name = "NAME", default_value = "main")]
     pub(crate) db: String,
-    /// Keys and values are hexadecimal digits instead of text; numbers of records, and references to nodes of
-    /// globals, stay as they are
-    #[arg(long)]
-    pub(crate) hex: bool,
+    #[command(flatten)]
+    pub(crate) spelling: Spelling,
 }
 
 impl InDatabase {
@@ -157,10 +156,10 @@ impl InDatabase {
         Err(format!("there is no database {name} in {}, {there_are}", self.environment.shown()).into())
     }
 
-    /// The bytes that an argument stands for; without it, those of standard input, unchanged.
-    pub(crate) fn bytes_or_input(&self, argument: Option<&str>) -> Result<Vec<u8>, Failure> {
+    /// The value that an argument stands for; without it, the bytes of standard input, unchanged.
+    pub(crate) fn value_or_input(&self, argument: Option<&str>) -> Result<Vec<u8>, Failure> {
         match argument {
-            Some(argument) => self.bytes(argument),
+            Some(argument) => self.value(argument),
             None => {
                 let mut bytes = Vec::new();
                 io::stdin().lock().read_to_end(&mut bytes)?;
@@ -169,9 +168,9 @@ impl InDatabase {
         }
     }
 
-    /// The bytes that an argument stands for.
-    pub(crate) fn bytes(&self, argument: &str) -> Result<Vec<u8>, Failure> {
-        naming::bytes(argument, self.hex)
+    /// The value that an argument stands for.
+    pub(crate) fn value(&self, argument: &str) -> Result<Vec<u8>, Failure> {
+        naming::bytes(argument, self.spelling.hex)
     }
 }
 

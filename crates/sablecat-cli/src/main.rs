@@ -11,6 +11,7 @@
 //! progress.rs     bars for long work, on a terminal only
 //! removal.rs      records removed, of whatever kind
 //! shown.rs        a database as it is shown: by what it holds
+//! tuples.rs       keys that are tuples, written as JSON
 //! commands/       one file a command
 //! ```
 //!
@@ -38,6 +39,7 @@ mod portable;
 mod progress;
 mod removal;
 mod shown;
+mod tuples;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::ExitCode;

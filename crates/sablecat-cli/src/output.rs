@@ -3,7 +3,7 @@
 //! A key or value is any bytes, and both forms keep it whole. Text shows what is not printable as `\xNN`
 //! escapes, unless hexadecimal digits were asked for. JSON has `"key"` when it is text and `"key_hex"` when
 //! it is not, or when digits were asked for; `"value"` likewise. In place of a key, a record may have a
-//! `"number"`, or be a `"node"` of a global.
+//! `"tuple"` or a `"number"`, or be a `"node"` of a global.
 
 use std::error::Error;
 use std::io::{self, IsTerminal, Write};
@@ -12,9 +12,9 @@ use sablecat_papers::Grid;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::Failure;
 use crate::arguments::to_hex;
-use crate::naming::Name;
+use crate::naming::{Name, Spelling};
+use crate::{Failure, tuples};
 
 /// Prints one JSON document, indented.
 pub(crate) fn json(document: &impl Serialize) -> Result<(), Failure> {
@@ -74,10 +74,14 @@ pub(crate) fn members(key: &[u8], value: Option<&[u8]>, hex: bool) -> Map<String
     members
 }
 
-/// The same of a record that may have a number, or be a node, in place of a key.
-pub(crate) fn record(name: &Name, value: Option<&[u8]>, hex: bool) -> Map<String, Value> {
+/// The same of a record that may have a tuple or a number, or be a node, in place of a key.
+pub(crate) fn record(name: &Name, value: Option<&[u8]>, spelling: Spelling) -> Map<String, Value> {
+    let hex = spelling.hex;
     let (what, named) = match name {
-        Name::Key(key) => return members(key, value, hex),
+        Name::Key(key) => match tuples::shown(key).filter(|_| spelling.tuple) {
+            Some(elements) => ("tuple", elements),
+            None => return members(key, value, hex),
+        },
         Name::Number(number) => ("number", Value::from(*number)),
         Name::Node(reference) => ("node", reference.as_str().into()),
     };
@@ -99,28 +103,29 @@ pub(crate) fn member(name: &str, bytes: &[u8], hex: bool) -> Map<String, Value> 
 pub(crate) struct Records {
     out: io::BufWriter<io::StdoutLock<'static>>,
     json: bool,
-    hex: bool,
+    spelling: Spelling,
     count: u64,
 }
 
 impl Records {
-    pub(crate) fn new(json: bool, hex: bool) -> Records {
-        Records { out: io::BufWriter::with_capacity(1 << 16, io::stdout().lock()), json, hex, count: 0 }
+    pub(crate) fn new(json: bool, spelling: Spelling) -> Records {
+        Records { out: io::BufWriter::with_capacity(1 << 16, io::stdout().lock()), json, spelling, count: 0 }
     }
 
     /// One record: what names it and its value, or the name alone.
     pub(crate) fn push(&mut self, name: &Name, value: Option<&[u8]>) -> Result<(), Failure> {
         if self.json {
             self.out.write_all(if self.count == 0 { b"[\n  " } else { b",\n  " })?;
-            serde_json::to_writer(&mut self.out, &record(name, value, self.hex))?;
+            serde_json::to_writer(&mut self.out, &record(name, value, self.spelling))?;
         } else {
             match name {
-                Name::Key(key) => self.out.write_all(text(key, self.hex).as_bytes())?,
+                Name::Key(key) if self.spelling.tuple => self.out.write_all(tuples::text(key).as_bytes())?,
+                Name::Key(key) => self.out.write_all(text(key, self.spelling.hex).as_bytes())?,
                 Name::Number(number) => write!(self.out, "{number}")?,
                 Name::Node(reference) => self.out.write_all(reference.as_bytes())?,
             }
             if let Some(value) = value {
-                write!(self.out, "\t{}", text(value, self.hex))?;
+                write!(self.out, "\t{}", text(value, self.spelling.hex))?;
             }
             self.out.write_all(b"\n")?;
         }

@@ -2,11 +2,12 @@
 
 use std::ops::Bound;
 
+use sablecat::tuple::{self, Element};
 use sablecat::{Env, Read};
 
-use crate::Failure;
-use crate::naming::Names;
+use crate::naming::{Name, Names, Spelling};
 use crate::shown::Shown;
+use crate::{Failure, tuples};
 
 /// Which records; all, where nothing is said.
 #[derive(Debug, clap::Args)]
@@ -24,11 +25,22 @@ pub(crate) struct Part {
 
 impl Part {
     /// What the arguments name in a database.
-    pub(crate) fn names(&self, shown: &Shown<impl Read<Of = Env>>, hex: bool) -> Result<Names, Failure> {
-        let name =
-            |argument: &Option<String>| argument.as_deref().map(|text| shown.name(text, hex)).transpose();
-        if let Some(prefix) = name(&self.prefix)? {
-            return Ok(Names::BeginningWith(prefix));
+    pub(crate) fn names(
+        &self,
+        shown: &Shown<impl Read<Of = Env>>,
+        spelling: Spelling,
+    ) -> Result<Names, Failure> {
+        let name = |argument: &Option<String>| {
+            argument.as_deref().map(|text| shown.name(text, spelling)).transpose()
+        };
+        let is_tuple = spelling.tuple && self.prefix.as_deref().is_some_and(tuples::is_tuple);
+        match name(&self.prefix)? {
+            Some(Name::Key(key)) if is_tuple => {
+                let (from, to) = tuple::beginning_with(&tuple::unpack::<Vec<Element>>(&key)?);
+                return Ok(Names::Between(from.map(Name::Key), to.map(Name::Key)));
+            }
+            Some(prefix) => return Ok(Names::BeginningWith(prefix)),
+            None => {}
         }
         let (from, to) = (name(&self.from)?, name(&self.to)?);
         if let (Some(from), Some(to)) = (&from, &to)

@@ -7,7 +7,7 @@ use sablecat::{
     Database, Env, Expiring, Holds, Index, KeyRange, MultiMap, Numbered, Prefix, Queue, Read, ReadTxn, Result,
 };
 
-use crate::naming::{Name, Names};
+use crate::naming::{Name, Names, Spelling};
 use crate::{Failure, interrupt};
 
 /// Bytes of a value in memory at once.
@@ -70,8 +70,8 @@ impl<S: Read<Of = Env>> Shown<S> {
     }
 
     /// What an argument names in it.
-    pub(crate) fn name(&self, text: &str, hex: bool) -> std::result::Result<Name, Failure> {
-        Name::of(&self.database, text, hex)
+    pub(crate) fn name(&self, text: &str, spelling: Spelling) -> std::result::Result<Name, Failure> {
+        Name::of(&self.database, text, spelling)
     }
 
     /// Whether there may be several values for a key.

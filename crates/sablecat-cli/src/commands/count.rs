@@ -30,7 +30,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(Arguments { place, reading, part, estimate }: &Arguments) -> Result<Outcome, Failure> {
     let (env, database) = place.open_to_read(reading)?;
     let shown = Shown::new(database.clone())?;
-    let names = part.names(&shown, place.hex)?;
+    let names = part.names(&shown, place.spelling)?;
     let json = place.environment.json;
     if *estimate {
         let (name, holds) = (database.name(), database.holds());

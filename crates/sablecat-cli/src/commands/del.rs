@@ -39,26 +39,26 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let place = &arguments.place;
-    let old = arguments.if_value.as_deref().map(|old| place.bytes(old)).transpose()?;
+    let old = arguments.if_value.as_deref().map(|old| place.value(old)).transpose()?;
     let (env, database) = place.open_to_change()?;
     arguments.check(&database)?;
     let mut document = Map::new();
     let removed = match &arguments.key {
         Some(key) => {
-            let name = Name::of(&database, key, place.hex)?;
+            let name = Name::of(&database, key, place.spelling)?;
             let removed = env.try_write(|txn| {
                 if old.is_some() && Shown::within(&*txn, database.clone())?.get(&name)? != old {
                     return Ok(false);
                 }
                 arguments.remove(txn, &database, &name)
             })?;
-            document = output::record(&name, None, place.hex);
+            document = output::record(&name, None, place.spelling);
             document.insert("removed".to_owned(), Value::from(removed));
             removed
         }
         None => {
             let removed = env.try_write(|txn| {
-                let names = arguments.part.names(&Shown::within(&*txn, database.clone())?, place.hex)?;
+                let names = arguments.part.names(&Shown::within(&*txn, database.clone())?, place.spelling)?;
                 removal::all_of(txn, &database, &names)
             })?;
             document.insert("removed".to_owned(), Value::from(removed));
@@ -97,7 +97,7 @@ impl Arguments {
         match (database.holds(), name, &self.value) {
             (Holds::Values(order), Name::Key(key), Some(value)) => {
                 let values = MultiMap::of(database.clone(), order)?;
-                Ok(values.remove(txn, key, self.place.bytes(value)?)?)
+                Ok(values.remove(txn, key, self.place.value(value)?)?)
             }
             (_, Name::Node(reference), _) if self.descendants => {
                 let globals = Globals::of(database.clone())?;

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use crate::arguments::{InDatabase, Reading};
-use crate::naming::Name;
+use crate::naming::{Name, Spelling};
 use crate::shown::{Shown, Stretch};
 use crate::{Failure, Outcome, output};
 
@@ -33,16 +33,16 @@ pub(crate) struct Arguments {
 pub(crate) fn run(Arguments { place, reading, at, len, key }: &Arguments) -> Result<Outcome, Failure> {
     let (env, database) = place.open_to_read(reading)?;
     let shown = Shown::new(database)?;
-    let name = shown.name(key, place.hex)?;
+    let name = shown.name(key, place.spelling)?;
     let is_part = at.is_some() || len.is_some();
     if is_part {
         shown.require_stretches()?;
     }
     let stretch = Stretch { at: at.unwrap_or(0), len: len.unwrap_or(u64::MAX) };
     let found = match (shown.has_several(), place.environment.json) {
-        (true, json) => several(&shown, &name, json, place.hex),
-        (false, true) => as_json(&shown, &name, stretch, is_part, place.hex),
-        (false, false) => as_bytes(&shown, &name, stretch, place.hex),
+        (true, json) => several(&shown, &name, json, place.spelling),
+        (false, true) => as_json(&shown, &name, stretch, is_part, place.spelling),
+        (false, false) => as_bytes(&shown, &name, stretch, place.spelling.hex),
     };
     drop(shown);
     env.close()?;
@@ -50,11 +50,12 @@ pub(crate) fn run(Arguments { place, reading, at, len, key }: &Arguments) -> Res
 }
 
 /// All values of a key: a line each, or an array.
-fn several(database: &Shown, name: &Name, json: bool, hex: bool) -> Result<bool, Failure> {
+fn several(database: &Shown, name: &Name, json: bool, spelling: Spelling) -> Result<bool, Failure> {
+    let hex = spelling.hex;
     let values = database.values(name)?;
     if json {
         let shown: Vec<Map<_, _>> = values.iter().map(|value| output::member("value", value, hex)).collect();
-        let mut document = output::record(name, None, hex);
+        let mut document = output::record(name, None, spelling);
         document.insert("values".to_owned(), shown.into());
         document.insert("found".to_owned(), Value::from(!values.is_empty()));
         output::json(&document)?;
@@ -69,10 +70,10 @@ fn as_json(
     name: &Name,
     stretch: Stretch,
     is_part: bool,
-    hex: bool,
+    spelling: Spelling,
 ) -> Result<bool, Failure> {
     let found = read(database, name, stretch)?;
-    let mut document = output::record(name, found.as_ref().map(|(value, _)| &value[..]), hex);
+    let mut document = output::record(name, found.as_ref().map(|(value, _)| &value[..]), spelling);
     document.insert("found".to_owned(), Value::from(found.is_some()));
     if let Some((_, whole)) = found.as_ref().filter(|_| is_part) {
         document.insert("value_bytes".to_owned(), Value::from(*whole));

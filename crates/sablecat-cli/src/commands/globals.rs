@@ -187,7 +187,7 @@ fn children(
     };
     let ordered: Box<dyn Iterator<Item = _>> =
         if reverse { Box::new(children.rev()) } else { Box::new(children) };
-    let mut records = Records::new(place.environment.json, place.hex);
+    let mut records = Records::new(place.environment.json, place.spelling);
     for child in ordered.take(limit.unwrap_or(usize::MAX)) {
         interrupt::check()?;
         records.push(&Name::Node(child?.to_string()), None)?;

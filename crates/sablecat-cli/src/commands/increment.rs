@@ -33,12 +33,12 @@ pub(crate) fn run(Arguments { place, key, by }: &Arguments) -> Result<Outcome, F
         Some(database) => database,
         None => env.database(&place.db)?,
     };
-    let name = Name::of(&database, key, place.hex)?;
+    let name = Name::of(&database, key, place.spelling)?;
     let sum = env.try_write(|txn| add(txn, &database, &name, by))?;
     drop(database);
     env.close()?;
     if place.environment.json {
-        let mut document = output::record(&name, None, place.hex);
+        let mut document = output::record(&name, None, place.spelling);
         document.insert("sum".to_owned(), sum);
         output::json(&document)?;
     } else {

@@ -25,7 +25,7 @@ pub(crate) fn run(Arguments { place, key }: &Arguments) -> Result<Outcome, Failu
     let Activity { mut locks, processes, .. } = Env::builder().activity(place.environment.path())?;
     if let Some(key) = key {
         let (_env, database) = place.open_to_read(&Reading { read_only: true })?;
-        let record = database.lock_number(place.bytes(key)?)?;
+        let record = database.lock_number(place.spelling.key(key)?)?;
         locks.retain(|lock| lock.record == record);
     }
     let roles = roles(&processes);

@@ -56,11 +56,11 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let Arguments { place, key, .. } = arguments;
-    let value = place.bytes_or_input(arguments.value.as_deref())?;
-    let old = arguments.if_value.as_deref().map(|old| place.bytes(old)).transpose()?;
+    let value = place.value_or_input(arguments.value.as_deref())?;
+    let old = arguments.if_value.as_deref().map(|old| place.value(old)).transpose()?;
     if !place.environment.path().exists() {
         // Nothing is made for a key that is none.
-        place.bytes(key)?;
+        place.spelling.key(key)?;
     }
     let env = match old {
         Some(_) => place.environment.open()?,
@@ -68,7 +68,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     };
     let database = arguments.database(&env)?;
     arguments.check(&database)?;
-    let name = Name::of(&database, key, place.hex)?;
+    let name = Name::of(&database, key, place.spelling)?;
     let len = env.try_write(|txn| {
         if arguments.is_conditional() {
             let found = Shown::within(&*txn, database.clone())?.get(&name)?;
@@ -81,7 +81,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     drop(database);
     env.close()?;
     if place.environment.json {
-        let mut document = output::record(&name, None, place.hex);
+        let mut document = output::record(&name, None, place.spelling);
         document.insert("set".to_owned(), Value::from(len.is_some()));
         document.extend(len.map(|len| ("value_bytes".to_owned(), Value::from(len))));
         output::json(&document)?;

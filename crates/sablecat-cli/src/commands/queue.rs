@@ -68,7 +68,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
 }
 
 fn append(place: &InDatabase, record_bytes: Option<u32>, record: Option<&str>) -> Result<Outcome, Failure> {
-    let record = place.bytes_or_input(record)?;
+    let record = place.value_or_input(record)?;
     let (env, queue) = match record_bytes {
         None => {
             let (env, database) = place.open()?;
@@ -99,12 +99,14 @@ fn tell(place: &InDatabase, found: Option<(u64, Vec<u8>)>) -> Result<Outcome, Fa
     match &found {
         _ if place.environment.json => {
             let mut document = found.as_ref().map_or_else(Map::new, |(number, record)| {
-                output::record(&Name::Number(*number), Some(record), place.hex)
+                output::record(&Name::Number(*number), Some(record), place.spelling)
             });
             document.insert("found".to_owned(), Value::from(found.is_some()));
             output::json(&document)?;
         }
-        Some((_, record)) if output::is_line(place.hex) => output::value_line(record, place.hex)?,
+        Some((_, record)) if output::is_line(place.spelling.hex) => {
+            output::value_line(record, place.spelling.hex)?
+        }
         Some((_, record)) => output::value_part(record)?,
         None => {}
     }

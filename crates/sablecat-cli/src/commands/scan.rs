@@ -48,9 +48,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
 
 impl Arguments {
     fn print(&self, database: Database) -> Result<(), Failure> {
-        let mut records = Records::new(self.place.environment.json, self.place.hex);
+        let mut records = Records::new(self.place.environment.json, self.place.spelling);
         let shown = Shown::new(database)?;
-        let range = shown.records(&self.part.names(&shown, self.place.hex)?)?;
+        let range = shown.records(&self.part.names(&shown, self.place.spelling)?)?;
         let ordered: Box<dyn Iterator<Item = _>> = if self.reverse { Box::new(range.rev()) } else { range };
         for record in ordered.take(self.limit.unwrap_or(usize::MAX)) {
             interrupt::check()?;

@@ -54,7 +54,7 @@ impl Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let place = &arguments.place;
-    let key = place.bytes(&arguments.key)?;
+    let key = place.spelling.key(&arguments.key)?;
     let env = place.environment.open_or_create()?;
     let database = match env.existing_database(&place.db)? {
         Some(database) => database,

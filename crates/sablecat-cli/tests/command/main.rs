@@ -30,4 +30,5 @@ mod reading;
 mod sql;
 mod sql_papers;
 mod temporary;
+mod tuples;
 mod whole;
