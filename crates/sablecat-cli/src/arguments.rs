@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use sablecat::{Builder, Database, Env, ErrorKind};
+use sablecat::{Builder, Database, Env, Error, ErrorKind};
 
 use crate::Failure;
 use crate::keying::Keying;
@@ -75,6 +75,31 @@ impl Existing {
         Ok(self.builder()?.shared(true).open(&self.dir)?)
     }
 
+    /// Carries something out in it, and makes it if there is none. Where it or a database of it is to be
+    /// made, that is carried out in memory first: arguments that are no good leave nothing behind.
+    pub(crate) fn with_made<T>(
+        &self,
+        database: &str,
+        work: impl Fn(&Env) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let env = match self.builder()?.shared(true).create(false).open(&self.dir) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                rehearse(&work)?;
+                self.open_or_create()?
+            }
+            opened => {
+                let env = opened?;
+                if env.existing_database(database)?.is_none() {
+                    rehearse(&work)?;
+                }
+                env
+            }
+        };
+        let done = work(&env)?;
+        env.close()?;
+        Ok(done)
+    }
+
     /// Whether nothing is where it is to be, and none of its files is to be anywhere else.
     pub(crate) fn is_to_be_made(&self) -> bool {
         let there = fs::symlink_metadata(&self.dir);
@@ -89,6 +114,20 @@ impl Existing {
     /// The directory as it was given.
     pub(crate) fn shown(&self) -> String {
         self.dir.display().to_string()
+    }
+}
+
+/// Carries something out in memory. What fails there because of what it was given is an error; what fails
+/// because memory is another place is not.
+fn rehearse<T>(work: impl Fn(&Env) -> Result<T, Failure>) -> Result<(), Failure> {
+    let env = Env::builder().background(false).in_memory();
+    let failure = match env.map_err(Failure::from).and_then(|env| work(&env)) {
+        Ok(_) => return Ok(()),
+        Err(failure) => failure,
+    };
+    match failure.downcast_ref::<Error>() {
+        Some(error) if error.kind() != ErrorKind::Invalid => Ok(()),
+        _ => Err(failure),
     }
 }
 

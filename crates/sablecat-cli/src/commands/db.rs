@@ -142,9 +142,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             let options =
                 DatabaseOptions::new().holds(holds.holds(*record_bytes, *pad)?).temporary(*temporary);
             let options = method.iter().fold(options, |options, &method| options.method(method.into()));
-            let env = place.open_or_create()?;
-            create(&env, name, options)?;
-            env.close()?;
+            place.with_made(name, |env| create(env, name, options.clone()))?;
             tell(place.json, &json!({ "created": name }))
         }
         What::Rename { place, from, to } => {

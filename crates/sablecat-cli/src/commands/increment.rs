@@ -28,15 +28,15 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(Arguments { place, key, by }: &Arguments) -> Result<Outcome, Failure> {
-    let env = place.environment.open_or_create()?;
-    let database = match env.existing_database(&place.db)? {
-        Some(database) => database,
-        None => env.database(&place.db)?,
-    };
-    let name = Name::of(&database, key, place.spelling)?;
-    let sum = env.try_write(|txn| add(txn, &database, &name, by))?;
-    drop(database);
-    env.close()?;
+    let (name, sum) = place.environment.with_made(&place.db, |env| {
+        let database = match env.existing_database(&place.db)? {
+            Some(database) => database,
+            None => env.database(&place.db)?,
+        };
+        let name = Name::of(&database, key, place.spelling)?;
+        let sum = env.try_write(|txn| add(txn, &database, &name, by))?;
+        Ok((name, sum))
+    })?;
     if place.environment.json {
         let mut document = output::record(&name, None, place.spelling);
         document.insert("sum".to_owned(), sum);

@@ -58,6 +58,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     };
     let mut lines = Lines::new(BufReader::with_capacity(1 << 16, text));
     let format = arguments.format_of(&mut lines)?;
+    if format == Format::Zwr && arguments.no_overwrite {
+        return Err("nodes of globals are always overwritten: leave out --no-overwrite".into());
+    }
     // Made aside if there is none, so that an error leaves none behind.
     let aside = arguments.place.is_to_be_made().then(|| Aside::new(arguments.place.path())).transpose()?;
     let env = match &aside {
@@ -110,9 +113,6 @@ impl Arguments {
         match format {
             Format::Db | Format::DbPrint => self.set_all(txn, &mut berkeley::Reader::new(lines)),
             Format::Json => self.set_all(txn, &mut json::Reader::new(lines)),
-            Format::Zwr if self.no_overwrite => {
-                Err("nodes of globals are always overwritten: leave out --no-overwrite".into())
-            }
             Format::Zwr => {
                 let globals = Globals::of(txn.database_holding(&self.db, Holds::Globals)?)?;
                 let records = globals.import(txn, Stoppable(lines.into_text()))?;

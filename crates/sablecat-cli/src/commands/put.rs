@@ -55,31 +55,19 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
-    let Arguments { place, key, .. } = arguments;
+    let place = &arguments.place;
     let value = place.value_or_input(arguments.value.as_deref())?;
     let old = arguments.if_value.as_deref().map(|old| place.value(old)).transpose()?;
-    if !place.environment.path().exists() {
-        // Nothing is made for a key that is none.
-        place.spelling.key(key)?;
-    }
-    let env = match old {
-        Some(_) => place.environment.open()?,
-        None => place.environment.open_or_create()?,
-    };
-    let database = arguments.database(&env)?;
-    arguments.check(&database)?;
-    let name = Name::of(&database, key, place.spelling)?;
-    let len = env.try_write(|txn| {
-        if arguments.is_conditional() {
-            let found = Shown::within(&*txn, database.clone())?.get(&name)?;
-            if found != old {
-                return Ok(None);
-            }
+    let put = |env: &Env| arguments.put(env, &value, old.as_deref());
+    let (name, len) = match old {
+        Some(_) => {
+            let env = place.environment.open()?;
+            let put = put(&env)?;
+            env.close()?;
+            put
         }
-        arguments.set(txn, &database, &name, &value).map(Some)
-    })?;
-    drop(database);
-    env.close()?;
+        None => place.environment.with_made(&place.db, put)?,
+    };
     if place.environment.json {
         let mut document = output::record(&name, None, place.spelling);
         document.insert("set".to_owned(), Value::from(len.is_some()));
@@ -90,6 +78,23 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
 }
 
 impl Arguments {
+    /// What names the record, and how long its value is then; none if it is not as expected.
+    fn put(&self, env: &Env, value: &[u8], old: Option<&[u8]>) -> Result<(Name, Option<u64>), Failure> {
+        let database = self.database(env)?;
+        self.check(&database)?;
+        let name = Name::of(&database, &self.key, self.place.spelling)?;
+        let len = env.try_write(|txn| {
+            if self.is_conditional() {
+                let found = Shown::within(&*txn, database.clone())?.get(&name)?;
+                if found.as_deref() != old {
+                    return Ok(None);
+                }
+            }
+            self.set(txn, &database, &name, value).map(Some)
+        })?;
+        Ok((name, len))
+    }
+
     /// The database, which is made if it is not there.
     fn database(&self, env: &Env) -> Result<Database, Failure> {
         let name = &self.place.db;

@@ -69,22 +69,22 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
 
 fn append(place: &InDatabase, record_bytes: Option<u32>, record: Option<&str>) -> Result<Outcome, Failure> {
     let record = place.value_or_input(record)?;
-    let (env, queue) = match record_bytes {
+    let number = match record_bytes {
         None => {
             let (env, database) = place.open()?;
-            (env, Queue::of(database)?)
+            let queue = Queue::of(database)?;
+            let number = queue.append_one(&record)?;
+            close(env, queue)?;
+            number
         }
-        Some(record_bytes) => {
-            let env = place.environment.open_or_create()?;
+        Some(record_bytes) => place.environment.with_made(&place.db, |env| {
             let queue = match env.existing_database(&place.db)? {
                 Some(database) => Queue::of(database)?,
-                None => Queue::open(&env, &place.db, record_bytes)?,
+                None => Queue::open(env, &place.db, record_bytes)?,
             };
-            (env, queue)
-        }
+            Ok(queue.append_one(&record)?)
+        })?,
     };
-    let number = queue.append_one(&record)?;
-    close(env, queue)?;
     output::number(place.environment.json, "number", number)?;
     Ok(Outcome::Done)
 }

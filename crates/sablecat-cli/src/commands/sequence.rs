@@ -55,22 +55,21 @@ impl Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let place = &arguments.place;
     let key = place.spelling.key(&arguments.key)?;
-    let env = place.environment.open_or_create()?;
-    let database = match env.existing_database(&place.db)? {
-        Some(database) => database,
-        None => env.database(&place.db)?,
-    };
-    if database.holds() != sablecat::Holds::Records || database.index_of().is_some() {
-        return Err(format!(
-            "a sequence in {}: the database holds {}; sequences are in databases of plain records",
-            place.db,
-            database.holds()
-        )
-        .into());
-    }
-    let (first, last) = database.sequence(&key, arguments.options())?.next_block(arguments.numbers)?;
-    drop(database);
-    env.close()?;
+    let (first, last) = place.environment.with_made(&place.db, |env| {
+        let database = match env.existing_database(&place.db)? {
+            Some(database) => database,
+            None => env.database(&place.db)?,
+        };
+        if database.holds() != sablecat::Holds::Records || database.index_of().is_some() {
+            return Err(format!(
+                "a sequence in {}: the database holds {}; sequences are in databases of plain records",
+                place.db,
+                database.holds()
+            )
+            .into());
+        }
+        Ok(database.sequence(&key, arguments.options())?.next_block(arguments.numbers)?)
+    })?;
     if place.environment.json {
         output::json(&json!({ "first": first, "last": last }))?;
     } else {

@@ -17,6 +17,7 @@ mod globals;
 mod held;
 mod indices;
 mod kinds;
+mod left_behind;
 mod locks;
 mod log;
 mod odd_text;

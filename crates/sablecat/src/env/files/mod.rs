@@ -55,6 +55,10 @@ pub(in crate::env) fn find_volume(directory: &Path, config: &Config) -> Result<(
         // As above: the process that opened it last may have ended before the volume's name was durable.
         disk.sync_dir(directory).map_err(io("flushing the directory"))?;
     } else {
+        if config.held.is_none() {
+            // What is declared that cannot be leaves no directory behind.
+            Volume::check_new(&path, config.codec()?, &config.declared)?;
+        }
         make_directory(config, directory)?;
     }
     Ok((exists, path))

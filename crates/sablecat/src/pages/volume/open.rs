@@ -186,18 +186,18 @@ impl Volume {
     fn declared(&self, declared: &Declared) -> Result<Placement> {
         let first_block = first_within(VolumeId(1), self.block_size());
         let placement = declared.over(&self.superblock().placement, first_block, self.keys.as_deref())?;
-        if self.block_size() < BLOCK_SIZE_MIN
-            && let Some(how) = placement.compressions().find(|&how| how != Compression::None)
-        {
-            return Err(Error::invalid(format!(
-                "{}: compression {how} of pages of {} bytes, which would save nothing: file systems \
-                 allocate space in units of {GRANULE} bytes; it is for pages of {BLOCK_SIZE_MIN} bytes and \
-                 more, best of 16384 to 65536, and an environment keeps the page size it was created with",
-                self.path().display(),
-                self.block_size()
-            )));
-        }
+        check_compressions(&placement, self.path(), self.block_size())?;
         Ok(placement)
+    }
+
+    /// Refuses what cannot be declared of a main volume that is to be created there.
+    ///
+    /// # Errors
+    /// Invalid, as of [`Volume::add`], but for what depends on keys and files.
+    pub(crate) fn check_new(path: &Path, codec: Codec, declared: &Declared) -> Result<()> {
+        let first_block = first_within(VolumeId(1), codec.block_size());
+        let placement = declared.over(&Placement::default(), first_block, None)?;
+        check_compressions(&placement, path, codec.block_size())
     }
 
     /// The newest complete superblock of a main volume, of which nothing else is looked at.
@@ -423,6 +423,21 @@ impl Volume {
     fn directory(&self) -> PathBuf {
         self.path().parent().unwrap_or(Path::new("")).to_owned()
     }
+}
+
+/// Refuses compression of pages so small that it would save nothing.
+fn check_compressions(placement: &Placement, path: &Path, block_size: usize) -> Result<()> {
+    if block_size < BLOCK_SIZE_MIN
+        && let Some(how) = placement.compressions().find(|&how| how != Compression::None)
+    {
+        return Err(Error::invalid(format!(
+            "{}: compression {how} of pages of {block_size} bytes, which would save nothing: file systems \
+             allocate space in units of {GRANULE} bytes; it is for pages of {BLOCK_SIZE_MIN} bytes and more, \
+             best of 16384 to 65536, and an environment keeps the page size it was created with",
+            path.display()
+        )));
+    }
+    Ok(())
 }
 
 /// The keys of an environment in the file of its main volume, if it has any; and what is wrong with copies of
