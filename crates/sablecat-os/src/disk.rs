@@ -128,6 +128,13 @@ pub trait Disk: Send + Sync + Debug {
         Ok(None)
     }
 
+    /// Where a symbolic link leads, as it says; none if what has the name is something else, or nothing has
+    /// it, and on a disk that has no such links.
+    fn link(&self, path: &Path) -> io::Result<Option<PathBuf>> {
+        let _ = path;
+        Ok(None)
+    }
+
     /// The path by which the same file is found whatever becomes the current directory. `InvalidInput` for an
     /// empty one.
     fn absolute(&self, path: &Path) -> io::Result<PathBuf> {

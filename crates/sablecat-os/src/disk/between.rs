@@ -174,6 +174,10 @@ impl Disk for Between {
         self.ask(Call::Look)?.id(path)
     }
 
+    fn link(&self, path: &Path) -> io::Result<Option<PathBuf>> {
+        self.ask(Call::Look)?.link(path)
+    }
+
     fn absolute(&self, path: &Path) -> io::Result<PathBuf> {
         self.disk.absolute(path)
     }

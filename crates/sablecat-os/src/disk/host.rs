@@ -100,6 +100,10 @@ impl Disk for HostDiskOfMode {
         HostDisk.id(path)
     }
 
+    fn link(&self, path: &Path) -> io::Result<Option<PathBuf>> {
+        HostDisk.link(path)
+    }
+
     fn absolute(&self, path: &Path) -> io::Result<PathBuf> {
         HostDisk.absolute(path)
     }
@@ -157,6 +161,16 @@ impl Disk for HostDisk {
     fn id(&self, path: &Path) -> io::Result<Option<FileId>> {
         let metadata = fs::metadata(path)?;
         Ok(Some(FileId { device: metadata.dev(), number: metadata.ino() }))
+    }
+
+    fn link(&self, path: &Path) -> io::Result<Option<PathBuf>> {
+        match fs::read_link(path) {
+            // It is no link, or there is nothing.
+            Err(error) if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::NotFound) => {
+                Ok(None)
+            }
+            read => read.map(Some),
+        }
     }
 
     fn absolute(&self, path: &Path) -> io::Result<PathBuf> {

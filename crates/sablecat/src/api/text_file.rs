@@ -12,6 +12,8 @@ use crate::error::{Error, ErrorKind, Result};
 const PIECE: usize = 1 << 16;
 /// What the name of the file ends with that takes the place of the old one.
 const NEW: &str = ".new";
+/// Symbolic links that lead to one another, at most: as many as Linux follows.
+const LINKS_MAX: u32 = 40;
 
 /// A text file whose lines are [`Numbered`] records: read when it is opened, and written back by
 /// [`sync`](TextFile::sync). In Berkeley DB it is the source file (`re_source`) of a DB_RECNO database.
@@ -121,33 +123,52 @@ impl TextFile {
     /// and renames it to the old one's name: a reader of the file finds the old lines or the new ones, after
     /// a crash too. Durable when it returns. A gap becomes an empty line, or a record of padding only.
     ///
+    /// A symbolic link stays, and the file that it leads to is replaced, in the directory where that is; if
+    /// there is none it is made.
+    ///
     /// # Errors
     /// `Io` and `DiskFull` from writing: the old file is as it was. `Invalid` if a record contains the byte
     /// that ends records. `InUse` while another call writes the same file. As [`Env::snapshot`].
     pub fn sync(&self) -> Result<()> {
         let config = &self.env().core().config;
         let io = |what: &'static str, path: &Path, error| Error::io(what, path, error);
-        let mode = if config.disk.exists(&self.path).map_err(|error| io("looking for", &self.path, error))? {
-            config.disk.mode(&self.path).map_err(|error| io("looking at", &self.path, error))?
+        let path = &self.target()?;
+        let mode = if config.disk.exists(path).map_err(|error| io("looking for", path, error))? {
+            config.disk.mode(path).map_err(|error| io("looking at", path, error))?
         } else {
             None
         };
         let disk = mode.and_then(|mode| config.disk.with_mode(mode)).unwrap_or_else(|| config.disk.clone());
-        let mut new = self.path.clone().into_os_string();
+        let mut new = path.clone().into_os_string();
         new.push(NEW);
         let new = PathBuf::from(new);
         // Locked to the end: nobody else has it by this name.
         let file = self.take_new(&*disk, &new)?;
         let named = self
             .write_to(&*file, &new)
-            .and_then(|()| disk.rename(&new, &self.path).map_err(|error| io("renaming", &new, error)));
+            .and_then(|()| disk.rename(&new, path).map_err(|error| io("renaming", &new, error)));
         if named.is_err() {
             // A part of it is of no use, and may have taken the last room on the disk.
             let _ = disk.remove(&new);
         }
         named?;
-        let parent = self.path.parent().unwrap_or(Path::new(""));
+        let parent = path.parent().unwrap_or(Path::new(""));
         disk.sync_dir(parent).map_err(|error| io("flushing the directory", parent, error))
+    }
+
+    /// Where the text is, or is to be: at the path, or where symbolic links lead from there.
+    fn target(&self) -> Result<PathBuf> {
+        let disk = &self.env().core().config.disk;
+        let mut target = self.path.clone();
+        for _ in 0..=LINKS_MAX {
+            match disk.link(&target).map_err(|error| Error::io("looking at", &target, error))? {
+                None => return Ok(target),
+                // It says it from the directory that it is in.
+                Some(to) => target = target.parent().unwrap_or(Path::new("")).join(to),
+            }
+        }
+        let error = std::io::Error::other(format!("they are more than {LINKS_MAX}, or lead in a circle"));
+        Err(Error::io("following the symbolic links from", &self.path, error))
     }
 
     /// Makes the file that is to become the text, and locks it.

@@ -5,7 +5,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Read as _};
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -407,6 +408,63 @@ fn a_file_is_written_back_whole_or_not_at_all() {
         }
     }
     assert!(old > 8 && new > 8, "{old} and {new}");
+}
+
+/// Who keeps a file elsewhere, and has it found by a link, goes on to do so.
+#[test]
+fn a_link_stays_and_the_file_it_leads_to_is_written() {
+    let place = crate::support::Place::new("text-links");
+    let at = |name: &str| place.base.join(name);
+    let names = |directory: &str| {
+        let entries = std::fs::read_dir(at(directory)).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    std::fs::create_dir_all(at("links")).unwrap();
+    std::fs::create_dir_all(at("there/deep")).unwrap();
+    std::fs::write(at("there/text"), "one\ntwo\n").unwrap();
+    std::fs::set_permissions(at("there/text"), std::fs::Permissions::from_mode(0o640)).unwrap();
+    for (link, to) in [
+        ("links/relative", PathBuf::from("../there/text")),
+        ("links/absolute", at("links/relative")),
+        ("links/dangling", PathBuf::from("../there/deep/new")),
+        ("links/nowhere", PathBuf::from("../none/new")),
+        ("links/circle", PathBuf::from("circle")),
+    ] {
+        std::os::unix::fs::symlink(to, at(link)).unwrap();
+    }
+    let env = Env::in_memory().unwrap();
+    let lines = Numbered::open(&env, "lines").unwrap();
+    let text = TextFile::open(lines.clone(), at("links/absolute")).unwrap();
+    assert_eq!(lines.len(&env).unwrap(), 2);
+    env.write(|txn| lines.put(txn, 1, "uno")).unwrap();
+    text.sync().unwrap();
+    assert_eq!(std::fs::read_to_string(at("there/text")).unwrap(), "uno\ntwo\n");
+    let mode = std::fs::metadata(at("there/text")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o640);
+
+    let text = TextFile::open(lines.clone(), at("links/dangling")).unwrap();
+    assert!(lines.is_empty(&env).unwrap());
+    env.write(|txn| lines.put(txn, 1, "new")).unwrap();
+    text.sync().unwrap();
+    assert_eq!(std::fs::read_to_string(at("there/deep/new")).unwrap(), "new\n");
+
+    let text = TextFile::open(lines.clone(), at("links/nowhere")).unwrap();
+    assert_eq!(text.sync().unwrap_err().kind(), ErrorKind::Io);
+    std::fs::remove_file(at("links/nowhere")).unwrap();
+    std::os::unix::fs::symlink("circle", at("links/nowhere")).unwrap();
+    let error = text.sync().unwrap_err();
+    assert!(error.to_string().contains("links/nowhere") && error.to_string().contains("circle"), "{error}");
+
+    assert_eq!(names("links"), ["absolute", "circle", "dangling", "nowhere", "relative"]);
+    for name in names("links") {
+        assert!(at("links").join(name).is_symlink());
+    }
+    assert_eq!(
+        (names("there"), names("there/deep")),
+        (vec!["deep".into(), "text".into()], vec!["new".into()])
+    );
 }
 
 /// A part of it would keep the room on a full disk, and show what is in it.
