@@ -13,14 +13,11 @@
 //!
 //! A key that is no tuple is written `{"hex":"00ff"}`. What is shown is read as the same key again.
 
-use sablecat::tuple::{Element, Integer, Uuid, pack, unpack};
+use sablecat::tuple::{DEPTH_MAX, Element, Integer, Uuid, pack, unpack};
 use serde_json::{Number, Value, json};
 
 use crate::Failure;
 use crate::arguments::{from_hex, to_hex};
-
-/// Tuples within a tuple at most: what has more is not unpacked.
-const DEPTH_MAX: usize = 100;
 
 /// The key that a text stands for.
 pub(crate) fn read(text: &str) -> Result<Vec<u8>, Failure> {

@@ -79,6 +79,10 @@ mod code {
     pub(super) const ESCAPE: u8 = 0xff;
 }
 
+/// Tuples within each other at most, in a tuple, which is not counted itself: more are not made by mistake,
+/// and reading them would take any amount of stack.
+pub const DEPTH_MAX: usize = 100;
+
 /// The bytes of a tuple.
 ///
 /// ```
@@ -87,7 +91,26 @@ mod code {
 /// assert_eq!(pack(&("foo\0bar", -5551212)), b"\x02foo\x00\xffbar\x00\x11\xabK\x93");
 /// assert!(pack(&("a", 9)) < pack(&("a", 10)));
 /// ```
+///
+/// # Panics
+/// With more than [`DEPTH_MAX`] tuples within each other, which could not be unpacked. [`Element`]s, if a
+/// program makes them of what it is given, are packed by [`try_pack`].
 pub fn pack(tuple: &impl PackElements) -> Vec<u8> {
+    try_pack(tuple).unwrap_or_else(|error| panic!("packing a tuple: {error}"))
+}
+
+/// As [`pack`], for tuples that may have too many within each other.
+///
+/// ```
+/// use sablecat::tuple::{DEPTH_MAX, Element, try_pack};
+///
+/// let nested = |depth| (0..depth).fold(vec![], |within, _| vec![Element::Nested(within)]);
+/// assert!(try_pack(&nested(DEPTH_MAX)).is_ok() && try_pack(&nested(DEPTH_MAX + 1)).is_err());
+/// ```
+///
+/// # Errors
+/// `Invalid` with more than [`DEPTH_MAX`] tuples within each other.
+pub fn try_pack(tuple: &impl PackElements) -> Result<Vec<u8>> {
     let mut packer = Packer::default();
     tuple.pack_elements(&mut packer);
     packer.into_bytes()
@@ -108,6 +131,9 @@ pub fn unpack<'b, T: UnpackElements<'b>>(bytes: &'b [u8]) -> Result<T> {
 ///
 /// This differs from the [`Prefix`](crate::Prefix) of the tuple's bytes: keys in which the last text or bytes
 /// go on with a zero byte have that prefix too.
+///
+/// # Panics
+/// As [`pack`].
 pub fn beginning_with(tuple: &impl PackElements) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
     let from = pack(tuple);
     let mut to = from.clone();

@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::{Element, Integer, Uuid, code};
+use super::{DEPTH_MAX, Element, Integer, Uuid, code};
+use crate::error::{Error, Result};
 
 /// Bytes of a tuple in the making.
 #[derive(Clone, Debug, Default)]
@@ -10,6 +11,8 @@ pub struct Packer {
     bytes: Vec<u8>,
     /// So many tuples are open, one within the other.
     depth: usize,
+    /// Whether more were to be: these are left out.
+    is_too_deep: bool,
 }
 
 /// A value that can be an element of a tuple. The table in [the module](super) says which are.
@@ -42,8 +45,16 @@ pub trait PackElements {
 
 impl Packer {
     /// The bytes of the tuple.
-    pub fn into_bytes(self) -> Vec<u8> {
-        self.bytes
+    ///
+    /// # Errors
+    /// `Invalid` if more than [`DEPTH_MAX`] tuples are within each other.
+    pub fn into_bytes(self) -> Result<Vec<u8>> {
+        if self.is_too_deep {
+            return Err(Error::invalid(format!(
+                "a tuple with more than {DEPTH_MAX} tuples within each other; it could not be unpacked"
+            )));
+        }
+        Ok(self.bytes)
     }
 
     fn null(&mut self) {
@@ -67,6 +78,10 @@ impl Packer {
     }
 
     fn nested(&mut self, elements: impl FnOnce(&mut Packer)) {
+        if self.depth == DEPTH_MAX {
+            self.is_too_deep = true;
+            return;
+        }
         self.bytes.push(code::NESTED);
         self.depth += 1;
         elements(self);

@@ -127,6 +127,24 @@ fn what_is_nothing_is_told_from_what_is_missing() {
     assert_eq!(unpack::<()>(&pack(&())).unwrap(), ());
 }
 
+/// A key that was packed can be read as a tuple again, whatever it was packed of.
+#[test]
+fn what_could_not_be_unpacked_is_not_packed() {
+    let nested = |depth: usize| (0..depth).fold(vec![1.into()], |within, _| vec![Element::Nested(within)]);
+    let deepest = nested(DEPTH_MAX);
+    assert_eq!(unpack::<Vec<Element>>(&try_pack(&deepest).unwrap()).unwrap(), deepest);
+    for depth in [DEPTH_MAX + 1, DEPTH_MAX + 2, 1000] {
+        let error = try_pack(&nested(depth)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        assert!(error.to_string().contains("more than 100 tuples within each other"), "{error}");
+    }
+    // One after the other they are not within each other.
+    let many = vec![Element::Nested(deepest[1..].to_vec()); 200];
+    assert_eq!(pack(&many).len(), 400);
+    let packed = std::panic::catch_unwind(|| pack(&nested(DEPTH_MAX + 1)));
+    assert!(packed.is_err());
+}
+
 #[test]
 fn bytes_that_are_no_tuple_are_refused_with_the_place() {
     let says = |bytes: &[u8], what: &str| {

@@ -2,11 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::{Element, Integer, Uuid, code};
+use super::{DEPTH_MAX, Element, Integer, Uuid, code};
 use crate::error::{Error, ErrorKind, Result};
-
-/// Tuples within tuples at most: more are not made by mistake.
-const DEPTH_MAX: usize = 100;
 
 /// What is left of a tuple's bytes.
 #[derive(Clone, Debug)]
