@@ -21,9 +21,9 @@
 //! signal's number; `volume guard`, which does nothing else until then, with 0 if it could. `globals lock`,
 //! which runs a command, ends with what that has ended with.
 //!
-//! Only `put`, `increment`, `queue append`, `sequence`, `db create`, `load`, `sql`, `backup`, `restore`,
-//! `volume hold` and `papers` create environments. The others open what exists, which recovers it if need be,
-//! and refuse to make it up. What only reads writes nothing to an environment that was closed.
+//! Only `put`, `increment`, `queue append`, `sequence`, `text read`, `db create`, `load`, `sql`, `backup`,
+//! `restore`, `volume hold` and `papers` create environments. The others open what exists, which recovers it
+//! if need be, and refuse to make it up. What only reads writes nothing to an environment that was closed.
 
 mod arguments;
 mod aside;
@@ -49,7 +49,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use commands::{
     backup, checkpoint, compact, completions, count, db, del, dump, get, globals, increment, journal, keygen,
     keys, load, locks, log, man, papers, processes, put, queue, recover, restore, scan, sequence, serve, sql,
-    stat, statements, verify, volume, work,
+    stat, statements, text, verify, volume, work,
 };
 
 /// What the command is called.
@@ -84,6 +84,7 @@ enum Command {
     Queue(queue::Arguments),
     Globals(globals::Arguments),
     Sequence(sequence::Arguments),
+    Text(text::Arguments),
     Db(db::Arguments),
     Sql(sql::Arguments),
     Dump(dump::Arguments),
@@ -198,6 +199,7 @@ fn carry_out(command: Command) -> Result<Outcome, Failure> {
         Command::Scan(arguments) => scan::run(&arguments),
         Command::Count(arguments) => count::run(&arguments),
         Command::Sequence(arguments) => sequence::run(&arguments),
+        Command::Text(arguments) => text::run(&arguments),
         Command::Db(arguments) => db::run(&arguments),
         Command::Queue(arguments) => queue::run(&arguments),
         Command::Globals(arguments) => globals::run(&arguments),

@@ -31,6 +31,7 @@ pub(crate) mod serve;
 pub(crate) mod sql;
 pub(crate) mod stat;
 pub(crate) mod statements;
+pub(crate) mod text;
 pub(crate) mod verify;
 pub(crate) mod volume;
 pub(crate) mod work;

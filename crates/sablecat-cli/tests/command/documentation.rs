@@ -74,6 +74,8 @@ fn every_command_has_a_manual_page() {
         "globals-children",
         "globals-merge",
         "globals-lock",
+        "text-read",
+        "text-write",
         "db-create",
         "db-rename",
         "db-clear",

@@ -31,5 +31,6 @@ mod reading;
 mod sql;
 mod sql_papers;
 mod temporary;
+mod text;
 mod tuples;
 mod whole;

@@ -63,9 +63,15 @@ impl TextFile {
     /// # Errors
     /// As [`TextFile::open`].
     pub fn open_with(numbered: Numbered, path: impl AsRef<Path>, delimiter: u8) -> Result<TextFile> {
-        let file = TextFile { numbered, path: path.as_ref().to_owned(), delimiter };
+        let file = TextFile::unread(numbered, path, delimiter);
         file.env().write(|txn| file.read(txn))?;
         Ok(file)
+    }
+
+    /// The file of this path for records that there are: nothing is read from it, and [`TextFile::sync`]
+    /// writes them there, ended with this byte.
+    pub fn unread(numbered: Numbered, path: impl AsRef<Path>, delimiter: u8) -> TextFile {
+        TextFile { numbered, path: path.as_ref().to_owned(), delimiter }
     }
 
     /// The records.
