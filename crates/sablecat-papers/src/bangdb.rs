@@ -127,7 +127,7 @@ fn pools(quick: bool) -> Vec<Pool> {
 
 /// Records are inserted, looked up, and looked at as a whole.
 fn in_the_pool(base: &Session, mode: Mode, quick: bool) -> Session {
-    let seconds_max = if quick { 0.1 } else { 10.0 };
+    let seconds_max = if quick { 0.03 } else { 10.0 };
     let steps =
         vec![Step::new(Kind::Write, 1, 0.0), Step::new(Kind::Read, 10, seconds_max), Step::aside(Kind::Bulk)];
     Session { mode, steps, ..base.clone() }
@@ -135,7 +135,7 @@ fn in_the_pool(base: &Session, mode: Mode, quick: bool) -> Session {
 
 /// Records that were loaded are looked up and given new values, in a pool with room for some of them.
 fn stressed(base: &Session, data: u64, (times, read, write, _): Pool, quick: bool) -> Session {
-    let seconds_max = if quick { 0.1 } else { 3.0 };
+    let seconds_max = if quick { 0.03 } else { 3.0 };
     let step = |op, read| {
         let operations = (seconds_max * OPERATIONS_A_SECOND) as u64;
         let mix = Mix::lookups_and_updates(read, operations);

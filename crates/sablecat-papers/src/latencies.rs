@@ -82,7 +82,7 @@ pub(crate) fn run(options: &Options, mut field: Field<'_>) -> Report {
 }
 
 fn session(base: &Session, mode: Mode, quick: bool) -> Session {
-    let seconds_max = if quick { 0.1 } else { 4.0 };
+    let seconds_max = if quick { 0.04 } else { 4.0 };
     let checkpoint_ms = if quick { CHECKPOINT_MS_QUICK } else { CHECKPOINT_MS };
     let step = |(op, read, with_checkpoints): (&'static str, u32, bool)| {
         let operations = (seconds_max * OPERATIONS_A_SECOND) as u64;

@@ -194,7 +194,7 @@ fn session(
     cache_bytes: u64,
     options: &Options,
 ) -> Session {
-    let seconds_max = if options.quick { 0.2 } else { 5.0 };
+    let seconds_max = if options.quick { 0.1 } else { 5.0 };
     let [read, update, modify] = benchmark.shares;
     let operations = (seconds_max * OPERATIONS_A_SECOND) as u64;
     let mix =
