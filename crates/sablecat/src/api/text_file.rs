@@ -50,10 +50,11 @@ pub struct TextFile {
 
 impl TextFile {
     /// Reads the lines of a file into a database, replacing all its records, in one transaction. A file that
-    /// does not exist has no lines; the last line need not have a line end.
+    /// does not exist has no lines, for a database without records; the last line need not have a line end.
     ///
     /// # Errors
-    /// `Io` from reading the file; as [`Env::write`].
+    /// `NotFound` if the file does not exist and the database has records: they stay, and may be written by
+    /// way of [`TextFile::unread`]. `Io` from reading the file; as [`Env::write`].
     pub fn open(numbered: Numbered, path: impl AsRef<Path>) -> Result<TextFile> {
         TextFile::open_with(numbered, path, b'\n')
     }
@@ -89,13 +90,27 @@ impl TextFile {
     }
 
     fn read(&self, txn: &mut Txn<'_>) -> Result<()> {
-        txn.clear(self.numbered.database())?;
-        let disk = &self.env().core().config.disk;
+        let (disk, database) = (&self.env().core().config.disk, self.numbered.database());
         let io = |error| Error::io("reading the text", &self.path, error);
         let file = match disk.open(&self.path, How { read_only: true, ..How::default() }) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return match txn.first(database)? {
+                    None => Ok(()),
+                    // Of a path with an error in it nothing else would tell.
+                    Some(_) => Err(Error::new(
+                        ErrorKind::NotFound,
+                        format!(
+                            "reading the text {}: there is no such file, and the records of {} would go; \
+                             they can be written there (TextFile::unread, sync), or removed first",
+                            self.path.display(),
+                            database.name()
+                        ),
+                    )),
+                };
+            }
             file => file.map_err(io)?,
         };
+        txn.clear(database)?;
         let (mut piece, mut record, mut at) = (vec![0; PIECE], Vec::new(), 0);
         let mut appender = self.numbered.appender(txn)?;
         let mut put = |record: &mut Vec<u8>| {

@@ -342,6 +342,10 @@ fn lines_are_read_and_written_back() {
     let error = text.sync().unwrap_err();
     assert!(error.kind() == ErrorKind::Invalid && error.to_string().contains("record 2"), "{error}");
     assert_eq!(read(&disk, "text"), b"one\n\n\nlast\n\nsixth\n");
+    // Of records that there are a file that is not there is no text.
+    let error = TextFile::open(lines.clone(), "txet").unwrap_err();
+    assert!(error.kind() == ErrorKind::NotFound && error.to_string().contains("txet"), "{error}");
+    assert_eq!(lines.len(&env).unwrap(), 6);
     // Another delimiter, and no file yet.
     let words = TextFile::open_with(Numbered::open(&env, "words").unwrap(), "words", b' ').unwrap();
     assert!(words.numbered().is_empty(&env).unwrap());
@@ -444,13 +448,13 @@ fn a_link_stays_and_the_file_it_leads_to_is_written() {
     let mode = std::fs::metadata(at("there/text")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o640);
 
+    env.write(|txn| txn.clear(lines.database())).unwrap();
     let text = TextFile::open(lines.clone(), at("links/dangling")).unwrap();
-    assert!(lines.is_empty(&env).unwrap());
     env.write(|txn| lines.put(txn, 1, "new")).unwrap();
     text.sync().unwrap();
     assert_eq!(std::fs::read_to_string(at("there/deep/new")).unwrap(), "new\n");
 
-    let text = TextFile::open(lines.clone(), at("links/nowhere")).unwrap();
+    let text = TextFile::unread(lines.clone(), at("links/nowhere"), b'\n');
     assert_eq!(text.sync().unwrap_err().kind(), ErrorKind::Io);
     std::fs::remove_file(at("links/nowhere")).unwrap();
     std::os::unix::fs::symlink("circle", at("links/nowhere")).unwrap();
