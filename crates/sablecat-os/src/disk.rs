@@ -128,6 +128,13 @@ pub trait Disk: Send + Sync + Debug {
         Ok(None)
     }
 
+    /// Whether what has the name, or what symbolic links lead to from there, is a regular file: no directory,
+    /// device or FIFO. On a disk that has only files it is.
+    fn is_regular(&self, path: &Path) -> io::Result<bool> {
+        let _ = path;
+        Ok(true)
+    }
+
     /// Where a symbolic link leads, as it says; none if what has the name is something else, or nothing has
     /// it, and on a disk that has no such links.
     fn link(&self, path: &Path) -> io::Result<Option<PathBuf>> {

@@ -174,6 +174,10 @@ impl Disk for Between {
         self.ask(Call::Look)?.id(path)
     }
 
+    fn is_regular(&self, path: &Path) -> io::Result<bool> {
+        self.ask(Call::Look)?.is_regular(path)
+    }
+
     fn link(&self, path: &Path) -> io::Result<Option<PathBuf>> {
         self.ask(Call::Look)?.link(path)
     }

@@ -100,6 +100,10 @@ impl Disk for HostDiskOfMode {
         HostDisk.id(path)
     }
 
+    fn is_regular(&self, path: &Path) -> io::Result<bool> {
+        HostDisk.is_regular(path)
+    }
+
     fn link(&self, path: &Path) -> io::Result<Option<PathBuf>> {
         HostDisk.link(path)
     }
@@ -161,6 +165,10 @@ impl Disk for HostDisk {
     fn id(&self, path: &Path) -> io::Result<Option<FileId>> {
         let metadata = fs::metadata(path)?;
         Ok(Some(FileId { device: metadata.dev(), number: metadata.ino() }))
+    }
+
+    fn is_regular(&self, path: &Path) -> io::Result<bool> {
+        Ok(fs::metadata(path)?.is_file())
     }
 
     fn link(&self, path: &Path) -> io::Result<Option<PathBuf>> {

@@ -141,21 +141,30 @@ impl TextFile {
     }
 
     /// Writes the records, from one snapshot, to a new file beside the old one, with the same permissions,
-    /// and renames it to the old one's name: a reader of the file finds the old lines or the new ones, after
-    /// a crash too. Durable when it returns. A gap becomes an empty line, or a record of padding only.
+    /// and renames it to the old one's name, which it has with `.new` after it until then: a reader of the
+    /// file finds the old lines or the new ones, after a crash too. Durable when it returns. A gap becomes an
+    /// empty line, or a record of padding only.
     ///
     /// A symbolic link stays, and the file that it leads to is replaced, in the directory where that is; if
     /// there is none it is made.
     ///
     /// # Errors
-    /// `Io` and `DiskFull` from writing: the old file is as it was. `Invalid` if a record contains the byte
-    /// that ends records. `InUse` while another call writes the same file. As [`Env::snapshot`].
+    /// `Io` and `DiskFull` from writing: the old file is as it was. `Io` if what is there is no regular file,
+    /// which would be replaced by one: a device, a FIFO, a directory; and if a symbolic link has the name of
+    /// the new one. `Invalid` if a record contains the byte that ends records. `InUse` while another call
+    /// writes the same file. As [`Env::snapshot`].
     pub fn sync(&self) -> Result<()> {
         let config = &self.env().core().config;
         let io = |what: &'static str, path: &Path, error| Error::io(what, path, error);
         let path = &self.target()?;
-        let mode = if config.disk.exists(path).map_err(|error| io("looking for", path, error))? {
-            config.disk.mode(path).map_err(|error| io("looking at", path, error))?
+        // As it was given: of what is no file, /proc has links that lead nowhere.
+        let given = &self.path;
+        let mode = if config.disk.exists(given).map_err(|error| io("looking for", given, error))? {
+            if !config.disk.is_regular(given).map_err(|error| io("looking at", given, error))? {
+                let error = std::io::Error::new(std::io::ErrorKind::InvalidInput, "it is not a regular file");
+                return Err(io("writing the text", given, error));
+            }
+            config.disk.mode(given).map_err(|error| io("looking at", given, error))?
         } else {
             None
         };
@@ -195,6 +204,11 @@ impl TextFile {
     /// Makes the file that is to become the text, and locks it.
     fn take_new(&self, disk: &dyn Disk, new: &Path) -> Result<Arc<dyn File>> {
         let io = |what: &'static str| move |error| Error::io(what, new, error);
+        // Who writes a text makes none; what one leads to is somebody's, and would become the text.
+        if disk.link(new).map_err(io("looking at"))?.is_some() {
+            let error = std::io::Error::new(std::io::ErrorKind::AlreadyExists, "it is a symbolic link");
+            return Err(io("making")(error));
+        }
         loop {
             let file = disk.open(new, How { create: true, ..How::default() }).map_err(io("making"))?;
             if !file.try_lock().map_err(io("locking"))? {

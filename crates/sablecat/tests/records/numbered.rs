@@ -471,6 +471,40 @@ fn a_link_stays_and_the_file_it_leads_to_is_written() {
     );
 }
 
+/// It would be gone: devices too, for who may write where they are.
+#[test]
+fn what_is_no_file_is_not_replaced_by_one() {
+    let place = crate::support::Place::new("text-no-file");
+    let socket = place.base.join("socket");
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    std::os::unix::fs::symlink("socket", place.base.join("link")).unwrap();
+    let lines = Numbered::open(&Env::in_memory().unwrap(), "lines").unwrap();
+    for name in ["socket", "link", "env", ".."] {
+        let error = TextFile::unread(lines.clone(), place.base.join(name), b'\n').sync().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Io, "{name}");
+        assert!(error.to_string().contains("it is not a regular file"), "{error}");
+    }
+    std::os::unix::net::UnixStream::connect(&socket).unwrap();
+    let left = std::fs::read_dir(&place.base).unwrap().map(|entry| entry.unwrap().file_name());
+    assert!(!left.into_iter().any(|name| name.to_string_lossy().ends_with(".new")));
+}
+
+/// A file that somebody's link leads to would be emptied, and become the text.
+#[test]
+fn a_link_with_the_name_of_the_new_file_is_not_written_through() {
+    let place = crate::support::Place::new("text-new-link");
+    let at = |name: &str| place.base.join(name);
+    std::fs::write(at("text"), "old\n").unwrap();
+    std::fs::write(at("other"), "other\n").unwrap();
+    std::os::unix::fs::symlink("other", at("text.new")).unwrap();
+    let lines = Numbered::open(&Env::in_memory().unwrap(), "lines").unwrap();
+    let error = TextFile::unread(lines, at("text"), b'\n').sync().unwrap_err();
+    assert!(error.to_string().contains("text.new: it is a symbolic link"), "{error}");
+    assert_eq!(std::fs::read_to_string(at("text")).unwrap(), "old\n");
+    assert_eq!(std::fs::read_to_string(at("other")).unwrap(), "other\n");
+    assert!(at("text.new").is_symlink());
+}
+
 /// A part of it would keep the room on a full disk, and show what is in it.
 #[test]
 fn a_file_that_cannot_be_written_back_leaves_nothing_beside_the_old_one() {
