@@ -12,6 +12,9 @@ use crate::keying::Keying;
 use crate::naming::{self, Spelling};
 use crate::placing::Placing;
 
+/// Memory for what is carried out there first. Of a long value no more is tried than fits.
+const REHEARSED_BYTES: u64 = 16 << 20;
+
 /// An environment that must exist.
 #[derive(Debug, Args)]
 pub(crate) struct Existing {
@@ -82,15 +85,25 @@ impl Existing {
         database: &str,
         work: impl Fn(&Env) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
+        self.with_made_after(database, &work, &work)
+    }
+
+    /// The same where something else is carried out in memory first: less than all, which may be much.
+    pub(crate) fn with_made_after<T, U>(
+        &self,
+        database: &str,
+        rehearsed: impl Fn(&Env) -> Result<U, Failure>,
+        work: impl Fn(&Env) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
         let env = match self.builder()?.shared(true).create(false).open(&self.dir) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                rehearse(&work)?;
+                rehearse(self.placing.page_size(), &rehearsed)?;
                 self.open_or_create()?
             }
             opened => {
                 let env = opened?;
                 if env.existing_database(database)?.is_none() {
-                    rehearse(&work)?;
+                    rehearse(Some(env.stats()?.page_size as usize), &rehearsed)?;
                 }
                 env
             }
@@ -117,10 +130,12 @@ impl Existing {
     }
 }
 
-/// Carries something out in memory. What fails there because of what it was given is an error; what fails
-/// because memory is another place is not.
-fn rehearse<T>(work: impl Fn(&Env) -> Result<T, Failure>) -> Result<(), Failure> {
-    let env = Env::builder().background(false).in_memory();
+/// Carries something out in memory, with pages of this size, on which the greatest lengths of keys depend.
+/// What fails there because of what it was given is an error; what fails because memory is another place, in
+/// which there is only a little room, is not.
+fn rehearse<T>(page_size: Option<usize>, work: impl Fn(&Env) -> Result<T, Failure>) -> Result<(), Failure> {
+    let builder = Env::builder().background(false).cache_size(REHEARSED_BYTES);
+    let env = page_size.into_iter().fold(builder, Builder::page_size).in_memory();
     let failure = match env.map_err(Failure::from).and_then(|env| work(&env)) {
         Ok(_) => return Ok(()),
         Err(failure) => failure,

@@ -9,6 +9,9 @@ use sablecat::{Builder, Compression, Place};
 /// as well.
 const HEADING: &str = "Volumes";
 
+/// Bytes of a page of a new environment with compression, if nothing is said.
+const PAGE_SIZE_COMPRESSED: usize = 32768;
+
 /// Volumes to declare when the environment is opened.
 #[derive(Debug, Args)]
 pub(crate) struct Placing {
@@ -44,6 +47,12 @@ impl Placing {
     /// Whether there are files elsewhere than in the environment's directory.
     pub(crate) fn has_volumes(&self) -> bool {
         !self.volumes.is_empty()
+    }
+
+    /// Bytes of the pages of a new environment, if they are not as usual.
+    pub(crate) fn page_size(&self) -> Option<usize> {
+        let is_compressed = self.compressions.iter().any(|(_, how)| *how != Compression::None);
+        self.page_size.or(is_compressed.then_some(PAGE_SIZE_COMPRESSED))
     }
 
     /// Has a builder declare them.

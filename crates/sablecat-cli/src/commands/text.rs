@@ -1,9 +1,11 @@
 //! `text`: the lines of a file as numbered records, and back.
 
+use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
-use sablecat::{DatabaseOptions, Holds, Numbered, TextFile};
+use sablecat::{DatabaseOptions, Env, Holds, Numbered, TextFile};
+use sablecat_os::regular;
 use serde_json::json;
 
 use crate::arguments::{InDatabase, Reading};
@@ -39,9 +41,9 @@ enum What {
     },
     /// Write the records of a database to a file, as its lines
     ///
-    /// They are written to a new file beside it, which takes its place and its permissions: a reader finds
-    /// the old lines or the new ones, after a crash too. A number without a record becomes an empty line. A
-    /// symbolic link stays, and the file that it leads to is replaced.
+    /// They are written to a new file beside it, of its name and .new, which takes its place and its
+    /// permissions: a reader finds the old lines or the new ones, after a crash too. A number without a
+    /// record becomes an empty line. A symbolic link stays, and the file that it leads to is replaced.
     Write {
         #[command(flatten)]
         place: InDatabase,
@@ -84,16 +86,22 @@ fn read(place: &InDatabase, ends: Ends, renumbered: bool, file: &Path) -> Result
     if !file.try_exists().map_err(|error| format!("looking for {}: {error}", file.display()))? {
         return Err(format!("reading the text {}: there is no such file", file.display()).into());
     }
+    // The text may be longer than memory: what is made for it is tried there, and that it can be read here.
+    regular::open(file, OpenOptions::new().read(true), 0)
+        .map_err(|error| format!("reading the text {}: {error}", file.display()))?;
     let holds = match renumbered {
         true => Holds::Renumbered { record_bytes: None, pad: 0 },
         false => Holds::Numbers { record_bytes: None, pad: 0 },
     };
-    let records = place.environment.with_made(&place.db, |env| {
+    let numbered = |env: &Env| -> Result<Numbered, Failure> {
         let database = match env.existing_database(&place.db)? {
             Some(database) => database,
             None => db::made(env, &place.db, DatabaseOptions::new().holds(holds))?,
         };
-        let text = TextFile::open_with(Numbered::of(database)?, file, ends.delimiter)?;
+        Ok(Numbered::of(database)?)
+    };
+    let records = place.environment.with_made_after(&place.db, numbered, |env| {
+        let text = TextFile::open_with(numbered(env)?, file, ends.delimiter)?;
         Ok(text.numbered().len(env)?)
     })?;
     if place.environment.json {

@@ -17,6 +17,7 @@ fn what_cannot_be_makes_no_environment() {
         "put new k v --compression none=lz4",
         "put new k v --compression lz4 --page-size 4096",
         "put new k v --unencrypted-volume none",
+        &format!("put new {} v --method lsm --page-size 512", &long_key[..300]),
         "put new k v --key-file none",
         "put new k v --at 4294967295",
         "put new k v --if-value w",
@@ -77,4 +78,17 @@ fn what_can_be_is_made_as_it_was_asked_for() {
     assert!(scratch.path().join("one/v.db").exists());
     assert_eq!(scratch.json("stat two --json")["temporary"], serde_json::json!(["main"]));
     assert_eq!(scratch.json("get four k --json")["value"], "v");
+    // How long keys can be depends on the pages that there are, or are to be.
+    let key = "k".repeat(1000);
+    for (env, options) in [("five", "--page-size 65536"), ("five", ""), ("six", "--compression lz4")] {
+        let options = format!("{options} --method lsm --db d{}", options.len());
+        all_done(&scratch, &[&format!("put {env} {key} v {options}")]);
+    }
+    // Longer than all that is tried in memory.
+    let long = vec![b'x'; 20 << 20];
+    for (env, options) in [("seven", ""), ("eight", "--method hash"), ("nine", "--ttl 1h")] {
+        let put = scratch.run_with(&format!("put {env} k {options}"), &long, &[]);
+        assert_eq!(put, crate::support::answer(0, "", ""), "{env}");
+        assert_eq!(scratch.json(&format!("get {env} k --len 0 --json"))["value_bytes"], 20 << 20);
+    }
 }

@@ -57,6 +57,12 @@ fn what_is_no_text_changes_nothing() {
     refused(&scratch, "text write env text", "record 2 contains the byte 0x0a");
     assert_eq!(fs::read_to_string(at("text")).expect("read"), "one\n");
     all_done(&scratch, &["put env k v --db plain"]);
+    for device in ["/dev/null", "."] {
+        refused(&scratch, &format!("text read env {device} --db new"), "it is not a regular file");
+    }
+    symlink("directory", at("link")).expect("made");
+    refused(&scratch, "text write env /dev/stdout", "it is not a regular file");
+    refused(&scratch, "text write env link", "writing the text link: it is not a regular file");
     for call in ["text read env text --db plain", "text write env text --db plain"] {
         refused(&scratch, call, "\"plain\" holds plain records, and was asked for as");
     }
