@@ -134,6 +134,9 @@ impl Arguments {
         if self.at.is_some() && !matches!(holds, Holds::Records | Holds::Globals) {
             return refused("--at", "plain records and nodes of globals");
         }
+        if matches!(holds, Holds::Queue { .. }) {
+            return Err(only_appended(database, holds));
+        }
         Ok(())
     }
 
@@ -167,14 +170,7 @@ impl Arguments {
                     false => numbers.put(txn, *number, value)?,
                 }
             }
-            (holds, _) => {
-                return Err(format!(
-                    "setting a record of {}: the database holds {holds}, to which records are only \
-                     appended: sablecat queue append does that",
-                    database.name()
-                )
-                .into());
-            }
+            (holds, _) => return Err(only_appended(database, holds)),
         }
         Ok(value.len() as u64)
     }
@@ -190,4 +186,14 @@ impl Arguments {
     ) -> Result<u64, Failure> {
         Ok(txn.splice(database, key, at, self.len.unwrap_or(value.len() as u64), value)?)
     }
+}
+
+/// Of a queue.
+fn only_appended(database: &Database, holds: Holds) -> Failure {
+    format!(
+        "setting a record of {}: the database holds {holds}, to which records are only appended: sablecat \
+         queue append does that",
+        database.name()
+    )
+    .into()
 }

@@ -55,6 +55,8 @@ fn what_has_one_value_is_set_on_conditions_whatever_it_is() {
     refused(&scratch, "put env k v --if-absent --db sorted", "--if-value or --if-absent is only for records");
     refused(&scratch, "del env k --if-value v --db sorted", "that is only for records that have one value");
     refused(&scratch, "put env 1 v --if-absent --db jobs", "sablecat queue append");
+    // Whatever is there: it is not that the record is another.
+    refused(&scratch, "put env 1 v --if-value another --db jobs", "sablecat queue append");
 }
 
 #[test]
