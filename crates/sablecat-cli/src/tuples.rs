@@ -304,6 +304,7 @@ fn integer(written: &str) -> Option<Integer> {
     };
     match absolute.strip_prefix("0x") {
         Some(digits) => Integer::from_bytes(negative, &from_hex(digits)?).ok(),
+        None if !absolute.bytes().all(|byte| byte.is_ascii_digit()) => None,
         None => {
             let absolute: u128 = absolute.parse().ok()?;
             Integer::from_bytes(negative, &absolute.to_be_bytes()).ok()
@@ -394,6 +395,7 @@ mod tests {
             ("[1.2.3]", "a number as JSON has it expected at column 2, where 1.2.3 is"),
             ("[999999999999999999999999999999999999999999]", "an integer of 128 bits"),
             (r#"[{"hex":"0"}]"#, r#"what "hex" is followed by expected at column 9, where "0" is"#),
+            (r#"[{"integer":"-+1"}]"#, r#"what "integer" is followed by expected at column 13"#),
             (r#"[{"uuid":"00"}]"#, r#"what "uuid" is followed by expected at column 10"#),
             (r#"[{"float":1e39}]"#, "a float of 32 bits expected at column 11, where 1e39 is"),
             (r#"[{"float":"1"}]"#, "a number as JSON has it expected at column 11"),
