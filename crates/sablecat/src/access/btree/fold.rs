@@ -2,7 +2,8 @@
 //!
 //! A snapshot's tree does not change, so one look at a parent names all the leaves below it that follow; they
 //! are visited without a descent, the next one being fetched into the processor's cache meanwhile, a line or
-//! two with each record. Only the leaves at the bounds have keys compared.
+//! two with each record. A visit that ends in its first leaf, as one of a few records does, does not list
+//! them. Only the leaves at the bounds have keys compared.
 //!
 //! Keys that are nested (nest.rs) are copied out by a scan of their subtree, between two leaves.
 //!
@@ -73,7 +74,7 @@ pub(crate) fn fold<S: StateSource, B>(
             };
             state.shows(&part, page, bytes);
             leaves.pass();
-            let is_last = leaves.following.is_empty();
+            let is_last = leaves.is_empty();
             let before = sum.take().expect("a leaf is shown once, after all that may have to be repeated");
             let (after, next) = visit.leaf(leaf, (&lower, &upper), is_last, ahead, before);
             sum = Some(after);
@@ -94,7 +95,7 @@ pub(crate) fn fold<S: StateSource, B>(
                     ControlFlow::Continue(after) => before = after,
                     ControlFlow::Break(last) => return Ok(last),
                 }
-                leaves.following.clear();
+                leaves.clear();
                 Bound::Excluded(key)
             }
             Next::Below(stem) => {
@@ -115,7 +116,7 @@ pub(crate) fn fold<S: StateSource, B>(
                     ControlFlow::Continue(after) => before = after,
                     ControlFlow::Break(last) => return Ok(last),
                 }
-                leaves.following.clear();
+                leaves.clear();
                 match after {
                     Some(after) if more => Bound::Included(after),
                     _ => return Ok(before),
@@ -374,6 +375,8 @@ struct Leaves {
     following: Vec<PageId>,
     /// The parent, and which child of it the next one is.
     parent: Option<Step>,
+    /// The visit has come to its first leaf, behind which there are so many below the parent, not yet listed.
+    unlisted: Option<usize>,
     foresight: VisitForesight,
 }
 
@@ -403,7 +406,24 @@ impl Leaves {
         }
     }
 
+    /// Whether none is left.
+    fn is_empty(&self) -> bool {
+        self.following.is_empty() && self.unlisted.is_none_or(|unlisted| unlisted == 0)
+    }
+
+    /// What comes next is found from the root.
+    fn clear(&mut self) {
+        self.following.clear();
+        self.unlisted = self.unlisted.map(|_| 0);
+    }
+
     fn find(&mut self, snapshot: &Snapshot<'_>, tree: &Tree<'_>, lower: &Bound<Vec<u8>>) -> Result<PageId> {
+        if let (true, Some(Step { page, slot })) =
+            (self.following.is_empty() && !self.is_empty(), self.parent)
+        {
+            self.list(snapshot, tree, (page, slot))?;
+            return self.following.last().copied().ok_or_else(|| not_the_parent(tree, page));
+        }
         if let Some(&page) = self.following.last() {
             return Ok(page);
         }
@@ -414,14 +434,35 @@ impl Leaves {
             Bound::Included(key) | Bound::Excluded(key) => find_leaf(snapshot, tree, key, Toward::Key, note)?,
         };
         self.parent = parent;
-        if let Some(Step { page, slot }) = parent {
-            snapshot.read(page, |bytes| {
-                let inner = Inner::new(bytes);
-                self.following.extend((slot + 1..=inner.count()).rev().map(|slot| inner.child(slot)));
-            })?;
+        match (parent, self.unlisted) {
+            (Some(Step { page, slot }), None) => {
+                self.unlisted =
+                    Some(snapshot.read(page, |bytes| Inner::new(bytes).count().saturating_sub(slot))?);
+            }
+            (Some(Step { page, slot }), Some(_)) => self.list(snapshot, tree, (page, slot + 1))?,
+            (None, _) => self.unlisted = Some(0),
         }
         self.following.push(page);
         Ok(page)
+    }
+
+    /// Lists the children of a page from this one on.
+    fn list(
+        &mut self,
+        snapshot: &Snapshot<'_>,
+        tree: &Tree<'_>,
+        (parent, from): (PageId, usize),
+    ) -> Result<()> {
+        let is_listed = snapshot.read(parent, |bytes| {
+            let is_parent = node::kind(bytes) == Some(NodeKind::Inner) && header::tree_id(bytes) == tree.id;
+            if is_parent {
+                let inner = Inner::new(bytes);
+                self.following.extend((from..=inner.count()).rev().map(|slot| inner.child(slot)));
+            }
+            is_parent
+        })?;
+        self.unlisted = Some(0);
+        if is_listed { Ok(()) } else { Err(not_the_parent(tree, parent)) }
     }
 
     /// The leaf after the next.
@@ -432,4 +473,9 @@ impl Leaves {
         }
         snapshot.ahead(*following)
     }
+}
+
+#[cold]
+fn not_the_parent(tree: &Tree<'_>, page: PageId) -> Error {
+    Error::corruption(format!("page {page} led to leaves of tree {}, and does not any more", tree.id))
 }
