@@ -62,6 +62,7 @@ fn main() -> Result<()> {
     env.write(|txn| steps.append(txn, "rinse").map(drop))?;
     let notes = TextFile::open(Numbered::open_renumbered(&env, "notes")?, directory.join("notes.txt"))?;
     env.write(|txn| notes.numbered().append(txn, "a line").map(drop))?;
+    notes.sync()?;
 
     // Several values for a key; what is found by something else than the key.
     let tags = MultiMap::open(&env, "tags", Duplicates::Sorted)?;
