@@ -70,6 +70,8 @@ pub mod typed;
 mod types;
 mod zeros;
 
+#[doc(hidden)]
+pub use access::Each;
 pub use access::Method;
 #[cfg(feature = "seam")]
 #[doc(hidden)]

@@ -10,6 +10,11 @@ pub trait Each<B> {
     /// Makes something of what was made so far and a record.
     fn one(&mut self, so_far: B, key: &[u8], value: &[u8]) -> ControlFlow<B, B>;
 
+    /// Some records of a leaf follow, `records` of the `of` that it has. Their values lie in `cells`, but for
+    /// long ones. What wants most of them may copy those at once, and find each value there by its address.
+    #[inline(always)]
+    fn leaf(&mut self, _cells: &[u8], _records: usize, _of: usize) {}
+
     /// The same for several records one after the other.
     #[inline]
     fn several(&mut self, mut so_far: B, records: &mut Several<'_>) -> ControlFlow<B, B> {

@@ -14,8 +14,6 @@
 //! Versions, latches, commits, logs and recovery know nothing of methods: a changed page is a changed page,
 //! and what is logged is the record.
 
-use std::borrow::Cow;
-use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::fmt;
 use std::ops::Bound;
@@ -23,7 +21,7 @@ use std::ops::Bound;
 #[cfg(feature = "seam")]
 use super::flat;
 use super::one_by_one;
-use super::scan::{self, KeyBounds, MayGo, Part, ReadBound, ScanSource, StateSource, WantedPage};
+use super::scan::{self, KeyBounds, Part, ScanSource, StateSource, WantedPage};
 use super::whole::{Freeing, Load};
 use super::{
     Append, CopyWrite, Each, Estimate, Home, PageRead, PageWrite, RecordEstimate, Sought, btree, hash, lsm,
@@ -469,18 +467,8 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// What of the keys that a scan looks at are covered by a page, as it is kept of what was read.
-    pub(crate) fn covered<'p>(&self, bytes: &'p [u8], part: &Part<'p>) -> (ReadBound<'p>, ReadBound<'p>) {
-        if self.method == Method::Hash {
-            return hash::covered(bytes, part);
-        }
-        let (lower, upper) = self.ends_of(bytes);
-        let (lower, upper) = part.between(lower, upper);
-        (self.bound_read(lower, bytes.len()), self.bound_read(upper, bytes.len()))
-    }
-
     /// From which key to which a page has all records of its tree, as far as it has ends and they say so.
-    fn ends_of<'p>(&self, bytes: &'p [u8]) -> (Option<&'p [u8]>, Option<&'p [u8]>) {
+    pub(super) fn ends_of<'p>(&self, bytes: &'p [u8]) -> (Option<&'p [u8]>, Option<&'p [u8]>) {
         match self.method {
             Method::Btree | Method::Counted | Method::Lsm => btree::ends_of(bytes),
             // Its order is not that of bytes: its pages are for no prefix of keys.
@@ -509,47 +497,6 @@ impl<'a> Tree<'a> {
             Method::Hash => hash::inline_value_bytes_max(page_size, key_len),
             #[cfg(feature = "seam")]
             Method::Flat => flat::inline_value_bytes_max(page_size),
-        }
-    }
-
-    /// A bound as it is kept of what was read: of a key that is nested, as much as this tree knows of it.
-    #[inline]
-    pub(crate) fn bound_read<'b>(&self, bound: Bound<&'b [u8]>, page_size: usize) -> ReadBound<'b> {
-        match self.method {
-            Method::Btree | Method::Counted | Method::Lsm => {
-                btree::bound_read(self.order, bound, page_size).map(Cow::Borrowed)
-            }
-            Method::Hash => hash::bound_read(self, bound, page_size),
-            #[cfg(feature = "seam")]
-            Method::Flat => bound.map(Cow::Borrowed),
-        }
-    }
-
-    /// How two bounds are ordered, as they are kept of what was read of one page of it or of a subtree.
-    #[inline]
-    pub(crate) fn compare_read(&self, one: &[u8], other: &[u8]) -> Ordering {
-        match self.method {
-            Method::Hash => one.cmp(other),
-            _ => self.order.compare(one, other),
-        }
-    }
-
-    /// Whether what lies between two bounds, as they are kept of what was read, reads the same in two states:
-    /// in the tree that `stems` lead to, without what is nested in that. A record of the first state that is
-    /// not found in the second may be missing there if `may_go` says so, which is asked of none else.
-    pub(crate) fn reads_same<S: ScanSource + PageRead>(
-        &self,
-        stems: &[u8],
-        bounds: (Bound<&[u8]>, Bound<&[u8]>),
-        states: (&mut S, &mut S),
-        may_go: &MayGo<'_>,
-    ) -> Result<bool> {
-        match self.method {
-            Method::Btree | Method::Counted => btree::reads_same(self, stems, bounds, states, may_go),
-            Method::Hash => hash::reads_same(self, stems, bounds, states, may_go),
-            Method::Lsm => scan::reads_same((self, self), bounds, states, may_go),
-            #[cfg(feature = "seam")]
-            Method::Flat => scan::reads_same((self, self), bounds, states, may_go),
         }
     }
 

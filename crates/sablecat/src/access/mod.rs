@@ -20,6 +20,7 @@ mod lsm;
 mod method;
 mod numbers;
 mod one_by_one;
+mod reads;
 mod scan;
 mod sought;
 mod uses;
@@ -27,7 +28,8 @@ mod whole;
 mod wrong;
 
 pub(crate) use btree::{Append, Appending, RecordsOnPage, Several, UnfinishedSubtree};
-pub(crate) use each::{Counting, Each};
+pub(crate) use each::Counting;
+pub use each::Each;
 pub(crate) use estimate::{Estimate, RecordEstimate};
 #[cfg(feature = "seam")]
 pub use hash::hash_order;

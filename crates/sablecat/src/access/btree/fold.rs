@@ -58,8 +58,8 @@ pub(crate) fn fold<S: StateSource, B>(
     let stem_bytes = nest::stem_bytes(tree.order, state.page_size());
     let mut visit = Visit { tree, stem_bytes, key: WholeKey::default(), keys: Keys::default(), each };
     let mut sum = Some(sum);
-    // From where the last descent went on.
-    let mut from = lower.clone();
+    // From where the last descent went on, once something follows it.
+    let mut from = None;
     loop {
         let step = state.operate(|snapshot| {
             let page = leaves.next(snapshot, tree, (&lower, &upper))?;
@@ -84,7 +84,7 @@ pub(crate) fn fold<S: StateSource, B>(
             Ok(next)
         })?;
         let mut before = sum.take().expect("the leaf was shown");
-        lower = match step {
+        let next = match step {
             Next::Done => return Ok(before),
             // From its first record on.
             Next::Following => Bound::Unbounded,
@@ -106,9 +106,10 @@ pub(crate) fn fold<S: StateSource, B>(
                     Some(after) if more => Bound::Excluded(after.clone()),
                     _ => upper.clone(),
                 };
-                let from = match lower {
-                    Bound::Included(bound) if bound.starts_with(&stem) => Bound::Included(bound),
-                    Bound::Excluded(bound) if bound.starts_with(&stem) => Bound::Excluded(bound),
+                let from = match &lower {
+                    Bound::Included(bound) | Bound::Excluded(bound) if bound.starts_with(&stem) => {
+                        lower.clone()
+                    }
                     _ => Bound::Included(stem),
                 };
                 let mut each = |so_far, key: &[u8], value: &[u8]| visit.each.one(so_far, key, value);
@@ -124,14 +125,15 @@ pub(crate) fn fold<S: StateSource, B>(
             }
         };
         sum = Some(before);
+        let descended = from.get_or_insert(std::mem::replace(&mut lower, next));
         if lower != Bound::Unbounded {
-            if !goes_on(tree, &from, &lower) {
+            if !goes_on(tree, descended, &lower) {
                 return Err(Error::corruption(format!(
                     "the leaves of tree {} lead back to where a visit has been",
                     tree.id
                 )));
             }
-            from.clone_from(&lower);
+            descended.clone_from(&lower);
         }
     }
 }
@@ -219,6 +221,7 @@ impl<F> Visit<'_, F> {
         };
         self.key.begin(leaf.prefix());
         let to = to.max(from);
+        self.each.leaf(leaf.cells(), to - from, leaf.count());
         let mut ahead = ahead.in_steps(to - from);
         let (mut sum, shown) = match self.show_alike(leaf, from..to, &mut ahead, sum) {
             ControlFlow::Continue(shown) => shown,

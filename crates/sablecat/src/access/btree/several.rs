@@ -90,9 +90,19 @@ impl<'a> Iterator for WholeRecords<'a> {
 }
 
 /// Where keys are put together.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Keys {
-    bytes: Vec<u8>,
+    /// Short ones: a visit of few records asks for no memory.
+    short: [u8; SHORT_BYTES],
+    long: Vec<u8>,
+}
+
+const SHORT_BYTES: usize = 32 * TOGETHER;
+
+impl Default for Keys {
+    fn default() -> Keys {
+        Keys { short: [0; SHORT_BYTES], long: Vec::new() }
+    }
 }
 
 impl Keys {
@@ -100,11 +110,17 @@ impl Keys {
     fn begin(&mut self, prefix: &[u8], key_len: usize) -> &mut [u8] {
         const BYTES: usize = 4096;
         let keys = (BYTES / key_len).clamp(1, TOGETHER);
-        self.bytes.resize(keys * key_len, 0);
-        for key in self.bytes.chunks_exact_mut(key_len) {
+        let bytes = match self.short.get_mut(..keys * key_len) {
+            Some(short) => short,
+            None => {
+                self.long.resize(keys * key_len, 0);
+                &mut self.long
+            }
+        };
+        for key in bytes.chunks_exact_mut(key_len) {
             key[..prefix.len()].copy_from_slice(prefix);
         }
-        &mut self.bytes
+        bytes
     }
 }
 

@@ -48,6 +48,10 @@ impl StateSource for Merged<'_> {
     /// What of the page lies between the bounds counts as read, whether or not the scan gets that far.
     fn shows(&self, part: &Part<'_>, page: PageId, bytes: &[u8]) {
         if let Some(reads) = self.reads {
+            if part.tree.is_all_within(bytes, part) {
+                reads.borrow_mut().note_page(self.tree, part.stems, page);
+                return;
+            }
             let (lower, upper) = part.tree.covered(bytes, part);
             let as_slice = |bound| Bound::map(bound, |key: &Cow<'_, [u8]>| &**key);
             let (lower, upper) = (as_slice(lower.as_ref()), as_slice(upper.as_ref()));

@@ -83,12 +83,17 @@ impl LeafRead {
         }
         self.more.push(ReadSpan::of(lower, upper));
         if self.more.len() >= SPANS_MAX {
-            for span in std::mem::take(&mut self.more) {
-                let (lower, upper) = span.bounds();
+            for (lower, upper) in std::mem::take(&mut self.more).iter().filter_map(ReadSpan::bounds) {
                 self.span.widen(tree, lower, upper);
             }
             self.is_joined = true;
         }
+    }
+
+    /// Notes that all of it was read.
+    fn note_page(&mut self) {
+        (self.span, self.is_joined) = (ReadSpan::Page, true);
+        self.more.clear();
     }
 }
 
@@ -200,12 +205,23 @@ impl ReadSet {
         lower: Bound<&[u8]>,
         upper: Bound<&[u8]>,
     ) {
-        if let Some(at) = self.find(page) {
-            self.reads[at].note(&tree.tree(), lower, upper);
-            return;
+        match self.find(page) {
+            Some(at) => self.reads[at].note(&tree.tree(), lower, upper),
+            None => self.add(tree, stems, page, ReadSpan::of(lower, upper)),
         }
+    }
+
+    /// Notes that all that a leaf page of the subtree that `stems` lead to has was read.
+    pub(crate) fn note_page(&mut self, tree: &TreeRef, stems: &[u8], page: PageId) {
+        match self.find(page) {
+            Some(at) => self.reads[at].note_page(),
+            None => self.add(tree, stems, page, ReadSpan::Page),
+        }
+    }
+
+    /// Adds what was read of a leaf of which nothing was.
+    fn add(&mut self, tree: &TreeRef, stems: &[u8], page: PageId, span: ReadSpan) {
         let (tree, stems) = (self.tree_index(tree), self.keep_stems(stems));
-        let span = ReadSpan::of(lower, upper);
         self.reads.push(LeafRead { tree, stems, page, span, more: Vec::new(), is_joined: false });
         if self.reads.len() > LINEAR_MAX {
             let index = &mut self.more.needed().index;
@@ -230,9 +246,12 @@ impl ReadSet {
             self.note_count(&other.trees[*tree], ranges::bounds(span), *records);
         }
         for read in &other.reads {
-            for (lower, upper) in read.spans().map(ReadSpan::bounds) {
-                let stems = &other.stems[read.stems.clone()];
-                self.note(&other.trees[read.tree], stems, read.page, lower, upper);
+            let (tree, stems) = (&other.trees[read.tree], &other.stems[read.stems.clone()]);
+            for span in read.spans() {
+                match span.bounds() {
+                    Some((lower, upper)) => self.note(tree, stems, read.page, lower, upper),
+                    None => self.note_page(tree, stems, read.page),
+                }
             }
         }
     }
@@ -256,6 +275,9 @@ impl ReadSet {
     /// Keeps the way to a subtree.
     fn keep_stems(&mut self, stems: &[u8]) -> Range<usize> {
         let start = self.reads.last().map_or(0, |read| read.stems.start);
+        if stems.is_empty() {
+            return start..start;
+        }
         let last = &self.stems[start..];
         if last.starts_with(stems) {
             return start..start + stems.len();
@@ -618,7 +640,14 @@ impl ReadSet {
         };
         let (mut then, mut newest) = (compared(at), compared(now));
         for span in spans {
-            if !tree.reads_same(stems, span.bounds(), (&mut then, &mut newest), &may_go)? {
+            let is_same = match span.bounds() {
+                Some(bounds) => tree.reads_same(stems, bounds, (&mut then, &mut newest), &may_go)?,
+                None => {
+                    let bounds = state.read(read.page, |bytes| tree.covered_in_all(bytes))?;
+                    tree.reads_same(stems, ranges::bounds(&bounds), (&mut then, &mut newest), &may_go)?
+                }
+            };
+            if !is_same {
                 return Err(changed());
             }
         }

@@ -1,44 +1,56 @@
 //! What a transaction has looked for in one place: a key, or all keys between two bounds, as such things are
-//! kept ([`Tree::bound_read`]).
+//! kept ([`Tree::bound_read`]), or all that a page covers.
 
 use std::ops::Bound;
 
-use crate::access::Tree;
+use smallvec::SmallVec;
+
+use crate::access::{KeyBounds, Tree};
+
+/// A key, without memory of its own if it is short, as most are.
+type ReadKey = SmallVec<[u8; 16]>;
 
 /// Keys that were looked for.
 #[derive(Debug)]
 pub(super) enum ReadSpan {
-    Key(Vec<u8>),
-    Range(Bound<Vec<u8>>, Bound<Vec<u8>>),
+    Key(ReadKey),
+    Range(Bound<ReadKey>, Bound<ReadKey>),
+    /// All that the page has, which says itself from where to where that is.
+    Page,
 }
 
 impl ReadSpan {
-    pub(super) fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
+    /// From where to where; none if the page says it.
+    pub(super) fn bounds(&self) -> Option<KeyBounds<'_>> {
         match self {
-            ReadSpan::Key(key) => (Bound::Included(key), Bound::Included(key)),
+            ReadSpan::Key(key) => Some((Bound::Included(key), Bound::Included(key))),
             ReadSpan::Range(lower, upper) => {
-                (lower.as_ref().map(Vec::as_slice), upper.as_ref().map(Vec::as_slice))
+                Some((lower.as_ref().map(ReadKey::as_slice), upper.as_ref().map(ReadKey::as_slice)))
             }
+            ReadSpan::Page => None,
         }
     }
 
     pub(super) fn of(lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> ReadSpan {
         match (lower, upper) {
-            (Bound::Included(one), Bound::Included(two)) if one == two => ReadSpan::Key(one.to_vec()),
+            (Bound::Included(one), Bound::Included(two)) if one == two => {
+                ReadSpan::Key(ReadKey::from_slice(one))
+            }
             _ => ReadSpan::Range(owned(lower), owned(upper)),
         }
     }
 
-    /// Whether it has everything between two bounds in it, as far as that is told by one look.
+    /// Whether it has everything between two bounds in it, which lie in its page, as far as that is told by
+    /// one look.
     pub(super) fn covers(&self, tree: &Tree<'_>, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> bool {
         let key = match (lower, upper) {
             (Bound::Included(one), Bound::Included(two)) if one == two => Some(one),
             _ => None,
         };
-        let (from, to) = match self {
-            ReadSpan::Key(own) => return key.is_some_and(|key| tree.compare_read(key, own).is_eq()),
-            ReadSpan::Range(..) => self.bounds(),
-        };
+        if let ReadSpan::Key(own) = self {
+            return key.is_some_and(|key| tree.compare_read(key, own).is_eq());
+        }
+        let Some((from, to)) = self.bounds() else { return true };
         match (key, lower) {
             (Some(key), _) => above(tree, key, from) && below(tree, key, to),
             _ if (from, to) == (lower, upper) => true,
@@ -50,7 +62,7 @@ impl ReadSpan {
 
     /// Has in it what lies between two bounds as well, and all between these and what it had.
     pub(super) fn widen(&mut self, tree: &Tree<'_>, lower: Bound<&[u8]>, upper: Bound<&[u8]>) {
-        let (from, to) = self.bounds();
+        let Some((from, to)) = self.bounds() else { return };
         let begins = begins_before(tree, lower, from).then(|| owned(ajar(lower)));
         let ends = ends_behind(tree, upper, to).then(|| owned(ajar(upper)));
         match self {
@@ -62,12 +74,13 @@ impl ReadSpan {
                 begins.into_iter().for_each(|lower| *from = lower);
                 ends.into_iter().for_each(|upper| *to = upper);
             }
+            ReadSpan::Page => {}
         }
     }
 }
 
-fn owned(bound: Bound<&[u8]>) -> Bound<Vec<u8>> {
-    bound.map(<[u8]>::to_vec)
+fn owned(bound: Bound<&[u8]>) -> Bound<ReadKey> {
+    bound.map(ReadKey::from_slice)
 }
 
 /// Whether a key is at or above a lower bound, both as they are kept of what was read.

@@ -77,6 +77,17 @@ fn what_is_read_again_and_again_takes_no_memory() {
     reads.note(&store.tree, b"", PageId(7), Bound::Excluded(&key(60)), Bound::Unbounded);
     reads.note(&store.tree, b"", PageId(7), Bound::Included(&key(0)), Bound::Excluded(&key(50)));
     assert_eq!(reads.spans(), 3, "what has no end, and what begins before, are more");
+    // All that the leaf has is in one piece, whatever was read of it before and is after.
+    reads.note_page(&store.tree, b"", PageId(7));
+    for n in 0..50 {
+        reads.note(&store.tree, b"", PageId(7), Bound::Included(&key(n)), Bound::Included(&key(n)));
+    }
+    reads.note_page(&store.tree, b"", PageId(9));
+    assert_eq!((reads.spans(), reads.leaves()), (2, 2));
+    let mut more = ReadSet::default();
+    more.note(&store.tree, b"", PageId(9), Bound::Included(&key(1)), Bound::Included(&key(2)));
+    more.absorb(&reads);
+    assert_eq!((more.spans(), more.leaves()), (2, 2));
 }
 
 /// What is read of many leaves is validated before the commit step; what changes between the two must be
@@ -101,6 +112,63 @@ fn a_change_of_what_was_read_is_a_conflict_however_much_was_read() {
         read_all(&mut txn, &store);
         txn.set(&store.tree, &key(1900), Some(b"sum")).unwrap();
         txn.commit(Durability::Memory).unwrap();
+    }
+}
+
+/// Of leaves that lie wholly in a scan it is noted that all of them was read, and no keys.
+#[test]
+fn what_a_scan_without_ends_has_read_is_compared_leaf_by_leaf() {
+    for volume in [None, Some(volume(5))] {
+        let store = store(volume);
+        let read = |txn: &mut Transaction<'_>| {
+            let mut scan = Scan::new(Bound::Unbounded, Bound::Unbounded);
+            while txn.next(&store.tree, &mut scan, true).unwrap().is_some() {}
+        };
+        let long = [7; 400];
+        type Changes<'c> = &'c [(u32, Option<&'c [u8]>)];
+        let changes: [(Changes<'_>, bool); 7] = [
+            (&[(0, Some(b"x"))], true),
+            (&[(1001, Some(b"x"))], true),
+            (&[(1998, None)], true),
+            (&[(5000, Some(b"x"))], true),
+            // There and back: the leaf is another version, or two leaves meanwhile.
+            (&[(1000, Some(b"x")), (1000, Some(&[500u32 as u8; 30]))], false),
+            (
+                &[
+                    (1003, Some(&long)),
+                    (1005, Some(&long)),
+                    (1007, Some(&long)),
+                    (1003, None),
+                    (1005, None),
+                    (1007, None),
+                ],
+                false,
+            ),
+            (
+                &[(1003, Some(&long)), (1005, Some(&long)), (1007, Some(&long)), (1003, None), (1005, None)],
+                true,
+            ),
+        ];
+        for (changes, conflicts) in changes {
+            let mut txn = store.begin(Isolation::Serializable, false);
+            read(&mut txn);
+            txn.set(&store.tree, &key(4000), Some(b"sum")).unwrap();
+            for &(n, value) in changes {
+                match value {
+                    Some(value) => store.put(&key(n), value).unwrap(),
+                    None => drop(store.remove(&key(n)).unwrap()),
+                }
+            }
+            match txn.commit(Durability::Memory) {
+                Ok(_) => assert!(!conflicts, "{changes:?}"),
+                Err(error) => assert!(conflicts && error.kind() == ErrorKind::Conflict, "{error}"),
+            }
+            // As it was.
+            (0..1000).for_each(|n| store.put(&key(2 * n), &[n as u8; 30]).unwrap());
+            for n in [1001, 1003, 1005, 1007, 4000, 5000] {
+                store.remove(&key(n)).unwrap();
+            }
+        }
     }
 }
 

@@ -90,6 +90,12 @@ impl<'a> Leaf<'a> {
         cell_offset::<LEAF>(self.page, slot) == header::heap_start(self.page)
     }
 
+    /// The part of the page in which all keys and values lie.
+    #[inline]
+    pub(crate) fn cells(self) -> &'a [u8] {
+        self.page.get(header::heap_start(self.page)..).unwrap_or_default()
+    }
+
     /// What the page covers.
     #[inline]
     pub(crate) fn fences(self) -> Fences<'a> {
