@@ -168,17 +168,23 @@ static int sablecatStep(BtCursor *pCur, int isForward){
   return rc==SQLITE_OK && pCur->eState!=CURSOR_VALID ? SQLITE_DONE : rc;
 }
 
-/* The same, by what was read ahead if there is any more of that. */
-static int sablecatGoOn(BtCursor *pCur, int isForward){
+/* A cursor goes to a record that was read ahead. */
+static void sablecatStandAt(BtCursor *pCur, u32 iRead){
   SablecatAhead *pAhead = (SablecatAhead*)pCur->pSablecat;
-  const SablecatRead *pRead;
-  if( pCur->eState!=CURSOR_VALID || pAhead->iRead+1>=pAhead->nRead || pAhead->isBack==isForward ){
-    return sablecatStep(pCur, isForward);
-  }
-  pRead = &pAhead->aRead[++pAhead->iRead];
+  const SablecatRead *pRead = &pAhead->aRead[iRead];
+  pAhead->iRead = iRead;
   pCur->info.nKey = pRead->iRowid;
   pCur->info.pPayload = (u8*)&pAhead->pByte[pRead->iData];
   pCur->info.nPayload = pRead->nData;
+}
+
+/* The same, by what was read ahead if there is any more of that. */
+static int sablecatGoOn(BtCursor *pCur, int isForward){
+  SablecatAhead *pAhead = (SablecatAhead*)pCur->pSablecat;
+  if( pCur->eState!=CURSOR_VALID || pAhead->iRead+1>=pAhead->nRead || pAhead->isBack==isForward ){
+    return sablecatStep(pCur, isForward);
+  }
+  sablecatStandAt(pCur, pAhead->iRead+1);
   return SQLITE_OK;
 }
 
@@ -216,12 +222,29 @@ SQLITE_PRIVATE int sqlite3BtreeEof(BtCursor *pCur){
   return pCur->eState!=CURSOR_VALID;
 }
 
+/* Goes on to a row that was read ahead, if it was: in a join by what both tables are ordered by. */
+static int sablecatSkip(BtCursor *pCur, i64 iRowid){
+  SablecatAhead *pAhead = (SablecatAhead*)pCur->pSablecat;
+  u32 iFrom = pAhead->iRead+1;
+  u32 iTo = pAhead->nRead;
+  if( pAhead->isBack || iFrom>=iTo || iRowid<=pCur->info.nKey ) return 0;
+  if( pAhead->aRead[iTo-1].iRowid<iRowid ) return 0;
+  while( iTo-iFrom>1 && pAhead->aRead[iFrom].iRowid<iRowid ){
+    u32 iBetween = iFrom + (iTo-iFrom)/2;
+    if( pAhead->aRead[iBetween].iRowid<=iRowid ) iFrom = iBetween;
+    else iTo = iBetween;
+  }
+  if( pAhead->aRead[iFrom].iRowid!=iRowid ) return 0;
+  sablecatStandAt(pCur, iFrom);
+  return 1;
+}
+
 SQLITE_PRIVATE int sqlite3BtreeTableMoveto(BtCursor *pCur, i64 intKey, int biasRight, int *pRes){
   SablecatRow row;
   int rc;
   if( pCur->pSablecat==0 ) return STOCK(TableMoveto)(pCur, intKey, biasRight, pRes);
   if( pCur->eState==CURSOR_FAULT ) return pCur->skipNext;
-  if( pCur->eState==CURSOR_VALID && pCur->info.nKey==intKey ){
+  if( pCur->eState==CURSOR_VALID && (pCur->info.nKey==intKey || sablecatSkip(pCur, intKey)) ){
     *pRes = 0;
     return SQLITE_OK;
   }

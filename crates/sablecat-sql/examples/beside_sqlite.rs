@@ -23,6 +23,7 @@ const ROUNDS: u32 = 5;
 /// What is measured.
 const CASES: &[(&str, Run)] = &[
     ("scan", |db, _| one(db, "SELECT count(*) + sum(k) + max(length(s)) FROM t")),
+    ("scan-wide", |db, _| one(db, "SELECT count(*) + sum(k) FROM w")),
     ("scan-back", |db, _| one(db, "SELECT sum(k) FROM (SELECT k FROM t ORDER BY id DESC LIMIT -1 OFFSET 0)")),
     ("scan-index", |db, _| one(db, "SELECT sum(k) FROM t WHERE k >= 0")),
     ("point", |db, rows| each(db, "SELECT length(s) FROM t WHERE id = ?1", rows)),
@@ -96,7 +97,11 @@ fn prepared(path: &str, rows: i64) -> rusqlite::Result<Connection> {
          INSERT INTO t SELECT i, i * 7, (i * 104729) % ?1, 'what is said of number ' || i FROM n",
         [rows],
     )?;
-    db.execute_batch("PRAGMA wal_checkpoint; ANALYZE;")?;
+    db.execute_batch(
+        "CREATE TABLE w (id INTEGER PRIMARY KEY, k INTEGER, s TEXT);
+         INSERT INTO w SELECT id, k, printf('%200d', k) FROM t;
+         PRAGMA wal_checkpoint; ANALYZE;",
+    )?;
     Ok(db)
 }
 

@@ -1,12 +1,14 @@
 //! Records read ahead of a cursor.
 //!
 //! Records are copied some at a time, shown in place by the tree, into memory that is used again for the next
-//! ones. Few at first, as most seeks want a record and a look at the one behind it, then more each time. From
-//! one to the next SQLite goes by itself, without a call.
+//! ones. Few at first, as most seeks want a record and a look at the one behind it, then more each time: of a
+//! table, whole leaves at last, in whose copies the records are. From one to the next SQLite goes by itself,
+//! without a call.
 //!
 //! Nobody minds what else a statement reads that only reads, and sees one state. A transaction that is to be
 //! serialisable notes what it reads, and conflicts by that; a leaf of which it wants a record counts as read
-//! from there on in any case. So it reads no more at a time than lies in a few leaves.
+//! from there on in any case. So it reads no more at a time than lies in a few leaves, or half as much again
+//! as it has come to.
 //!
 //! What is read ahead is of the tree as it was then. A change by the cursor itself of the record that it is
 //! at leaves what comes behind as it is; after any other change of the tree it is read anew.
@@ -14,7 +16,7 @@
 use std::ops::{Bound, ControlFlow};
 use std::ptr;
 
-use sablecat::{Database, Txn};
+use sablecat::{Database, Each, Read, Txn};
 
 use crate::failure::Failure;
 use crate::key;
@@ -24,10 +26,12 @@ use crate::key;
 pub(crate) const RECORDS_MIN: usize = 2;
 /// up to this.
 pub(crate) const RECORDS_MAX: usize = 256;
-/// No more are read once they have so many bytes,
+/// Of those whose keys begin alike so many are read at first.
+const RECORDS_ALIKE: usize = 8;
+/// No more are read once they have so many bytes;
 pub(crate) const BYTES_MAX: usize = 1 << 16;
-/// or so many, where it is noted what is read.
-pub(crate) const BYTES_NOTED_MAX: usize = 1 << 14;
+/// where it is noted what is read, so many, or half as many as were read since the cursor went there.
+pub(crate) const BYTES_NOTED: usize = 1 << 14;
 
 /// A record, as `c/ours.h` has it.
 #[repr(C)]
@@ -58,7 +62,13 @@ pub(crate) struct Ahead {
     records: Vec<Record>,
     /// How many are to be read at a time.
     most: usize,
+    /// How many bytes were read since the cursor went to a place.
+    bytes_read: usize,
     is_table: bool,
+    /// None are read from this key on; empty: there is no such.
+    end: Vec<u8>,
+    /// None follow before that.
+    is_all: bool,
     /// The state that they are of.
     of: StateOf,
 }
@@ -86,7 +96,10 @@ impl Ahead {
             bytes: Vec::new(),
             records: Vec::new(),
             most: 0,
+            bytes_read: 0,
             is_table,
+            end: Vec::new(),
+            is_all: false,
             of: StateOf::default(),
         }
     }
@@ -114,6 +127,7 @@ impl Ahead {
     /// Has no records any more. What one long record has taken is not kept for short ones.
     pub(crate) fn leave(&mut self) {
         self.close();
+        self.is_all = false;
         self.bytes.clear();
         self.records.clear();
         self.bytes.shrink_to(2 * BYTES_MAX);
@@ -127,8 +141,35 @@ impl Ahead {
         (from, forward, state): (Bound<&[u8]>, bool, StateOf),
     ) -> Result<(), Failure> {
         (self.of, self.is_back) = (state, u8::from(!forward));
-        self.most = if state.is_noted { 1 } else { RECORDS_MIN };
+        (self.most, self.bytes_read) = (if state.is_noted { 1 } else { RECORDS_MIN }, 0);
+        self.end.clear();
         self.read(txn, tree, from)
+    }
+
+    /// Reads the first of an index whose keys begin with this, and looks at nothing else. With `only` the
+    /// cursor goes through none but those.
+    pub(crate) fn begin_alike(
+        &mut self,
+        txn: &Txn<'_>,
+        tree: &Database,
+        (beginning, only, state): (&[u8], bool, StateOf),
+    ) -> Result<(), Failure> {
+        (self.of, self.is_back) = (state, 0);
+        (self.most, self.bytes_read) = (if only { RECORDS_ALIKE } else { 1 }, 0);
+        self.end.clear();
+        self.end.extend_from_slice(beginning);
+        self.end.push(key::ABOVE);
+        self.read(txn, tree, Bound::Included(beginning))?;
+        if !only {
+            self.end.clear();
+            self.is_all = false;
+        }
+        Ok(())
+    }
+
+    /// Whether there are none behind the last that was read, as far as the cursor goes.
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.is_all && self.at + 1 >= self.count
     }
 
     /// Goes to the next record, if it was read already.
@@ -172,42 +213,115 @@ impl Ahead {
 
     fn read(&mut self, txn: &Txn<'_>, tree: &Database, from: Bound<&[u8]>) -> Result<(), Failure> {
         self.leave();
-        let Ahead { bytes, records, most, is_table, of, is_back, .. } = self;
-        let bytes_max = if of.is_noted { BYTES_NOTED_MAX } else { BYTES_MAX };
-        let mut broken = None;
-        let each = |key: &[u8], value: &[u8]| {
-            let rowid = if *is_table {
-                let Some(rowid) = key::rowid(key) else {
-                    broken = Some(no_rowid());
-                    return ControlFlow::Break(());
-                };
-                rowid
-            } else {
-                bytes.extend_from_slice(key);
-                0
-            };
-            let (Ok(at), Ok(len)) = (u32::try_from(bytes.len()), u32::try_from(value.len())) else {
-                broken = Some(too_long());
-                return ControlFlow::Break(());
-            };
-            bytes.extend_from_slice(value);
-            records.push(Record { rowid, at, len });
-            match records.len() < *most && bytes.len() < bytes_max {
-                true => ControlFlow::Continue(()),
-                false => ControlFlow::Break(()),
-            }
-        };
+        let Ahead { bytes, records, most, bytes_read, is_table, end, of, is_back, .. } = self;
+        let bytes_max = if of.is_noted { (*bytes_read / 2).clamp(BYTES_NOTED, BYTES_MAX) } else { BYTES_MAX };
+        let leaf = CopiedLeaf::default();
+        let (most, is_table) = (*most, *is_table);
+        let mut reading =
+            Reading { bytes, records, leaf, most, bytes_max, is_table, is_ended: false, broken: None };
         match *is_back {
-            0 => txn.visit(tree, (from, Bound::<&[u8]>::Unbounded), each)?,
-            _ => txn.visit_back(tree, (Bound::<&[u8]>::Unbounded, from), each)?,
+            0 => {
+                let end = if end.is_empty() { Bound::Unbounded } else { Bound::Excluded(end.as_slice()) };
+                txn.fold_each(tree, (from, end), (), &mut reading)?;
+            }
+            _ => {
+                txn.visit_back(tree, (Bound::<&[u8]>::Unbounded, from), |key, value| reading.add(key, value))?
+            }
         }
-        if let Some(broken) = broken {
+        self.is_all = !end.is_empty() && !reading.is_ended;
+        if let Some(broken) = reading.broken {
             self.leave();
             return Err(broken);
         }
+        self.bytes_read += self.bytes.len();
         (self.shown, self.shown_records) = (self.bytes.as_ptr(), self.records.as_ptr());
         self.count = self.records.len() as u32;
         Ok(())
+    }
+}
+
+/// Records of a table, or of an index, as they are read.
+struct Reading<'a> {
+    bytes: &'a mut Vec<u8>,
+    records: &'a mut Vec<Record>,
+    /// The leaf that they are of at the moment, if it was copied as a whole.
+    leaf: CopiedLeaf,
+    /// So many are wanted,
+    most: usize,
+    /// or so many bytes.
+    bytes_max: usize,
+    is_table: bool,
+    /// There may be more.
+    is_ended: bool,
+    broken: Option<Failure>,
+}
+
+/// Where a part of a leaf was,
+#[derive(Default)]
+struct CopiedLeaf {
+    address: usize,
+    len: usize,
+    /// and where it is among the bytes.
+    at: usize,
+    /// How many of its records are still to come.
+    left: usize,
+}
+
+impl Reading<'_> {
+    #[inline(always)]
+    fn is_enough(&self) -> bool {
+        self.records.len() >= self.most || self.bytes.len() >= self.bytes_max
+    }
+
+    #[inline(always)]
+    fn add(&mut self, key: &[u8], value: &[u8]) -> ControlFlow<()> {
+        let rowid = if self.is_table {
+            let Some(rowid) = key::rowid(key) else {
+                self.broken = Some(no_rowid());
+                return ControlFlow::Break(());
+            };
+            rowid
+        } else {
+            self.bytes.extend_from_slice(key);
+            0
+        };
+        let place = value.as_ptr().addr().wrapping_sub(self.leaf.address);
+        let is_copied = place < self.leaf.len;
+        let at = if is_copied { self.leaf.at + place } else { self.bytes.len() };
+        let (Ok(at), Ok(len)) = (u32::try_from(at), u32::try_from(value.len())) else {
+            self.broken = Some(too_long());
+            return ControlFlow::Break(());
+        };
+        if !is_copied {
+            self.bytes.extend_from_slice(value);
+        }
+        self.records.push(Record { rowid, at, len });
+        // What was copied as a whole is gone through as a whole.
+        self.leaf.left = self.leaf.left.saturating_sub(1);
+        self.is_ended = self.leaf.left == 0 && self.is_enough();
+        match self.is_ended {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    }
+}
+
+impl Each<()> for &mut Reading<'_> {
+    #[inline(always)]
+    fn one(&mut self, (): (), key: &[u8], value: &[u8]) -> ControlFlow<()> {
+        self.add(key, value)
+    }
+
+    /// Copies the leaf as a whole if most of its records are wanted, of a table: an entry of an index is read
+    /// with its key.
+    fn leaf(&mut self, cells: &[u8], records: usize, of: usize) {
+        self.leaf = CopiedLeaf::default();
+        let wanted = records.min(self.most.saturating_sub(self.records.len()));
+        if self.is_table && 2 * wanted > of {
+            let (address, len, at) = (cells.as_ptr().addr(), cells.len(), self.bytes.len());
+            self.leaf = CopiedLeaf { address, len, at, left: records };
+            self.bytes.extend_from_slice(cells);
+        }
     }
 }
 

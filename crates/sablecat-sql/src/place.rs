@@ -62,6 +62,8 @@ pub(crate) struct Place {
     /// The record there, unless `ahead` has it.
     value: Vec<u8>,
     led: Led,
+    /// How many rows that were sought each had the number behind the one before.
+    followed: u32,
     /// What is known of the table's row ids.
     row_ids: SharedRowIds,
     /// Goes through the table of sequences, of what is read of which the transaction does not depend
@@ -72,6 +74,12 @@ pub(crate) struct Place {
     /// Is a handle's of a blob, which modules also read by when they write.
     is_of_blob: bool,
 }
+
+/// So many rows must have been sought in a row, each with the number behind the one before, for the next ones
+/// to be read ahead;
+const FOLLOWED_MIN: u32 = 2;
+/// so many where it is noted what is read, as what is read ahead counts as read.
+const FOLLOWED_NOTED_MIN: u32 = 16;
 
 /// What leads a cursor on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,6 +122,7 @@ impl Place {
             absent: Vec::new(),
             value: Vec::new(),
             led: Led::Key,
+            followed: 0,
             row_ids: of.row_ids(root),
             is_of_sequences: false,
             changes_sequences: false,
@@ -140,7 +149,7 @@ impl Place {
         self.key.clear();
         self.value.clear();
         self.value.shrink_to(VALUE_KEPT);
-        (self.before, self.led) = (false, Led::Key);
+        (self.before, self.led, self.followed) = (false, Led::Key, 0);
         (self.is_of_sequences, self.is_of_blob) = (false, false);
         self.ahead.leave();
     }
@@ -177,6 +186,9 @@ impl Place {
             return Ok(self.went_ahead());
         }
         self.keep_key();
+        if is_led && self.ahead.is_at_end() {
+            return self.between();
+        }
         if is_led {
             return self.read(of, Ahead::more);
         }
@@ -277,7 +289,21 @@ impl Place {
         self.refresh(of)
     }
 
+    /// Goes to a row. After some that each followed the one before it is read as a scan reads them.
     pub(crate) fn seek_rowid(&mut self, of: &mut Connection, rowid: i64) -> Result<Option<Row<'_>>> {
+        let stood_at = match self.led {
+            Led::Key => key::rowid(&self.key),
+            Led::Ahead => self.ahead.record().map(|(rowid, _)| rowid),
+        };
+        let follows = stood_at.and_then(|rowid| rowid.checked_add(1)) == Some(rowid);
+        self.followed = if follows { self.followed.saturating_add(1) } else { 0 };
+        let enough = if self.depends(of) { FOLLOWED_NOTED_MIN } else { FOLLOWED_MIN };
+        if self.followed >= enough {
+            self.step(of, true)?;
+            if self.ahead.record().is_some_and(|(found, _)| found == rowid) {
+                return Ok(self.went_ahead());
+            }
+        }
         self.key.clear();
         self.before = false;
         self.key.extend(key::of_rowid(rowid));
@@ -299,19 +325,19 @@ impl Place {
             key::push(&mut self.key, value, *order, self.encoding);
         }
         match to {
-            Where::Any if is_whole => self.exactly(of),
-            Where::Any if self.depends(of) => self.within(of, true),
+            // A unique index has no two of one key.
+            Where::Any | Where::First | Where::Last if is_whole => self.exactly(of),
             Where::Any | Where::First => {
                 let (state, ahead) = (self.state(of), &mut self.ahead);
-                of.look(state.is_noted, |txn| {
-                    ahead.begin(txn, &self.tree, (Bound::Included(&self.key), true, state))
-                })?;
-                match self.ahead.record().is_some() && self.ahead.index_key().starts_with(&self.key) {
-                    true => Ok(self.went_ahead()),
-                    false => self.between(),
+                let alike = (&*self.key, to == Where::First, state);
+                of.look(state.is_noted, |txn| ahead.begin_alike(txn, &self.tree, alike))?;
+                if self.ahead.record().is_some() {
+                    return Ok(self.went_ahead());
                 }
+                self.absent.clone_from(&self.key);
+                self.between()
             }
-            Where::Last => self.within(of, false),
+            Where::Last => self.last_within(of),
             Where::Before => self.between(),
             Where::After => {
                 self.key.push(key::ABOVE);
@@ -326,31 +352,20 @@ impl Place {
         Ok(None)
     }
 
-    /// The first or the last record whose key begins with that at which it stands, and nothing else is read.
-    fn within(&mut self, of: &mut Connection, first: bool) -> Result<Option<Row<'_>>> {
+    /// The last record whose key begins with that at which it stands, and nothing else is read.
+    fn last_within(&mut self, of: &mut Connection) -> Result<Option<Row<'_>>> {
         self.lead(Led::Key);
         let mut above = self.key.clone();
         above.push(key::ABOVE);
         let bounds = (Bound::Included(&*self.key), Bound::Excluded(&*above));
-        let found = of.look(self.depends(of), |txn| {
-            let mut range = txn.range(&self.tree, bounds)?;
-            let found = if first { range.next() } else { range.next_back() };
-            Ok(found.transpose()?)
-        })?;
-        match found {
-            Some((key, value)) => {
-                (self.key, self.value) = (key, value);
-                Ok(Some(Row { rowid: 0, data: &self.value }))
-            }
-            None if first => {
-                self.absent.clone_from(&self.key);
-                Ok(None)
-            }
-            None => {
-                self.key = above;
-                Ok(None)
-            }
-        }
+        let found =
+            of.look(self.depends(of), |txn| Ok(txn.range(&self.tree, bounds)?.next_back().transpose()?))?;
+        let Some((key, value)) = found else {
+            self.key = above;
+            return Ok(None);
+        };
+        (self.key, self.value) = (key, value);
+        Ok(Some(Row { rowid: 0, data: &self.value }))
     }
 
     /// The row id of a new row, which nobody else is given before the transaction ends; none if the last row

@@ -13,7 +13,7 @@ use sablecat::{Database, Duplicates, Expiring, Holds, MultiCursor, MultiMap, Txn
 use super::column::{self, Kind, Part};
 use super::table::{Form, Layout, Table, Wanted};
 use super::{KeyValue, failure, find};
-use crate::ahead::{BYTES_MAX, BYTES_NOTED_MAX, RECORDS_MAX, RECORDS_MIN, StateOf, too_long};
+use crate::ahead::{BYTES_MAX, BYTES_NOTED, RECORDS_MAX, RECORDS_MIN, StateOf, too_long};
 use crate::connection::Connection;
 use crate::failure::Failure;
 use crate::record::Value;
@@ -97,7 +97,7 @@ impl Read {
         (forward, is_noted): (bool, bool),
     ) -> Result<()> {
         self.clear();
-        let bytes_max = if is_noted { BYTES_NOTED_MAX } else { BYTES_MAX };
+        let bytes_max = if is_noted { BYTES_NOTED } else { BYTES_MAX };
         let hidden = Hidden::of(layout, txn)?;
         let add = |key: &[u8], value: &[u8]| {
             if !hidden.hides(value) {

@@ -23,14 +23,20 @@ fn make(db: &Connection) {
 
 /// A statement that goes through the table.
 fn reader(dice: &mut Dice) -> String {
-    match dice.below(7) {
+    match dice.below(11) {
         0 => "SELECT id, v FROM t NOT INDEXED ORDER BY id".to_owned(),
         1 => format!("SELECT id, v FROM t WHERE id > {} ORDER BY id", dice.below(IDS)),
         2 => "SELECT k, id FROM t INDEXED BY tk ORDER BY k".to_owned(),
         3 => format!("SELECT k, v FROM t INDEXED BY tk WHERE k >= {} ORDER BY k", dice.below(IDS)),
         4 => format!("SELECT id, v FROM t WHERE id < {} ORDER BY id DESC", dice.below(IDS)),
         5 => format!("SELECT k, v FROM t INDEXED BY tk WHERE k <= {} ORDER BY k DESC", dice.below(IDS)),
-        _ => "SELECT id, v FROM t NOT INDEXED ORDER BY id DESC".to_owned(),
+        6 => "SELECT id, v FROM t NOT INDEXED ORDER BY id DESC".to_owned(),
+        // Rows that are sought one after the other, with some that are not there, and the entries of one key.
+        7 => "SELECT a.id, b.v FROM t a CROSS JOIN t b ON b.id = a.id / 3 ORDER BY a.id".to_owned(),
+        8 => "SELECT a.id, b.v FROM t a CROSS JOIN t b ON b.id = a.id ORDER BY a.id".to_owned(),
+        9 => "SELECT a.id, b.v FROM t a CROSS JOIN t b ON b.id = a.id + a.id / 90 ORDER BY a.id".to_owned(),
+        _ => "SELECT a.id, b.v FROM t a CROSS JOIN t b INDEXED BY tk ON b.k = a.id / 9 ORDER BY a.id, b.id"
+            .to_owned(),
     }
 }
 
@@ -67,10 +73,12 @@ fn shown(db: &Connection, seed: u64) -> Vec<String> {
             let which = dice.below(2) as usize;
             match rows[which].next() {
                 Ok(Some(row)) => {
-                    near =
-                        row.get(usize::from(readers[which].starts_with("SELECT k, id"))).expect("a number");
+                    // None: a join's row that was removed while it was at it.
+                    let place = usize::from(readers[which].starts_with("SELECT k, id"));
+                    let id: Option<i64> = row.get(place).expect("a number");
+                    near = id.unwrap_or(near);
                     let second: rusqlite::types::Value = row.get(1).expect("a value");
-                    shown.push(format!("{which}: {near} {second:?}"));
+                    shown.push(format!("{which}: {id:?} {second:?}"));
                 }
                 // It would begin anew.
                 Ok(None) => break,

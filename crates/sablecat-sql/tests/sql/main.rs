@@ -23,6 +23,7 @@ mod killed;
 mod kinds;
 mod kinds_compared;
 mod logic;
+mod read_ahead;
 mod read_on;
 mod row_ids;
 mod sequences;
