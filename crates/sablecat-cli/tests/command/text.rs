@@ -62,6 +62,11 @@ fn what_is_no_text_changes_nothing() {
     }
     symlink("directory", at("link")).expect("made");
     refused(&scratch, "text write env /dev/stdout", "it is not a regular file");
+    // Nor among the environment's own files, however the path gets there.
+    symlink("env", at("there")).expect("made");
+    for path in ["env/text", "env/../env/sablecat.db", "there/text"] {
+        refused(&scratch, &format!("text write env {path}"), "it is in the directory of the environment");
+    }
     refused(&scratch, "text write env link", "writing the text link: it is not a regular file");
     for call in ["text read env text --db plain", "text write env text --db plain"] {
         refused(&scratch, call, "\"plain\" holds plain records, and was asked for as");
