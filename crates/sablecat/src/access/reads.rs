@@ -6,7 +6,7 @@ use std::ops::Bound;
 
 use super::method::{Method, Tree};
 use super::scan::{self, KeySpan, MayGo, Part, ReadBound, ScanSource};
-use super::{PageRead, btree, hash};
+use super::{Home, PageRead, btree, hash};
 use crate::error::Result;
 
 impl Tree<'_> {
@@ -20,10 +20,14 @@ impl Tree<'_> {
         (self.bound_read(lower, bytes.len()), self.bound_read(upper, bytes.len()))
     }
 
-    /// The same of all that a page covers.
-    pub(crate) fn covered_in_all(&self, bytes: &[u8]) -> KeySpan {
+    /// The same of all that a page covers, of the subtree that `stems` lead to: that is no hash table.
+    pub(crate) fn covered_in_all(&self, stems: &[u8], bytes: &[u8]) -> KeySpan {
+        let tree = match stems {
+            [] => *self,
+            _ => Tree::subtree(self.root, self.method.nested(), Home::MAIN),
+        };
         let (lower, upper) = (Bound::Unbounded, Bound::Unbounded);
-        let (lower, upper) = self.covered(bytes, &Part { tree: self, stems: &[], lower, upper });
+        let (lower, upper) = tree.covered(bytes, &Part { tree: &tree, stems, lower, upper });
         (lower.map(Cow::into_owned), upper.map(Cow::into_owned))
     }
 

@@ -31,3 +31,4 @@ mod temporary;
 mod typed;
 mod verbs;
 mod verbs_model;
+mod whole_leaves;

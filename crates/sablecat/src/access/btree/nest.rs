@@ -67,7 +67,7 @@ pub(crate) fn key_bytes_max(order: Order<'_>, page_size: usize) -> usize {
 
 impl Tree<'_> {
     /// The subtree with this root, whose pages go there.
-    pub(super) fn subtree(root: PageId, method: Method, home: Home<'static>) -> Tree<'static> {
+    pub(in crate::access) fn subtree(root: PageId, method: Method, home: Home<'static>) -> Tree<'static> {
         Tree { id: TreeId(!root.0), root, method, order: Order::Bytes, home }
     }
 }

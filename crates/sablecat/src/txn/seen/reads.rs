@@ -643,7 +643,7 @@ impl ReadSet {
             let is_same = match span.bounds() {
                 Some(bounds) => tree.reads_same(stems, bounds, (&mut then, &mut newest), &may_go)?,
                 None => {
-                    let bounds = state.read(read.page, |bytes| tree.covered_in_all(bytes))?;
+                    let bounds = state.read(read.page, |bytes| tree.covered_in_all(stems, bytes))?;
                     tree.reads_same(stems, ranges::bounds(&bounds), (&mut then, &mut newest), &may_go)?
                 }
             };
