@@ -294,9 +294,11 @@ impl Reading<'_> {
         };
         if !is_copied {
             self.bytes.extend_from_slice(value);
+            // A long one: what comes behind it is copied anew, if any more is wanted.
+            self.leaf = CopiedLeaf::default();
         }
         self.records.push(Record { rowid, at, len });
-        // What was copied as a whole is gone through as a whole.
+        // What was copied as a whole is gone through as a whole, up to a long one.
         self.leaf.left = self.leaf.left.saturating_sub(1);
         self.is_ended = self.leaf.left == 0 && self.is_enough();
         match self.is_ended {
@@ -333,4 +335,40 @@ pub(crate) fn no_rowid() -> Failure {
 /// What a record is of which SQLite cannot say how long it is.
 pub(crate) fn too_long() -> Failure {
     Failure::corrupt("a record is longer than SQLite's records can be")
+}
+
+#[cfg(test)]
+mod tests {
+    use sablecat::Env;
+
+    use super::*;
+
+    /// Of long records no more are read at a time than there is room for, however many a leaf has.
+    #[test]
+    fn long_records_are_not_read_ahead_by_the_leaf() {
+        const LONG: usize = 100_000;
+        let env = Env::in_memory().expect("in memory nothing fails");
+        let tree = env.database("rows").expect("a table");
+        for rowid in 0..300 {
+            tree.insert(key::of_rowid(rowid), vec![rowid as u8; LONG]).expect("a row");
+        }
+        let txn = env.begin().expect("a transaction");
+        for is_noted in [false, true] {
+            let mut ahead = Ahead::new(true);
+            let state = StateOf { is_noted, ..StateOf::default() };
+            ahead.begin(&txn, &tree, (Bound::Unbounded, true, state)).expect("rows");
+            let mut key = Vec::new();
+            for rowid in 0..300 {
+                let (found, data) = ahead.record().expect("a row");
+                assert!(found == rowid && data.len() == LONG && data[LONG / 2] == rowid as u8, "{rowid}");
+                let most = BYTES_MAX + LONG + (1 << 16);
+                assert!(ahead.bytes.len() <= most, "{} bytes at row {rowid}", ahead.bytes.len());
+                if !ahead.advance() {
+                    ahead.copy_key(&mut key);
+                    ahead.more(&txn, &tree, &key).expect("rows");
+                }
+            }
+            assert!(ahead.record().is_none());
+        }
+    }
 }
