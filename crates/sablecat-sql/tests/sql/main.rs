@@ -17,6 +17,7 @@ mod families;
 mod generated;
 mod half_done;
 mod isolation;
+mod joined;
 mod kept;
 mod key_value;
 mod killed;
