@@ -82,48 +82,58 @@ fn question(dice: &mut Dice) -> String {
     let direction = dice.pick(&["", " DESC"]);
     match dice.below(20) {
         0..=3 => format!(
-            "SELECT p.id, q.id, q.s, q.k FROM {one} p {join} {other} q ON q.id = p.id + {offset} WHERE p.id BETWEEN {from} AND {to} ORDER BY p.id{direction}"
+            "SELECT p.id, q.id, q.s, q.k FROM {one} p {join} {other} q ON q.id = p.id + {offset} WHERE \
+             p.id BETWEEN {from} AND {to} ORDER BY p.id{direction}"
         ),
         4 => format!(
-            "SELECT p.id, q.id, q.s FROM {one} p {join} {other} q ON q.id = p.id * {} WHERE p.id BETWEEN {from} AND {to}",
+            "SELECT p.id, q.id, q.s FROM {one} p {join} {other} q ON q.id = p.id * {} WHERE p.id BETWEEN \
+             {from} AND {to}",
             1 + dice.below(3)
         ),
         5..=7 => {
             let c = dice.pick(&["k", "j", "u"]);
             format!(
-                "SELECT p.id, q.id, q.s FROM {one} p {join} {other} q ON q.{c} = p.k WHERE p.id < {} ORDER BY p.id{direction}, q.id",
+                "SELECT p.id, q.id, q.s FROM {one} p {join} {other} q ON q.{c} = p.k WHERE p.id < {} ORDER \
+                 BY p.id{direction}, q.id",
                 30 + dice.below(40)
             )
         }
         8 => format!(
-            "SELECT p.id, (SELECT count(*) || '-' || max(q.id) || '-' || min(q.j) FROM {other} q WHERE q.k = p.k AND q.j IS p.j) FROM {one} p WHERE p.id < 80"
+            "SELECT p.id, (SELECT count(*) || '-' || max(q.id) || '-' || min(q.j) FROM {other} q WHERE q.k \
+             = p.k AND q.j IS p.j) FROM {one} p WHERE p.id < 80"
         ),
         9 => format!(
             "SELECT DISTINCT k, j FROM {one} WHERE k IN ({k}, {n}, {}, NULL, 3) ORDER BY k{direction}, j",
             k + 2
         ),
         10 => format!(
-            "SELECT id, k, j FROM {one} WHERE k IN (SELECT j FROM {other} WHERE id < {from}) AND j > {n} ORDER BY id"
+            "SELECT id, k, j FROM {one} WHERE k IN (SELECT j FROM {other} WHERE id < {from}) AND j > {n} \
+             ORDER BY id"
         ),
         11 => format!("SELECT min(j), max(j), min(id) FROM {one} WHERE k = {k}"),
         12 => format!(
-            "SELECT k, min(j), max(s), count(*) FROM {one} WHERE k = {k} OR j = {n} OR id = {from} GROUP BY k ORDER BY k"
+            "SELECT k, min(j), max(s), count(*) FROM {one} WHERE k = {k} OR j = {n} OR id = {from} GROUP \
+             BY k ORDER BY k"
         ),
         13 => format!(
             "SELECT id, k, j FROM {one} WHERE k = {k} ORDER BY j{direction}, id{direction} LIMIT {}",
             1 + dice.below(20)
         ),
         14 => format!(
-            "WITH RECURSIVE c(i, n) AS (SELECT {from}, 0 UNION ALL SELECT {other}.id + 1, n + 1 FROM c JOIN {other} ON {other}.id = c.i WHERE n < 100) SELECT c.i, x.s FROM c LEFT JOIN {one} x ON x.id = c.i"
+            "WITH RECURSIVE c(i, n) AS (SELECT {from}, 0 UNION ALL SELECT {other}.id + 1, n + 1 FROM c \
+             JOIN {other} ON {other}.id = c.i WHERE n < 100) SELECT c.i, x.s FROM c LEFT JOIN {one} x ON \
+            x.id = c.i"
         ),
         15 => format!(
-            "SELECT p.id, EXISTS (SELECT 1 FROM {other} q WHERE q.u = p.k), (SELECT s FROM {other} q WHERE q.id = p.id + 1), (SELECT s FROM {one} q WHERE q.id = p.id + 2) FROM {one} p WHERE p.id < 200"
+            "SELECT p.id, EXISTS (SELECT 1 FROM {other} q WHERE q.u = p.k), (SELECT s FROM {other} q WHERE \
+             q.id = p.id + 1), (SELECT s FROM {one} q WHERE q.id = p.id + 2) FROM {one} p WHERE p.id < 200"
         ),
         16 => format!("SELECT id FROM {one} WHERE j = {n} ORDER BY id{direction}"),
         17 => format!("SELECT id, s FROM {one} WHERE k = {k} AND s > 's' ORDER BY s{direction}, id"),
         18 => format!("SELECT id, k FROM {one} WHERE j IS NULL AND k >= {k} ORDER BY k{direction}, id"),
         _ => format!(
-            "SELECT p.id, q.k, r.s FROM {one} p JOIN {other} q ON q.id = p.id + 1 JOIN t r ON r.id = q.id + {offset} WHERE p.id < {to}"
+            "SELECT p.id, q.k, r.s FROM {one} p JOIN {other} q ON q.id = p.id + 1 JOIN t r ON r.id = q.id \
+             + {offset} WHERE p.id < {to}"
         ),
     }
 }
@@ -140,7 +150,8 @@ fn change(dice: &mut Dice) -> String {
         3 => format!("DELETE FROM {t} WHERE k = {k} AND j = {n}"),
         4 => format!("INSERT{or} INTO {t} (id, k, j, s, u) SELECT {id}, {k}, {n}, 'new', NULL"),
         5 => format!(
-            "REPLACE INTO {t} (id, k, j, s, u) SELECT id + {}, k, j, s, u FROM {t} WHERE id BETWEEN {id} AND {}",
+            "REPLACE INTO {t} (id, k, j, s, u) SELECT id + {}, k, j, s, u FROM {t} WHERE id BETWEEN {id} \
+             AND {}",
             n,
             id + 30
         ),
@@ -202,7 +213,8 @@ fn run(seed: u64) {
         dice.pick(&[
             "CREATE TABLE w (id INTEGER NOT NULL, k, j, s, u, PRIMARY KEY (id)) WITHOUT ROWID",
             "CREATE TABLE w (id INTEGER, k, j, s, u, PRIMARY KEY (k, id)) WITHOUT ROWID",
-            "CREATE TABLE w (id INTEGER PRIMARY KEY, k REFERENCES t (id) ON DELETE CASCADE ON UPDATE SET NULL, j, s, u)",
+            "CREATE TABLE w (id INTEGER PRIMARY KEY, k REFERENCES t (id) ON DELETE CASCADE ON UPDATE SET \
+             NULL, j, s, u)",
         ])
         .to_owned(),
     ];
@@ -213,8 +225,10 @@ fn run(seed: u64) {
         let k = if t == "w" { format!("i % {keys} + 1") } else { format!("i % {keys}") };
         setup.push(format!(
             "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {many})
-             INSERT OR IGNORE INTO {t} (id, k, j, s, u) SELECT i AS id, {k}, CASE WHEN i % 7 = 0 THEN NULL ELSE i % 11 END,
-             CASE WHEN i % {long} = 0 THEN printf('%.*c%d', 5000, 'l', i) WHEN i % 5 = 0 THEN '' ELSE {} END, CASE i % 3 WHEN 0 THEN NULL ELSE i END FROM n",
+             INSERT OR IGNORE INTO {t} (id, k, j, s, u) SELECT i AS id, {k}, CASE WHEN i % 7 = 0 THEN NULL \
+             ELSE i % 11 END,
+             CASE WHEN i % {long} = 0 THEN printf('%.*c%d', 5000, 'l', i) WHEN i % 5 = 0 THEN '' ELSE {} \
+             END, CASE i % 3 WHEN 0 THEN NULL ELSE i END FROM n",
             text.replace("id", "i")
         ));
         setup.push(format!("DELETE FROM {t} WHERE id % {} = 0", 5 + dice.below(30)));
@@ -223,10 +237,18 @@ fn run(seed: u64) {
         }
     }
     if dice.once_in(3) {
-        setup.push("CREATE TRIGGER g AFTER UPDATE OF k ON t BEGIN UPDATE r SET j = j + 1 WHERE id = old.id + 1; DELETE FROM w WHERE id = old.id + 2; END".to_owned());
+        setup.push(
+            "CREATE TRIGGER g AFTER UPDATE OF k ON t BEGIN UPDATE r SET j = j + 1 WHERE id = old.id \
+        + 1; DELETE FROM w WHERE id = old.id + 2; END"
+                .to_owned(),
+        );
     }
     if dice.once_in(3) {
-        setup.push("CREATE TRIGGER h AFTER DELETE ON r BEGIN UPDATE t SET j = (SELECT count(*) FROM r q WHERE q.k = old.k) WHERE id BETWEEN old.id AND old.id + 5; END".to_owned());
+        setup.push(
+            "CREATE TRIGGER h AFTER DELETE ON r BEGIN UPDATE t SET j = (SELECT count(*) FROM r q \
+        WHERE q.k = old.k) WHERE id BETWEEN old.id AND old.id + 5; END"
+                .to_owned(),
+        );
     }
     if dice.once_in(2) {
         setup.push("ANALYZE".to_owned());
@@ -255,13 +277,14 @@ fn run(seed: u64) {
                 .to_owned(),
             1..=2 => change(&mut dice),
             3 => format!("{} RETURNING id, k, j, s", change(&mut dice)),
-            4 => format!(
-                "CREATE TABLE IF NOT EXISTS kept (a, b, c, d); DELETE FROM kept; INSERT INTO kept SELECT id, k, j, s FROM t x WHERE EXISTS (SELECT 1 FROM r WHERE r.id = x.id + 1)"
-            ),
+            4 => "CREATE TABLE IF NOT EXISTS kept (a, b, c, d); DELETE FROM kept; INSERT INTO kept SELECT \
+                  id, k, j, s FROM t x WHERE EXISTS (SELECT 1 FROM r WHERE r.id = x.id + 1)"
+                .to_owned(),
             _ => question(&mut dice),
         };
         let mut at = Vec::new();
-        // Of a table without row ids SQLite itself may show a row twice that is changed while it stands there.
+        // Of a table without row ids SQLite itself may show a row twice that is changed while it stands
+        // there.
         if sql.starts_with("SELECT") && !sql.contains(" w ") && dice.once_in(2) {
             for _ in 0..=dice.below(4) {
                 at.push((1 + dice.below(60) as usize, in_the_middle(&mut dice)));
@@ -333,7 +356,8 @@ fn run_beside(seed: u64, stood: &mut u64, lost: &mut u64) {
         one.execute_batch(&format!(
             "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {})
              INSERT INTO {t} SELECT i, i % 23, CASE WHEN i % 7 = 0 THEN NULL ELSE i % 11 END,
-             CASE WHEN i % 61 = 0 THEN printf('%.*c%d', 5000, 'l', i) ELSE printf('%.*c', i % 90, 's') END, i FROM n;
+             CASE WHEN i % 61 = 0 THEN printf('%.*c%d', 5000, 'l', i) ELSE printf('%.*c', i % 90, 's') \
+             END, i FROM n;
              DELETE FROM {t} WHERE id % 37 = 0",
             100 + dice.below(400)
         ))
@@ -372,7 +396,7 @@ fn run_beside(seed: u64, stood: &mut u64, lost: &mut u64) {
 fn what_was_joined_still_stands_when_a_transaction_is_committed() {
     let from = setting("SABLECAT_TEST_FROM", 0);
     let (mut stood, mut lost) = (0, 0);
-    for seed in from..from + setting("SABLECAT_TEST_SQL_SEEDS", 10) {
+    for seed in from..from + setting("SABLECAT_TEST_SQL_SEEDS", 5) {
         run_beside(seed, &mut stood, &mut lost);
     }
     println!("{stood} stood, {lost} were lost");
@@ -382,11 +406,7 @@ fn what_was_joined_still_stands_when_a_transaction_is_committed() {
 #[test]
 fn joins_with_changes_in_the_middle_of_reading_are_as_on_sqlites_own_tree() {
     let from = setting("SABLECAT_TEST_FROM", 0);
-    let mut failed = 0;
-    for seed in from..from + setting("SABLECAT_TEST_SQL_SEEDS", 10) {
-        if std::panic::catch_unwind(|| run(seed)).is_err() {
-            failed += 1;
-        }
+    for seed in from..from + setting("SABLECAT_TEST_SQL_SEEDS", 5) {
+        run(seed);
     }
-    assert_eq!(failed, 0);
 }

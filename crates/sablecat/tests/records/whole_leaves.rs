@@ -221,7 +221,7 @@ fn what_lies_below_a_stem_of_a_hash_table_is_compared_as_what_it_is() {
         env.write(|txn| (0..300).try_for_each(|n| txn.insert(&db, key(n), [7; 60]))).expect("filled");
         for n in [0, 1, 2, 10, 100, 200, 299, 300] {
             let options = TxnOptions::new().isolation(Isolation::Serializable);
-            let mut txn = env.begin_with(options.clone()).expect("a transaction");
+            let mut txn = env.begin_with(options).expect("a transaction");
             read(&txn, &db, (2, Bound::Unbounded, Bound::Unbounded, 1000));
             db.insert(key(n), "changed").expect("written");
             txn.insert(&other, "it", "matters").expect("written");
