@@ -21,15 +21,15 @@ fn dying_after_any_instruction_of_one_change_leaves_nothing_in_doubt() {
 
 #[test]
 fn dying_after_some_instruction_of_a_transaction_leaves_nothing_in_doubt() {
-    each(&["savepoint", "abort", "lock"], &["--every", "23", "--kills", "2"]);
-    each(&["split"], &["--every", "199", "--kills", "2"]);
-    each(&["commit", "remove-range"], &["--every", "3989", "--kills", "2"]);
+    each(&["savepoint", "abort", "lock"], &["--every", "31", "--kills", "2"]);
+    each(&["split"], &["--every", "269", "--kills", "2"]);
+    each(&["commit", "remove-range"], &["--every", "5003", "--kills", "2"]);
 }
 
 #[test]
 fn dying_after_some_instruction_of_what_is_long_leaves_nothing_in_doubt() {
-    each(&["evict", "long-key", "define", "follow", "detach"], &["--every", "1999", "--kills", "1"]);
-    each(&["merge"], &["--every", "29989", "--kills", "1"]);
+    each(&["evict", "long-key", "define", "follow", "detach"], &["--every", "2503", "--kills", "1"]);
+    each(&["merge"], &["--every", "39989", "--kills", "1"]);
 }
 
 /// At their system calls; their millions of instructions are for the command.
