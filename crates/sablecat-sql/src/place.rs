@@ -325,7 +325,7 @@ impl Place {
             key::push(&mut self.key, value, *order, self.encoding);
         }
         match to {
-            // A unique index has no two of one key.
+            // There are no two of one key.
             Where::Any | Where::First | Where::Last if is_whole => self.exactly(of),
             Where::Any | Where::First => {
                 let (state, ahead) = (self.state(of), &mut self.ahead);
