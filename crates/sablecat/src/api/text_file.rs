@@ -151,14 +151,19 @@ impl TextFile {
     /// # Errors
     /// `Io` and `DiskFull` from writing: the old file is as it was. `Io` if what is there is no regular file,
     /// which would be replaced by one: a device, a FIFO, a directory; and if a symbolic link has the name of
-    /// the new one. `Invalid` if a record contains the byte that ends records, and for a file in the
-    /// environment's own directory. `InUse` while another call
+    /// the new one. `Invalid` if a record contains the byte that ends records, and for one of the
+    /// environment's own files. `InUse` while another call
     /// writes the same file. As [`Env::snapshot`].
     pub fn sync(&self) -> Result<()> {
         let config = &self.env().core().config;
         let io = |what: &'static str, path: &Path, error| Error::io(what, path, error);
         let path = &self.target()?;
-        self.check_place(path)?;
+        if self.env().core().is_own_file(path)? {
+            return Err(Error::invalid(format!(
+                "writing the text {}: it has the place of one of the environment's own files; choose another",
+                self.path.display()
+            )));
+        }
         // As it was given: of what is no file, /proc has links that lead nowhere.
         let given = &self.path;
         let mode = if config.disk.exists(given).map_err(|error| io("looking for", given, error))? {
@@ -201,24 +206,6 @@ impl TextFile {
         }
         let error = std::io::Error::other(format!("they are more than {LINKS_MAX}, or lead in a circle"));
         Err(Error::io("following the symbolic links from", &self.path, error))
-    }
-
-    /// Refuses a path in the environment's own directory, of whose files the text would replace one.
-    fn check_place(&self, target: &Path) -> Result<()> {
-        let core = self.env().core();
-        let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty());
-        // What cannot be looked at is said by what is done there.
-        let id = |path: &Path| core.config.disk.id(path).ok().flatten();
-        let place = id(parent.unwrap_or(Path::new(".")));
-        let own = [core.path(), core.directory.as_deref()];
-        if place.is_some() && own.into_iter().flatten().any(|own| id(own) == place) {
-            return Err(Error::invalid(format!(
-                "writing the text {}: it is in the directory of the environment, which has its own files \
-                 there; choose another",
-                self.path.display()
-            )));
-        }
-        Ok(())
     }
 
     /// Makes the file that is to become the text, and locks it.

@@ -1,8 +1,9 @@
 //! A running kernel with its settings, and what there is to see of it: which processes have it open and what
-//! they hold (`processes`), what all of them have done (`counters`), its volumes (`volumes`); and how far
-//! what was committed has come.
+//! they hold (`processes`), what all of them have done (`counters`), its volumes (`volumes`), which files are
+//! its own (`own_files`); and how far what was committed has come.
 
 pub(in crate::env) mod counters;
+mod own_files;
 pub(in crate::env) mod processes;
 mod volumes;
 
