@@ -92,7 +92,7 @@ impl LeafRead {
 
     /// Notes that all of it was read.
     fn note_page(&mut self) {
-        (self.span, self.is_joined) = (ReadSpan::Page, true);
+        self.span = ReadSpan::Page;
         self.more.clear();
     }
 }
@@ -640,14 +640,15 @@ impl ReadSet {
         };
         let (mut then, mut newest) = (compared(at), compared(now));
         for span in spans {
-            let is_same = match span.bounds() {
-                Some(bounds) => tree.reads_same(stems, bounds, (&mut then, &mut newest), &may_go)?,
+            let of_page;
+            let bounds = match span.bounds() {
+                Some(bounds) => bounds,
                 None => {
-                    let bounds = state.read(read.page, |bytes| tree.covered_in_all(stems, bytes))?;
-                    tree.reads_same(stems, ranges::bounds(&bounds), (&mut then, &mut newest), &may_go)?
+                    of_page = state.read(read.page, |bytes| tree.covered_in_all(stems, bytes))?;
+                    ranges::bounds(&of_page)
                 }
             };
-            if !is_same {
+            if !tree.reads_same(stems, bounds, (&mut then, &mut newest), &may_go)? {
                 return Err(changed());
             }
         }
