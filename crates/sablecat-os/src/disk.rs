@@ -190,6 +190,13 @@ pub trait File: Send + Sync + Debug {
     /// the same time: nothing of theirs is lost.
     fn preallocate(&self, offset: u64, len: u64) -> io::Result<()>;
 
+    /// Whether a range that reads as zeros is as ready to be written to, once it is
+    /// [preallocated](File::preallocate), as one to which zeros were written: so it is in memory, where a flush
+    /// has nothing to note of what has become of reserved space.
+    fn is_ready_preallocated(&self) -> bool {
+        false
+    }
+
     /// Gives the space of a range back to the file system: its bytes read as zero from then on, and the file
     /// keeps its length. What of the range is not a whole block of the file system becomes zero and keeps its
     /// space. `false` where files cannot have holes: nothing is done then. Durable once synced; before that a

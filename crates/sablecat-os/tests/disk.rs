@@ -171,6 +171,19 @@ fn a_file_kept_in_place_is_one_like_any_other() {
 }
 
 #[test]
+fn space_taken_in_memory_is_ready_to_be_written_to() {
+    let path = PathBuf::from(format!("/dev/shm/sablecat-test-{}", std::process::id()));
+    let file = HostDisk.open(&path, How { create_new: true, ..CREATE }).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    assert!(file.is_ready_preallocated());
+    assert_eq!(file.space().unwrap(), 0);
+    file.preallocate(0, 1 << 20).unwrap();
+    assert_eq!((file.space().unwrap(), file.len().unwrap()), (1 << 20, 1 << 20));
+    assert!(all(&*file).iter().all(|&byte| byte == 0));
+    assert!(!SimDisk::new(0).open(Path::new("a"), CREATE).unwrap().is_ready_preallocated());
+}
+
+#[test]
 fn a_file_opened_to_read_is_not_written() {
     on_both(|disk, dir| {
         let path = dir.join("a");

@@ -266,6 +266,10 @@ impl File for FileBetween {
         self.ask(Call::Look)?.space()
     }
 
+    fn is_ready_preallocated(&self) -> bool {
+        self.file.is_ready_preallocated()
+    }
+
     fn keep_in_place(&self) {
         self.file.keep_in_place();
     }

@@ -435,6 +435,10 @@ impl File for HostFile {
         }
     }
 
+    fn is_ready_preallocated(&self) -> bool {
+        matches!(file_system(&self.file), Ok(TMPFS))
+    }
+
     fn keep_in_place(&self) {
         if let Ok(flags) = ioctl_getflags(&self.file) {
             // Most file systems write in place anyway, and do not know the flag.
@@ -498,9 +502,13 @@ const TMPFS: u32 = 0x0102_1994;
 /// and without any the process is killed. Nothing that could be asked of the file before the store would
 /// still be true at it, so only file systems count that are known to have no such thing.
 fn stores_in_place(file: &OwnedFd) -> io::Result<bool> {
+    Ok(matches!(file_system(file)?, EXT | TMPFS))
+}
+
+/// The number of the kind of file system that a file is on.
+fn file_system(file: &OwnedFd) -> io::Result<u32> {
     // The type's width and sign differ between processors; the number has 32 bits.
-    let kind = fstatfs(file)?.f_type as u32;
-    Ok(matches!(kind, EXT | TMPFS))
+    Ok(fstatfs(file)?.f_type as u32)
 }
 
 /// A shared mapping of a file's range.

@@ -56,16 +56,20 @@ pub(super) fn fill_some(
     }
 }
 
-/// Writes `bytes` zeros at `offset`. A holder that insists looks at the turn before each write, and has
-/// opened the file before that: so after it was succeeded it writes once at most, to a file that had the name
-/// before.
+/// Writes `bytes` zeros at `offset`, where the file has none but such; or takes the space alone where that
+/// does as well. A holder that insists looks at the turn before each write, and has opened the file before
+/// that: so after it was succeeded it writes once at most, to a file that had the name before.
 pub(super) fn fill(file: &dyn File, offset: u64, bytes: u64, held: &HeldTurn<'_>) -> io::Result<()> {
-    let zeros = AlignedBuf::new(FILL_BYTES.min(usize::try_from(bytes).unwrap_or(FILL_BYTES)));
+    let most = FILL_BYTES.min(usize::try_from(bytes).unwrap_or(FILL_BYTES));
+    let zeros = (!file.is_ready_preallocated()).then(|| AlignedBuf::new(most));
     let mut done = 0;
     while done < bytes {
         check_turn(held)?;
-        let piece = (bytes - done).min(zeros.len() as u64);
-        file.write_at(&zeros[..piece as usize], offset + done)?;
+        let piece = (bytes - done).min(most as u64);
+        match &zeros {
+            Some(zeros) => file.write_at(&zeros[..piece as usize], offset + done)?,
+            None => file.preallocate(offset + done, piece)?,
+        }
         held.move_on();
         done += piece;
     }

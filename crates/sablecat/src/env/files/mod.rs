@@ -34,8 +34,9 @@ use crate::region::{LOG_WORDS_BYTES, Region};
 pub(in crate::env) const VOLUME: &str = "sablecat.db";
 pub(in crate::env) const LOCK: &str = "sablecat.lock";
 pub(in crate::env) const LOG: &str = "log";
-/// Segments kept for reuse.
-const SPARES_MAX: usize = 3;
+/// Segments kept for reuse, at most: as many as are used up between two checkpoints by default. Before the
+/// later of these the log took that space as well, and what is used again need be neither made nor filled.
+const SPARES_MAX: usize = 8;
 /// A disk that takes longer than this for a step of making a segment has it made twice, which does no harm.
 const SUPPLY_PATIENCE: Duration = Duration::from_millis(500);
 

@@ -1,6 +1,9 @@
 //! What comes after the end of the log, looked through where it takes no space.
 
-use sablecat_os::disk::How;
+use std::path::PathBuf;
+
+use sablecat_os::atomic::Ordering;
+use sablecat_os::disk::{HostDisk, How};
 use sablecat_os::sim::SimDisk;
 
 use super::super::scan::{EndReason, LogEnd};
@@ -63,4 +66,30 @@ fn the_space_of_a_segment_is_taken_when_it_is_filled_on() {
         let taken = file.space().unwrap();
         if room > SEGMENT { assert!(taken > 4 << 20) } else { assert!(taken < 5 << 19, "{taken} bytes") }
     }
+}
+
+/// In a file system in memory no zeros are written: all that commits may use has its space all the same.
+#[test]
+fn what_is_ready_in_memory_has_its_space() {
+    const SEGMENT: u64 = 8 << 20;
+    let dir = PathBuf::from(format!("/dev/shm/sablecat-log-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&dir);
+    let log = TestLog::open(Some(Arc::new(HostDisk)), &dir, config(SEGMENT), 1 << 20).unwrap();
+    log.log.start_fresh(Lsn(0), Lsn(0), me(1)).unwrap();
+    let file = HostDisk.open(&dir.join("0000000000000000.log"), How::default()).unwrap();
+    loop {
+        let ready = log.log.words().prepared.0.load(Ordering::Acquire);
+        assert!(file.space().unwrap() >= ready, "{ready} bytes are ready");
+        if ready == SEGMENT {
+            break;
+        }
+        while !log.log.wants_segment() {
+            let end = log.put(b"key", &[7; 10_000], me(1)).unwrap();
+            log.log.make_durable(end, me(1)).unwrap();
+        }
+        log.log.prepare_next(me(1)).unwrap();
+    }
+    let (records, _) = read_all(&log.log, Lsn(0)).unwrap();
+    assert!(records.len() > 100);
+    std::fs::remove_dir_all(&dir).unwrap();
 }
