@@ -323,6 +323,7 @@ impl Each<()> for &mut Reading<'_> {
             let (address, len, at) = (cells.as_ptr().addr(), cells.len(), self.bytes.len());
             self.leaf = CopiedLeaf { address, len, at, left: records };
             self.bytes.extend_from_slice(cells);
+            self.records.reserve(records);
         }
     }
 }

@@ -8,19 +8,19 @@ use super::leaf::Leaf;
 use super::slots::{LEAF, offset_at};
 
 /// Records of a leaf in slot order, as long as their cells are cut alike: key suffixes of the same length,
-/// and values of the same length in the leaf. What a cell says of itself need only be compared then, not
+/// and values that are in the leaf and not long. What a cell says of its form need only be compared then, not
 /// taken apart.
 #[derive(Clone, Debug)]
 pub(crate) struct Alike<'a> {
     page: &'a [u8],
     offsets: &'a [u8],
-    header: u16,
     suffix_len: u8,
-    cell_len: u16,
 }
 
 /// Bytes before a cell's key, of which a word that ends in it may need as many: its header, and others.
 const BEFORE_KEY: usize = size_of::<u64>();
+/// And of key and value, of which a word that begins before the key may need as many.
+const BODY_MIN: usize = size_of::<u64>();
 
 impl<'a> Leaf<'a> {
     /// The records of a range of slots that are cut as the first of them is; none if that is cut otherwise
@@ -31,16 +31,10 @@ impl<'a> Leaf<'a> {
         let offsets = &page[offset_at::<LEAF>(count, slots.start)..offset_at::<LEAF>(count, slots.end)];
         let at = usize::from(u16_at(offsets.get(..2)?, 0));
         let cell = Cell::at(page, at);
-        if !cell.is_narrow() || cell.key_len + cell.value_len < 8 {
+        if !cell.is_narrow() || cell.key_len + cell.value_len < BODY_MIN {
             return None;
         }
-        Some(Alike {
-            page,
-            offsets,
-            header: u16_at(page, at),
-            suffix_len: cell.key_len as u8,
-            cell_len: cell.size() as u16,
-        })
+        Some(Alike { page, offsets, suffix_len: cell.key_len as u8 })
     }
 }
 
@@ -79,11 +73,12 @@ impl<'a> Alike<'a> {
     fn next_cell(&mut self, before: usize) -> Option<&'a [u8]> {
         let (offset, rest) = self.offsets.split_first_chunk()?;
         let at = usize::from(u16::from_le_bytes(*offset));
+        let body = Cell::narrow_body(self.page.get(at..)?, self.suffix_len)?;
         // A shorter cell may end where the page does.
-        let cell = self.page.get(at.wrapping_sub(before)..at + usize::from(self.cell_len))?;
-        if u16_at(cell, before) != self.header {
+        if body < BODY_MIN {
             return None;
         }
+        let cell = self.page.get(at.wrapping_sub(before)..at + 2 + body)?;
         self.offsets = rest;
         Some(cell)
     }

@@ -55,6 +55,15 @@ impl Cell {
         (fits && (!cell.is_long || cell.value_len == LONG_VALUE_BYTES)).then_some(cell)
     }
 
+    /// How many bytes there are of key and value, by the header that `bytes` begin with; none if that is not
+    /// the short one, or the key has not this length.
+    #[inline(always)]
+    pub(super) fn narrow_body(bytes: &[u8], key_len: u8) -> Option<usize> {
+        let header = u16::from_le_bytes(*bytes.first_chunk()?);
+        let is_so = header & (WIDE | 0x7f) == u16::from(key_len);
+        is_so.then_some(usize::from(key_len) + usize::from(header >> 7))
+    }
+
     /// Whether its header is the short one.
     #[inline(always)]
     pub(super) fn is_narrow(&self) -> bool {

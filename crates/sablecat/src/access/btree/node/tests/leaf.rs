@@ -39,20 +39,20 @@ fn agree(page: &[u8], model: &[(Key, Held)]) {
 
 /// What [`Leaf::alike`] shows from any slot on: as many records as are cut like the first.
 fn agree_on_what_is_alike(leaf: Leaf<'_>, model: &[(Key, Held)]) {
-    let lengths = |(key, value): &(Key, Held)| match (key.len() - leaf.prefix().len(), value.value()) {
+    let cut_of = |(key, value): &(Key, Held)| match (key.len() - leaf.prefix().len(), value.value()) {
         (suffix, StoredValue::Inline(bytes)) if suffix <= 127 && bytes.len() <= 255 => {
-            Some((suffix, bytes.len()))
+            (suffix + bytes.len() >= 8).then_some(suffix)
         }
         _ => None,
     };
     for (from, first) in model.iter().enumerate() {
-        let cut = lengths(first).filter(|&(suffix, value)| suffix + value >= 8);
+        let cut = cut_of(first);
         let Some(mut alike) = leaf.alike(from..model.len()) else {
             assert_eq!(cut, None, "slot {from}");
             continue;
         };
-        assert_eq!(cut.map(|lengths| lengths.0), Some(alike.suffix_len()), "slot {from}");
-        let shown = model[from..].iter().take_while(|record| lengths(record) == cut).count();
+        assert_eq!(cut, Some(alike.suffix_len()), "slot {from}");
+        let shown = model[from..].iter().take_while(|record| cut_of(record) == cut).count();
         // Behind a beginning of any length that leaves room for it in a word.
         for before in 0..(size_of::<u64>() + 1).saturating_sub(alike.suffix_len()) {
             let beginning = &[1, 2, 3, 4, 5, 6, 7, 8][..before];
