@@ -12,8 +12,11 @@
 //! it looks only at what was published since; or, where that is not known, at whether each leaf has changed
 //! since (pages/visibility/unchanged.rs). A leaf that has changed by then, and still reads the same, may have
 //! been split, or joined to others. So the leaves that have what was read of it are noted beside it, and a
-//! change of these counts as well. What was read of one leaf is kept in one place, so that reading the same
-//! again and again takes no memory.
+//! change of these counts as well.
+//!
+//! What is read is noted one behind the other. What was read of one leaf is brought to one place once that is
+//! much, so that reading the same again and again takes no memory, or once it is looked for. Where nothing
+//! was published since the snapshot, as where nobody else writes, none of it need be looked at.
 //!
 //! What was counted in a counted tree is counted again: some pages for each number. No count changes without
 //! that of all records, which is in the root. So where that has not changed since, nothing is counted. A
@@ -40,6 +43,10 @@ use crate::txn::refusals::{conflict, removed};
 use crate::txn::state::CommittedState;
 use crate::types::{Lsn, PageId, TreeId};
 
+/// So much is noted one behind the other before it is brought to where other reads of its leaves are. And of
+/// so much, in leaves or behind each other, it is left to the commit step to find what has changed, where
+/// nothing had before.
+const FRESH_MAX: usize = 1 << 12;
 /// Reads of more leaves than this are found by hashing.
 const LINEAR_MAX: usize = 12;
 /// Parts of one leaf that are kept apart; one more, and all that lies between them counts as read, then and
@@ -62,14 +69,20 @@ struct LeafRead {
     stems: Range<usize>,
     page: PageId,
     span: ReadSpan,
-    more: Vec<ReadSpan>,
-    /// All is in one span, and stays so.
-    is_joined: bool,
+    more: Seldom<MoreSpans>,
+}
+
+/// What was read of a leaf of which one span does not say it.
+#[derive(Debug, Default)]
+struct MoreSpans {
+    spans: Vec<ReadSpan>,
+    /// All is in the one span, and stays so.
+    are_joined: bool,
 }
 
 impl LeafRead {
     fn spans(&self) -> impl Iterator<Item = &ReadSpan> {
-        std::iter::once(&self.span).chain(&self.more)
+        std::iter::once(&self.span).chain(self.more.get().into_iter().flat_map(|more| &more.spans))
     }
 
     /// Notes that what lies between two bounds was read.
@@ -77,16 +90,17 @@ impl LeafRead {
         if self.spans().any(|span| span.covers(tree, lower, upper)) {
             return;
         }
-        if self.is_joined {
+        let more = self.more.needed();
+        if more.are_joined {
             self.span.widen(tree, lower, upper);
             return;
         }
-        self.more.push(ReadSpan::of(lower, upper));
-        if self.more.len() >= SPANS_MAX {
-            for (lower, upper) in std::mem::take(&mut self.more).iter().filter_map(ReadSpan::bounds) {
+        more.spans.push(ReadSpan::of(lower, upper));
+        if more.spans.len() >= SPANS_MAX {
+            more.are_joined = true;
+            for (lower, upper) in std::mem::take(&mut more.spans).iter().filter_map(ReadSpan::bounds) {
                 self.span.widen(tree, lower, upper);
             }
-            self.is_joined = true;
         }
     }
 
@@ -94,6 +108,16 @@ impl LeafRead {
     fn note_page(&mut self) {
         self.span = ReadSpan::Page;
         self.more.clear();
+    }
+
+    /// Notes what another has of the same leaf.
+    fn absorb(&mut self, tree: &Tree<'_>, other: &LeafRead) {
+        for span in other.spans() {
+            match span.bounds() {
+                Some((lower, upper)) => self.note(tree, lower, upper),
+                None => self.note_page(),
+            }
+        }
     }
 }
 
@@ -105,13 +129,19 @@ struct CountedSpan {
     records: u64,
 }
 
-/// The reads of a transaction: as many as it read leaves, whatever it read of them and however often.
+/// The reads of a transaction: as many as it read leaves, whatever it read of them and however often, and
+/// some more.
 #[derive(Debug, Default)]
 pub(crate) struct ReadSet {
     trees: Vec<TreeRef>,
+    /// One for each leaf,
     reads: Vec<LeafRead>,
+    /// and what was read since they were put together, as it came.
+    fresh: Vec<LeafRead>,
     /// Ways down to subtrees. Reads that follow each other on one way down share it.
     stems: Vec<u8>,
+    /// Where the last of these begins.
+    last_way: usize,
     more: Seldom<More>,
     /// The time of the transaction, by which records have lapsed or not; 0: it was not asked for.
     pub(in crate::txn) time: u64,
@@ -205,29 +235,59 @@ impl ReadSet {
         lower: Bound<&[u8]>,
         upper: Bound<&[u8]>,
     ) {
-        match self.find(page) {
-            Some(at) => self.reads[at].note(&tree.tree(), lower, upper),
-            None => self.add(tree, stems, page, ReadSpan::of(lower, upper)),
+        match self.fresh.last_mut() {
+            Some(last) if last.page == page => last.note(&tree.tree(), lower, upper),
+            _ => self.add(tree, stems, page, ReadSpan::of(lower, upper)),
         }
     }
 
     /// Notes that all that a leaf page of the subtree that `stems` lead to has was read.
     pub(crate) fn note_page(&mut self, tree: &TreeRef, stems: &[u8], page: PageId) {
-        match self.find(page) {
-            Some(at) => self.reads[at].note_page(),
-            None => self.add(tree, stems, page, ReadSpan::Page),
+        match self.fresh.last_mut() {
+            Some(last) if last.page == page => last.note_page(),
+            _ => self.add(tree, stems, page, ReadSpan::Page),
         }
     }
 
-    /// Adds what was read of a leaf of which nothing was.
+    /// Adds what was read of a leaf behind all else.
     fn add(&mut self, tree: &TreeRef, stems: &[u8], page: PageId, span: ReadSpan) {
         let (tree, stems) = (self.tree_index(tree), self.keep_stems(stems));
-        self.reads.push(LeafRead { tree, stems, page, span, more: Vec::new(), is_joined: false });
-        if self.reads.len() > LINEAR_MAX {
-            let index = &mut self.more.needed().index;
-            let known = index.len();
-            index.extend(self.reads.iter().enumerate().skip(known).map(|(at, read)| (read.page, at)));
+        self.fresh.push(LeafRead { tree, stems, page, span, more: Seldom::default() });
+        if self.fresh.len() >= FRESH_MAX {
+            self.settle();
         }
+    }
+
+    /// Brings what was read since it was done last to where other reads of its leaves are.
+    fn settle(&mut self) {
+        for read in std::mem::take(&mut self.fresh) {
+            if let Some(at) = self.find(read.page) {
+                let tree = self.trees[read.tree].tree();
+                self.reads[at].absorb(&tree, &read);
+                continue;
+            }
+            self.reads.push(read);
+            if self.reads.len() > LINEAR_MAX {
+                let index = &mut self.more.needed().index;
+                let known = index.len();
+                index.extend(self.reads.iter().enumerate().skip(known).map(|(at, read)| (read.page, at)));
+            }
+        }
+    }
+
+    /// How much was read: leaves, and what is not yet brought to them.
+    #[inline]
+    fn len(&self) -> usize {
+        self.reads.len() + self.fresh.len()
+    }
+
+    /// All that was read, in the order of the numbers that reads have until more is noted.
+    fn all(&self) -> impl Iterator<Item = &LeafRead> {
+        self.reads.iter().chain(&self.fresh)
+    }
+
+    fn read(&self, number: usize) -> &LeafRead {
+        self.reads.get(number).unwrap_or_else(|| &self.fresh[number - self.reads.len()])
     }
 
     /// Notes how many records there are between two bounds of a counted tree.
@@ -245,7 +305,7 @@ impl ReadSet {
         for CountedSpan { tree, span, records } in other.counted() {
             self.note_count(&other.trees[*tree], ranges::bounds(span), *records);
         }
-        for read in &other.reads {
+        for read in other.all() {
             let (tree, stems) = (&other.trees[read.tree], &other.stems[read.stems.clone()]);
             for span in read.spans() {
                 match span.bounds() {
@@ -263,7 +323,7 @@ impl ReadSet {
         }
     }
 
-    /// Where in `reads` a leaf is, if it is there.
+    /// Where in `reads` a leaf is, if it is there. What is not yet [settled](ReadSet::settle) is not found.
     fn find(&self, page: PageId) -> Option<usize> {
         if self.reads.len() <= LINEAR_MAX {
             self.reads.iter().rposition(|read| read.page == page)
@@ -274,7 +334,7 @@ impl ReadSet {
 
     /// Keeps the way to a subtree.
     fn keep_stems(&mut self, stems: &[u8]) -> Range<usize> {
-        let start = self.reads.last().map_or(0, |read| read.stems.start);
+        let start = self.last_way;
         if stems.is_empty() {
             return start..start;
         }
@@ -286,6 +346,7 @@ impl ReadSet {
             Some(more) => (start, more),
             None => (self.stems.len(), stems),
         };
+        self.last_way = start;
         self.stems.extend_from_slice(more);
         start..self.stems.len()
     }
@@ -326,18 +387,20 @@ impl ReadSet {
 
     /// How many pieces of leaves are kept.
     #[cfg(test)]
-    pub(crate) fn spans(&self) -> usize {
+    pub(crate) fn spans(&mut self) -> usize {
+        self.settle();
         self.reads.iter().map(|read| read.spans().count()).sum()
     }
 
     /// Whether nothing was read of any tree.
     pub(crate) fn is_empty(&self) -> bool {
-        self.reads.is_empty() && self.counted().is_empty()
+        self.len() == 0 && self.counted().is_empty()
     }
 
     /// Of how many leaves something was read.
     #[cfg(test)]
-    pub(crate) fn leaves(&self) -> usize {
+    pub(crate) fn leaves(&mut self) -> usize {
+        self.settle();
         self.reads.len()
     }
 
@@ -345,13 +408,16 @@ impl ReadSet {
     pub(crate) fn clear(&mut self) {
         self.trees.clear();
         self.reads.clear();
+        self.fresh.clear();
         self.stems.clear();
+        self.last_way = 0;
         self.more.clear();
         self.time = 0;
     }
 
     /// Validates before the commit step, if that would take long there: with many leaves, which may have to
-    /// be read in. Waits for the commit role.
+    /// be read in. Waits for the commit role. Not where nothing was published since the snapshot: then the
+    /// commit step has nothing to do, as a rule, or to compare what has changed since, which is little.
     pub(crate) fn validate_ahead<'k>(
         &mut self,
         committer: &'k Committer,
@@ -359,9 +425,13 @@ impl ReadSet {
         me: &LocalParticipant,
     ) -> Result<Ahead<'k>> {
         self.forget_homes();
-        if self.reads.len() <= AHEAD && self.counted().len() <= AHEAD {
+        // Pages that were evicted may have to be read in.
+        let is_soon_done = committer.pages.newest() == at && !committer.pages.under_pressure();
+        let most = if is_soon_done { FRESH_MAX } else { AHEAD };
+        if self.len() <= most && self.counted().len() <= AHEAD {
             return Ok(Ahead { since: at, published: None });
         }
+        self.settle();
         let mut published = Published::since_now(committer, me)?;
         let mut since = self.validate_all(committer, at, &mut published, me)?;
         for _ in 0..ROUNDS {
@@ -400,6 +470,7 @@ impl ReadSet {
         me: &LocalParticipant,
     ) -> Result<ReadWatch<'k>> {
         self.forget_homes();
+        self.settle();
         // Before all is validated: what changes these words later is noticed.
         let elsewhere = elsewhere(committer);
         let mut published = Published::since_now(committer, me)?;
@@ -461,12 +532,13 @@ impl ReadSet {
     /// A conflict if what was read at `at` of a leaf, in one piece with a key there, reads differently at
     /// `now`. The participant has pinned both.
     pub(in crate::txn) fn check_around(
-        &self,
+        &mut self,
         committer: &Committer,
         (leaf, key): (PageId, Bound<&[u8]>),
         (at, now): (Lsn, Lsn),
         me: &LocalParticipant,
     ) -> Result<()> {
+        self.settle();
         let Some(read) = self.find(leaf).map(|read| &self.reads[read]) else { return Ok(()) };
         let tree = self.trees[read.tree].tree();
         let spans = read.spans().filter(|span| span.covers(&tree, key, key));
@@ -482,7 +554,7 @@ impl ReadSet {
         at: Lsn,
         me: &LocalParticipant,
     ) -> Result<()> {
-        for (read, of) in self.reads.iter().enumerate().filter(|(_, read)| self.trees[read.tree].id == tree) {
+        for (read, of) in self.all().enumerate().filter(|(_, read)| self.trees[read.tree].id == tree) {
             let newest = committer.pages.guarded(me);
             if !committer.is_leaf_unchanged(of.page, at) {
                 self.compare(committer, read, (at, newest.at()), me)?;
@@ -531,7 +603,7 @@ impl ReadSet {
         Ok(())
     }
 
-    /// Where in `reads` there is what was read of these pages, or is on them since.
+    /// Where in `reads`, to which all is brought, there is what was read of these pages, or is on them since.
     fn reads_on(&self, pages: impl Iterator<Item = PageId>) -> impl Iterator<Item = usize> {
         pages.flat_map(|page| {
             let homes = self.more.get().map(|more| more.homes.range((page, 0)..=(page, usize::MAX)));
@@ -569,13 +641,12 @@ impl ReadSet {
             self.count_again(counted, committer, now, me)?;
         }
         let concerned: BTreeSet<_> = if is_rebuilt {
-            (0..self.reads.len()).collect()
+            (0..self.len()).collect()
         } else if let Some(pages) = published.as_mut().and_then(|published| published.rest()) {
             self.reads_on(pages.iter().copied()).collect()
         } else {
             let places = self
-                .reads
-                .iter()
+                .all()
                 .enumerate()
                 .map(|(read, of)| (of.page, read))
                 .chain(self.more.get().into_iter().flat_map(|more| more.homes.iter().copied()));
@@ -617,7 +688,7 @@ impl ReadSet {
         moments: (Lsn, Lsn),
         me: &LocalParticipant,
     ) -> Result<Vec<PageId>> {
-        let read = &self.reads[read];
+        let read = self.read(read);
         self.compare_spans(committer, (read, read.spans()), moments, me)
     }
 

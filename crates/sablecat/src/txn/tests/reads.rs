@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::ops::Bound;
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
 
 use super::*;
 use crate::error::ErrorKind;
@@ -252,6 +253,51 @@ fn what_was_read_of_a_leaf_that_was_split_is_compared_again_after_it_was_validat
     }
 }
 
+/// Where nothing was published since the snapshot there is nothing to validate, as long as that stays so until
+/// the commit step: what is published in between is found there, in leaves of which much was read in turns,
+/// and in such as were read last. Where pages are evicted it is validated all the same.
+#[test]
+fn what_is_published_first_before_the_commit_step_is_found_there() {
+    let looked = |store: &Rc<Store>, reads: &mut ReadSet, at: Lsn, me: &LocalParticipant| {
+        let looks = Rc::new(Cell::new(0));
+        let others = {
+            let looks = Rc::clone(&looks);
+            move || looks.set(looks.get() + 1)
+        };
+        crate::txn::commit::recent::beside(Rc::new(others), || {
+            reads.validate_ahead(&store.kernel, at, me).unwrap();
+        });
+        looks.get()
+    };
+    for turns in [1, 3, 6] {
+        for changed in [0, 899, 900] {
+            let store = Rc::new(store(None));
+            let kernel = &store.kernel;
+            let seat = store.seat();
+            let pinned = kernel.pages.pinned(&seat);
+            let at = pinned.at();
+            let read: Vec<_> = (0..turns).flat_map(|_| (0..900).map(|n| key(2 * n))).collect();
+            let mut reads = reads_of(&store, read.into_iter(), at, &seat);
+            assert_eq!(looked(&store, &mut reads, at, &seat), 0);
+            let ahead = reads.validate_ahead(kernel, at, &seat).unwrap();
+            reads.validate(kernel, at, &ahead, &seat).unwrap();
+            store.put(&key(2 * changed), b"another").unwrap();
+            let conflicts = changed < 900;
+            assert_eq!(reads.validate(kernel, at, &ahead, &seat).is_err(), conflicts, "{turns}, {changed}");
+            drop(pinned);
+        }
+    }
+    let store = Rc::new(store(None));
+    let kernel = &store.kernel;
+    let seat = store.seat();
+    let pinned = kernel.pages.pinned(&seat);
+    let at = pinned.at();
+    let mut reads = reads_of(&store, (0..900).map(|n| key(2 * n)), at, &seat);
+    kernel.pages.region.header().pressure.0.store(1, Ordering::Relaxed);
+    assert!(looked(&store, &mut reads, at, &seat) > 100);
+    drop(pinned);
+}
+
 /// Others commit between any two looks of a transaction that validates: if it gets through, it has met no
 /// change of what it has read.
 #[test]
@@ -263,6 +309,8 @@ fn what_is_published_while_much_is_validated_is_found_whenever_it_is() {
             let mut txn = store.begin(Isolation::Serializable, false);
             read_all(&mut txn, &store);
             txn.set(&store.tree, &key(1990), Some(b"sum")).unwrap();
+            // Not read, either; or there is nothing to validate.
+            store.put(&key(1991), b"before").unwrap();
             let looks = Rc::new(Cell::new(0));
             let others = {
                 let (store, looks) = (Rc::clone(&store), Rc::clone(&looks));
@@ -360,6 +408,8 @@ fn what_is_published_right_after_what_was_published_has_been_taken_is_found() {
     let pinned = kernel.pages.pinned(&seat);
     let at = pinned.at();
     let mut reads = reads_of(&store, (0..900).map(|n| key(2 * n)), at, &seat);
+    // Not read; or there is nothing to validate.
+    store.put(&key(1991), b"before").unwrap();
     let calls = Cell::new(0);
     let (others, leaves) = (Rc::clone(&store), reads.leaves());
     let others = move || {

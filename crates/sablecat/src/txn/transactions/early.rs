@@ -100,6 +100,6 @@ impl Transaction<'_> {
         }
         let key = place.tree.bound_read(Bound::Included(place.rest), transactions.page_size());
         let key = key.as_ref().map(|key| &**key);
-        self.reads.borrow().check_around(transactions, (page, key), (at, newest.at()), me)
+        self.reads.borrow_mut().check_around(transactions, (page, key), (at, newest.at()), me)
     }
 }
