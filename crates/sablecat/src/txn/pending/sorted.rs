@@ -10,6 +10,7 @@
 
 use std::cmp::Ordering;
 use std::ops::{Bound, Range};
+use std::slice;
 
 use sablecat_os::prefetch;
 
@@ -226,6 +227,21 @@ impl SortedLeaf {
         Piece { at: at as u32, len: bytes.len() as u32 }
     }
 
+    /// Whether a key comes behind all that there are.
+    fn ends_before(&self, key: &[u8], first: FirstBytes) -> bool {
+        let Some(last) = self.len.checked_sub(1) else { return true };
+        self.firsts[last].cmp(&first).then_with(|| self.compare_alike(last, key)).is_lt()
+    }
+
+    /// Adds a record behind all that there are, which are not as many as can be. Its value is not long.
+    fn push(&mut self, key: &[u8], first: FirstBytes, value: Becomes<'_>) {
+        self.bytes.reserve(key.len() + value.map_or(0, <[u8]>::len));
+        let key = self.add(key);
+        let value = value.map_or(ValuePlace::Removed, |value| ValuePlace::Here(self.add(value)));
+        (self.firsts[self.len], self.entries[self.len]) = (first, RecordPieces { key, value });
+        self.len += 1;
+    }
+
     /// Takes the bytes of its records together, from where they are.
     fn gather(&mut self, from: &[u8]) {
         let len = |RecordPieces { key, value }: &RecordPieces| match value {
@@ -289,11 +305,7 @@ impl Sorted {
         let first = FirstBytes::of(key);
         let end = self.end();
         // Keys often come in order.
-        let is_end = self.leaf(end).is_none_or(|leaf| {
-            let last = end.record - 1;
-            leaf.firsts[last].cmp(&first).then_with(|| leaf.compare_alike(last, key)).is_lt()
-        });
-        if is_end {
+        if self.leaf(end).is_none_or(|leaf| leaf.ends_before(key, first)) {
             return Err(end);
         }
         let group = self.groups.node_for(key, first);
@@ -320,13 +332,17 @@ impl Sorted {
 
     fn record(&self, at: At) -> Option<(&[u8], Becomes<'_>)> {
         let leaf = self.leaf(at)?;
-        let entry = leaf.entries().get(at.record)?;
+        leaf.entries().get(at.record).map(|entry| self.whole(entry, &leaf.bytes))
+    }
+
+    /// A record of a leaf with these bytes.
+    fn whole<'s>(&'s self, entry: &RecordPieces, bytes: &'s [u8]) -> (&'s [u8], Becomes<'s>) {
         let value = match entry.value {
             ValuePlace::Removed => None,
-            ValuePlace::Here(value) => Some(value.of(&leaf.bytes)),
+            ValuePlace::Here(value) => Some(value.of(bytes)),
             ValuePlace::Apart(number) => Some(&*self.apart[number as usize]),
         };
-        Some((entry.key.of(&leaf.bytes), value))
+        (entry.key.of(bytes), value)
     }
 
     pub(super) fn get(&self, key: &[u8]) -> Option<Becomes<'_>> {
@@ -335,6 +351,19 @@ impl Sorted {
 
     /// Sets a record. `before` is shown what was pending of it.
     pub(super) fn set(&mut self, key: &[u8], value: Becomes<'_>, before: impl FnOnce(Option<Becomes<'_>>)) {
+        // Records often come in order, and have short values.
+        if value.is_none_or(|value| value.len() <= IN_LEAF_MAX)
+            && let Some(leaf) = self.groups.nodes.last_mut().and_then(|leaves| leaves.nodes.last_mut())
+            && leaf.len < NODES_MAX
+        {
+            let first = FirstBytes::of(key);
+            if leaf.ends_before(key, first) {
+                before(None);
+                leaf.push(key, first, value);
+                self.len += 1;
+                return;
+            }
+        }
         match self.find(key) {
             Ok(at) => {
                 before(self.record(at).map(|(_, value)| value));
@@ -428,8 +457,8 @@ impl Sorted {
         let leaves = &mut self.groups.nodes[group];
         let have = &mut leaves.nodes[leaf];
         let middle = if is_last && record == have.len {
-            // The next ones go there too, and are like those before.
-            let next = SortedLeaf::with_room(have.bytes.len());
+            // The next ones go there too, and are like those before, give or take a little.
+            let next = SortedLeaf::with_room(have.bytes.len() + have.bytes.len() / 8);
             leaves.insert(leaf + 1, first, next);
             record
         } else {
@@ -480,7 +509,7 @@ impl Sorted {
             Ok(at) => At { record: at.record + 1, ..at },
             Err(at) => at,
         });
-        SortedIter { records: self, at }
+        SortedIter::new(self, at)
     }
 
     /// The first record within the bounds (`forward`), or the last.
@@ -488,7 +517,7 @@ impl Sorted {
         let found = match (forward, if forward { lower } else { upper }) {
             (true, Bound::Unbounded) => self.after(None).next(),
             (true, Bound::Included(key)) => {
-                SortedIter { records: self, at: self.find(key).unwrap_or_else(|at| at) }.next()
+                SortedIter::new(self, self.find(key).unwrap_or_else(|at| at)).next()
             }
             (true, Bound::Excluded(key)) => self.after(Some(key)).next(),
             (false, Bound::Unbounded) => {
@@ -521,24 +550,37 @@ impl Sorted {
         }
         self.record(At { record: at.record - 1, ..at })
     }
-
-    /// Where a leaf ends, the next one begins.
-    fn settled(&self, at: At) -> At {
-        let Some(leaves) = self.groups.nodes.get(at.group) else { return at };
-        match at {
-            At { leaf, record, .. } if record < leaves.nodes[leaf].len => at,
-            At { group, leaf, .. } if leaf + 1 < leaves.nodes.len() => {
-                At { group, leaf: leaf + 1, record: 0 }
-            }
-            At { group, .. } => At { group: group + 1, leaf: 0, record: 0 },
-        }
-    }
 }
 
 /// Records in order.
 pub(crate) struct SortedIter<'a> {
     records: &'a Sorted,
-    at: At,
+    /// What is left of a leaf, and its bytes.
+    entries: slice::Iter<'a, RecordPieces>,
+    bytes: &'a [u8],
+    /// The group of the leaf behind that, and its number there.
+    next: (usize, usize),
+}
+
+impl<'a> SortedIter<'a> {
+    /// From a place on.
+    fn new(records: &'a Sorted, At { group, leaf, record }: At) -> SortedIter<'a> {
+        let mut iter = SortedIter { records, entries: [].iter(), bytes: &[], next: (group, leaf) };
+        if iter.next_leaf().is_some() {
+            iter.entries = iter.entries.as_slice()[record..].iter();
+        }
+        iter
+    }
+
+    /// Goes to the next leaf, if there is one.
+    fn next_leaf(&mut self) -> Option<()> {
+        let (group, leaf) = self.next;
+        let leaves = &self.records.groups.nodes.get(group)?.nodes;
+        let here = &leaves[leaf];
+        (self.entries, self.bytes) = (here.entries().iter(), &here.bytes);
+        self.next = if leaf + 1 < leaves.len() { (group, leaf + 1) } else { (group + 1, 0) };
+        Some(())
+    }
 }
 
 impl<'a> Iterator for SortedIter<'a> {
@@ -546,10 +588,12 @@ impl<'a> Iterator for SortedIter<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        self.at = self.records.settled(self.at);
-        let found = self.records.record(self.at)?;
-        self.at.record += 1;
-        Some(found)
+        loop {
+            if let Some(entry) = self.entries.next() {
+                return Some(self.records.whole(entry, self.bytes));
+            }
+            self.next_leaf()?;
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use super::cell::{CellContent, encode_long};
 use super::counts::{COUNT_BYTES, encode_count};
 use super::header::{FLAG_COUNTED, FLAG_CUSTOM_ORDER, NodeIdentity, NodeKind};
 use super::heap::{HeapEntry, build};
-use super::limits::usable_bytes;
+use super::limits::{key_bytes_max, usable_bytes};
 use super::slots::{INNER, LEAF, slot_bytes};
 use super::split::shortest_separator;
 use super::{Fences, StoredValue};
@@ -34,6 +34,8 @@ struct Loader<const C: usize> {
     level: u8,
     /// Bytes to fill of a page, less its header.
     budget: usize,
+    /// Bytes of a fence, at most.
+    fence_max: usize,
     lower: Option<Vec<u8>>,
     first_child: PageId,
     first_records: [u8; COUNT_BYTES],
@@ -60,6 +62,7 @@ impl<const C: usize> Loader<C> {
             flags,
             level,
             budget: usable_bytes(page_size) * fill_percent.clamp(50, 100) / 100,
+            fence_max: key_bytes_max(page_size),
             lower: lower.map(<[u8]>::to_vec),
             first_child: PageId::NONE,
             first_records: [0; COUNT_BYTES],
@@ -107,19 +110,21 @@ impl<const C: usize> Loader<C> {
     /// Takes an entry. True: a page is ready and must be emitted before the next push.
     fn push(&mut self, key: &[u8], (value, is_long): (&[u8], bool), child: PageId) -> bool {
         let n = self.waiting.len();
-        if n > 0 {
+        let at = self.arena.len();
+        self.arena.extend_from_slice(key);
+        self.arena.extend_from_slice(value);
+        self.waiting.push(Waiting { at, end: self.arena.len(), key_len: key.len(), is_long, child });
+        let bytes = self.bytes + self.entry(n).content.size() + slot_bytes::<C>();
+        let before = std::mem::replace(&mut self.bytes, bytes);
+        // As long as the page has room for this one, whatever comes behind it, it is that which tells.
+        if n > 0 && self.size(n + 1, bytes, None) + self.fence_max > self.budget {
             let upper = self.upper(n, key);
-            if self.ready == 0 || self.size(n, self.bytes, Some(upper)) <= self.budget {
+            if self.ready == 0 || self.size(n, before, Some(upper)) <= self.budget {
                 self.ready_upper.clear();
                 self.ready_upper.extend_from_slice(upper);
                 self.ready = n;
             }
         }
-        let at = self.arena.len();
-        self.arena.extend_from_slice(key);
-        self.arena.extend_from_slice(value);
-        self.waiting.push(Waiting { at, end: self.arena.len(), key_len: key.len(), is_long, child });
-        self.bytes += self.entry(n).content.size() + slot_bytes::<C>();
         self.ready > 0 && self.ready < n
     }
 
