@@ -191,8 +191,8 @@ pub trait File: Send + Sync + Debug {
     fn preallocate(&self, offset: u64, len: u64) -> io::Result<()>;
 
     /// Whether a range that reads as zeros is as ready to be written to, once it is
-    /// [preallocated](File::preallocate), as one to which zeros were written: so it is in memory, where a flush
-    /// has nothing to note of what has become of reserved space.
+    /// [preallocated](File::preallocate), as one to which zeros were written: so it is in memory, where a
+    /// flush has nothing to note of what has become of reserved space.
     fn is_ready_preallocated(&self) -> bool {
         false
     }

@@ -8,22 +8,15 @@
 //! It is a B-tree of three levels, of which the topmost is as long as it has to be: a million records are in
 //! some hundred groups, and what an insertion moves by one place is a kilobyte or less.
 
-use std::cmp::Ordering;
-use std::ops::{Bound, Range};
+use std::ops::Bound;
 use std::slice;
 
-use sablecat_os::prefetch;
-
 use super::short::{FirstBytes, Short};
+use super::sorted_leaf::{
+    IN_LEAF_MAX, NODES_MAX, Piece, RecordPieces, SortedLeaf, ValuePlace, alike, partition,
+};
 use super::write_set::{Becomes, Pending};
 use crate::access::KeyBounds;
-
-/// Records in a leaf, and leaves in a group, at most.
-const NODES_MAX: usize = 64;
-/// So many beginnings of keys are in a line of the processor's cache.
-const FIRSTS_IN_LINE: usize = 64 / size_of::<FirstBytes>();
-/// Bytes of a value that lies in its leaf, at most.
-const IN_LEAF_MAX: usize = 1 << 10;
 
 /// Pending records in the order of bytes.
 #[derive(Debug, Default)]
@@ -40,41 +33,6 @@ struct NodeRow<N> {
     nodes: Vec<N>,
     /// What the first key of each begins with.
     firsts: Vec<FirstBytes>,
-}
-
-#[derive(Debug)]
-struct SortedLeaf {
-    /// What the key of each record begins with,
-    firsts: [FirstBytes; NODES_MAX],
-    /// and where it is.
-    entries: [RecordPieces; NODES_MAX],
-    /// So many of both are used.
-    len: usize,
-    bytes: Vec<u8>,
-    /// How many of these are nobody's any more.
-    garbage: usize,
-}
-
-/// Where a record of a leaf is.
-#[derive(Clone, Copy, Debug)]
-struct RecordPieces {
-    key: Piece,
-    value: ValuePlace,
-}
-
-/// Bytes of a leaf.
-#[derive(Clone, Copy, Debug)]
-struct Piece {
-    at: u32,
-    len: u32,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum ValuePlace {
-    Removed,
-    Here(Piece),
-    /// The number of a value that lies apart.
-    Apart(u32),
 }
 
 /// The place of a record: its group, its leaf there, and its number there. Behind a leaf's last record it is
@@ -101,27 +59,6 @@ impl FirstKeyed for Box<SortedLeaf> {
     fn first_key(&self) -> &[u8] {
         self.key(0)
     }
-}
-
-/// Those that begin as a key does, of which `firsts` is sorted. What comes before them has lesser keys, and
-/// what comes behind has greater ones.
-fn alike(firsts: &[FirstBytes], first: FirstBytes) -> Range<usize> {
-    let from = firsts.partition_point(|have| *have < first);
-    let len = firsts[from..].partition_point(|have| *have == first);
-    from..from + len
-}
-
-/// The first number in a range that does not come before what is looked for.
-fn partition(range: Range<usize>, comes_before: impl Fn(usize) -> bool) -> usize {
-    let Range { mut start, mut end } = range;
-    while start < end {
-        let middle = start.midpoint(end);
-        match comes_before(middle) {
-            true => start = middle + 1,
-            false => end = middle,
-        }
-    }
-    start
 }
 
 impl<N> Default for NodeRow<N> {
@@ -152,135 +89,6 @@ impl<N: FirstKeyed> NodeRow<N> {
     fn node_for(&self, key: &[u8], first: FirstBytes) -> usize {
         let begins_by = |node: usize| self.nodes[node].first_key() <= key;
         partition(alike(&self.firsts, first), begins_by).saturating_sub(1)
-    }
-}
-
-impl Piece {
-    fn of(self, bytes: &[u8]) -> &[u8] {
-        &bytes[self.at as usize..][..self.len as usize]
-    }
-}
-
-impl SortedLeaf {
-    /// An empty one, with room for so many bytes.
-    fn with_room(bytes: usize) -> Box<SortedLeaf> {
-        let nowhere = RecordPieces { key: Piece { at: 0, len: 0 }, value: ValuePlace::Removed };
-        Box::new(SortedLeaf {
-            firsts: [FirstBytes::default(); NODES_MAX],
-            entries: [nowhere; NODES_MAX],
-            len: 0,
-            bytes: Vec::with_capacity(bytes),
-            garbage: 0,
-        })
-    }
-
-    fn firsts(&self) -> &[FirstBytes] {
-        &self.firsts[..self.len]
-    }
-
-    fn entries(&self) -> &[RecordPieces] {
-        &self.entries[..self.len]
-    }
-
-    fn key(&self, record: usize) -> &[u8] {
-        self.entries()[record].key.of(&self.bytes)
-    }
-
-    /// Where a key is, or belongs.
-    fn search(&self, key: &[u8], first: FirstBytes) -> Result<usize, usize> {
-        // Which of them are looked at depends on each other; all are few.
-        self.firsts.chunks(FIRSTS_IN_LINE).for_each(|line| prefetch::read(line.as_ptr().cast()));
-        let alike = alike(self.firsts(), first);
-        let record = partition(alike.clone(), |record| self.compare_alike(record, key).is_lt());
-        if record < alike.end && self.compare_alike(record, key).is_eq() { Ok(record) } else { Err(record) }
-    }
-
-    /// Compares a record's key with one that begins so too.
-    fn compare_alike(&self, record: usize, key: &[u8]) -> Ordering {
-        let have = self.entries()[record].key;
-        if have.len as usize <= FirstBytes::BYTES && key.len() <= FirstBytes::BYTES {
-            // The longer one goes on with zeros, and nobody has to look.
-            return (have.len as usize).cmp(&key.len());
-        }
-        have.of(&self.bytes).cmp(key)
-    }
-
-    fn insert(&mut self, record: usize, first: FirstBytes, entry: RecordPieces) {
-        self.firsts.copy_within(record..self.len, record + 1);
-        self.entries.copy_within(record..self.len, record + 1);
-        (self.firsts[record], self.entries[record]) = (first, entry);
-        self.len += 1;
-    }
-
-    fn remove(&mut self, record: usize) -> RecordPieces {
-        let entry = self.entries[record];
-        self.firsts.copy_within(record + 1..self.len, record);
-        self.entries.copy_within(record + 1..self.len, record);
-        self.len -= 1;
-        entry
-    }
-
-    fn add(&mut self, bytes: &[u8]) -> Piece {
-        let at = self.bytes.len();
-        self.bytes.extend_from_slice(bytes);
-        // Of so few records, with keys and values of so few bytes, all is within four gigabytes.
-        Piece { at: at as u32, len: bytes.len() as u32 }
-    }
-
-    /// Whether a key comes behind all that there are.
-    fn ends_before(&self, key: &[u8], first: FirstBytes) -> bool {
-        let Some(last) = self.len.checked_sub(1) else { return true };
-        self.firsts[last].cmp(&first).then_with(|| self.compare_alike(last, key)).is_lt()
-    }
-
-    /// Adds a record behind all that there are, which are not as many as can be. Its value is not long.
-    fn push(&mut self, key: &[u8], first: FirstBytes, value: Becomes<'_>) {
-        self.bytes.reserve(key.len() + value.map_or(0, <[u8]>::len));
-        let key = self.add(key);
-        let value = value.map_or(ValuePlace::Removed, |value| ValuePlace::Here(self.add(value)));
-        (self.firsts[self.len], self.entries[self.len]) = (first, RecordPieces { key, value });
-        self.len += 1;
-    }
-
-    /// Takes the bytes of its records together, from where they are.
-    fn gather(&mut self, from: &[u8]) {
-        let len = |RecordPieces { key, value }: &RecordPieces| match value {
-            ValuePlace::Here(value) => (key.len + value.len) as usize,
-            _ => key.len as usize,
-        };
-        let bytes = self.entries().iter().map(len).sum();
-        (self.bytes, self.garbage) = (Vec::with_capacity(bytes), 0);
-        for record in 0..self.len {
-            let RecordPieces { key, value } = self.entries[record];
-            let key = self.add(key.of(from));
-            let value = match value {
-                ValuePlace::Here(value) => ValuePlace::Here(self.add(value.of(from))),
-                elsewhere => elsewhere,
-            };
-            self.entries[record] = RecordPieces { key, value };
-        }
-    }
-
-    /// Does that if most bytes are nobody's.
-    fn tidy(&mut self) {
-        if self.garbage > IN_LEAF_MAX && self.garbage > self.bytes.len() / 2 {
-            let bytes = std::mem::take(&mut self.bytes);
-            self.gather(&bytes);
-        }
-    }
-
-    /// Takes away the second half.
-    fn divide(&mut self) -> Box<SortedLeaf> {
-        let middle = self.len / 2;
-        let bytes = std::mem::take(&mut self.bytes);
-        let mut right = SortedLeaf::with_room(0);
-        right.len = self.len - middle;
-        right.firsts[..right.len].copy_from_slice(&self.firsts[middle..self.len]);
-        right.entries[..right.len].copy_from_slice(&self.entries[middle..self.len]);
-        self.len = middle;
-        right.gather(&bytes);
-        self.gather(&bytes);
-        right
     }
 }
 

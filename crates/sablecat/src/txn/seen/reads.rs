@@ -28,6 +28,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeSet, HashSet};
 use std::ops::{Bound, Range};
 
+use super::leaf_read::LeafRead;
 use super::span::ReadSpan;
 use crate::access::{
     KeyBounds, KeySpan, PageCopy, PageRead, Part, PendingRecord, ScanSource, StoredValue, Tree, WantedPage,
@@ -49,9 +50,6 @@ use crate::types::{Lsn, PageId, TreeId};
 const FRESH_MAX: usize = 1 << 12;
 /// Reads of more leaves than this are found by hashing.
 const LINEAR_MAX: usize = 12;
-/// Parts of one leaf that are kept apart; one more, and all that lies between them counts as read, then and
-/// from then on.
-const SPANS_MAX: usize = 16;
 /// A transaction that has read more leaves than this, or counted more, validates before it takes the commit
 /// role, too.
 const AHEAD: usize = 32;
@@ -60,66 +58,6 @@ const COUNTED_AT_ONCE: usize = 16;
 /// It goes on to a later state until no more pages than this were published meanwhile, or so often.
 const FEW: usize = 16;
 const ROUNDS: usize = 8;
-
-/// What was read of one leaf of a tree, or of a subtree of it.
-#[derive(Debug)]
-struct LeafRead {
-    tree: usize,
-    /// What leads to the subtree, in [`ReadSet::stems`]; nothing: it is the tree itself.
-    stems: Range<usize>,
-    page: PageId,
-    span: ReadSpan,
-    more: Seldom<MoreSpans>,
-}
-
-/// What was read of a leaf of which one span does not say it.
-#[derive(Debug, Default)]
-struct MoreSpans {
-    spans: Vec<ReadSpan>,
-    /// All is in the one span, and stays so.
-    are_joined: bool,
-}
-
-impl LeafRead {
-    fn spans(&self) -> impl Iterator<Item = &ReadSpan> {
-        std::iter::once(&self.span).chain(self.more.get().into_iter().flat_map(|more| &more.spans))
-    }
-
-    /// Notes that what lies between two bounds was read.
-    fn note(&mut self, tree: &Tree<'_>, lower: Bound<&[u8]>, upper: Bound<&[u8]>) {
-        if self.spans().any(|span| span.covers(tree, lower, upper)) {
-            return;
-        }
-        let more = self.more.needed();
-        if more.are_joined {
-            self.span.widen(tree, lower, upper);
-            return;
-        }
-        more.spans.push(ReadSpan::of(lower, upper));
-        if more.spans.len() >= SPANS_MAX {
-            more.are_joined = true;
-            for (lower, upper) in std::mem::take(&mut more.spans).iter().filter_map(ReadSpan::bounds) {
-                self.span.widen(tree, lower, upper);
-            }
-        }
-    }
-
-    /// Notes that all of it was read.
-    fn note_page(&mut self) {
-        self.span = ReadSpan::Page;
-        self.more.clear();
-    }
-
-    /// Notes what another has of the same leaf.
-    fn absorb(&mut self, tree: &Tree<'_>, other: &LeafRead) {
-        for span in other.spans() {
-            match span.bounds() {
-                Some((lower, upper)) => self.note(tree, lower, upper),
-                None => self.note_page(),
-            }
-        }
-    }
-}
 
 /// How many records there were between two bounds of a counted tree.
 #[derive(Debug, PartialEq, Eq)]
@@ -252,7 +190,7 @@ impl ReadSet {
     /// Adds what was read of a leaf behind all else.
     fn add(&mut self, tree: &TreeRef, stems: &[u8], page: PageId, span: ReadSpan) {
         let (tree, stems) = (self.tree_index(tree), self.keep_stems(stems));
-        self.fresh.push(LeafRead { tree, stems, page, span, more: Seldom::default() });
+        self.fresh.push(LeafRead::new((tree, stems), page, span));
         if self.fresh.len() >= FRESH_MAX {
             self.settle();
         }

@@ -253,9 +253,9 @@ fn what_was_read_of_a_leaf_that_was_split_is_compared_again_after_it_was_validat
     }
 }
 
-/// Where nothing was published since the snapshot there is nothing to validate, as long as that stays so until
-/// the commit step: what is published in between is found there, in leaves of which much was read in turns,
-/// and in such as were read last. Where pages are evicted it is validated all the same.
+/// Where nothing was published since the snapshot there is nothing to validate, as long as that stays so
+/// until the commit step: what is published in between is found there, in leaves of which much was read in
+/// turns, and in such as were read last. Where pages are evicted it is validated all the same.
 #[test]
 fn what_is_published_first_before_the_commit_step_is_found_there() {
     let looked = |store: &Rc<Store>, reads: &mut ReadSet, at: Lsn, me: &LocalParticipant| {
