@@ -120,9 +120,15 @@ fn committed(of: &mut Connection, (root, row): (u32, i64)) -> Result<Option<Vec<
     }
 }
 
-/// The greatest number that a row says, as it was committed last.
+/// The greatest number that a row says, as it was committed last; none if it was another table's then, which
+/// the transaction in progress has removed.
 pub(crate) fn last_committed(of: &mut Connection, row: (u32, i64)) -> Result<Option<i64>> {
-    committed(of, row)?.map(|record| read(&record).map(|(_, last)| last)).transpose()
+    let Some(theirs) = committed(of, row)? else { return Ok(None) };
+    let (named, last) = read(&theirs)?;
+    let (tree, key) = (of.tree(row.0)?, key::of_rowid(row.1));
+    let own = of.txn()?.unvalidated(|txn| txn.get(&tree, key))?;
+    let is_same = own.is_none_or(|own| read(&own).is_ok_and(|(name, _)| name == named));
+    Ok(is_same.then_some(last))
 }
 
 fn path((root, row): (u32, i64)) -> [Vec<u8>; 2] {

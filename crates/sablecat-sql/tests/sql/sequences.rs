@@ -165,6 +165,27 @@ fn a_transaction_that_makes_a_sequence_raises_it() {
     }
 }
 
+/// The row of a table's sequence that was removed may be another's by then, in the same transaction.
+#[test]
+fn a_sequence_in_the_place_of_another_begins_with_one() {
+    let comes_to = |open: fn(&Directory) -> Connection| {
+        let directory = Directory::new();
+        let (db, _other) = (open(&directory), open(&directory));
+        db.execute_batch(
+            "CREATE TABLE a (id INTEGER PRIMARY KEY AUTOINCREMENT, s);
+             CREATE TABLE d (id INTEGER PRIMARY KEY AUTOINCREMENT, s);
+             INSERT INTO a (s) VALUES ('x'), ('y'), ('z');
+             BEGIN; SAVEPOINT p; DROP TABLE a;
+             INSERT INTO d (s) SELECT 'none' WHERE 0; INSERT INTO d (s) VALUES ('first');
+             RELEASE p; INSERT INTO d (s) VALUES ('second'); COMMIT;
+             INSERT INTO d (s) VALUES ('third');",
+        )
+        .expect("rows");
+        (texts(&db, "SELECT id || s FROM d"), texts(&db, "SELECT name || seq FROM sqlite_sequence"))
+    };
+    assert_eq!(comes_to(Directory::ours), comes_to(Directory::stock));
+}
+
 /// However the program sets it, before or after AUTOINCREMENT has raised it.
 #[test]
 fn a_sequence_that_is_set_beside_another_that_raises_it_is_a_conflict() {
