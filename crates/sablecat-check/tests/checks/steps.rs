@@ -21,8 +21,8 @@ fn dying_after_any_instruction_of_one_change_leaves_nothing_in_doubt() {
 
 #[test]
 fn dying_after_some_instruction_of_a_transaction_leaves_nothing_in_doubt() {
-    each(&["savepoint", "abort", "lock"], &["--every", "31", "--kills", "2"]);
-    each(&["split"], &["--every", "269", "--kills", "2"]);
+    each(&["savepoint", "abort", "lock"], &["--every", "61", "--kills", "2"]);
+    each(&["split"], &["--every", "523", "--kills", "2"]);
     each(&["commit", "remove-range"], &["--every", "5003", "--kills", "2"]);
 }
 
@@ -41,19 +41,19 @@ fn what_the_dead_had_in_hand_is_given_back_while_others_live() {
 /// Others take over, commit and make checkpoints; what it does when it goes on is late and harms nothing.
 #[test]
 fn who_is_stopped_in_a_checkpoint_holds_up_nobody_and_does_no_harm_later() {
-    steps(&["--operation", "checkpoint", "--by", "calls", "--stop"]);
+    steps(&["--operation", "checkpoint", "--by", "calls", "--every", "2", "--stop"]);
 }
 
 /// A third commits and makes checkpoints, and both stopped processes go on, one after the other.
 #[test]
 fn who_succeeds_in_a_checkpoint_and_is_stopped_in_turn_holds_up_nobody() {
-    steps(&["--operation", "succeed", "--by", "calls", "--stop"]);
-    steps(&["--operation", "succeed", "--by", "calls", "--every", "3", "--stop", "--journal"]);
+    steps(&["--operation", "succeed", "--by", "calls", "--every", "3", "--stop"]);
+    steps(&["--operation", "succeed", "--by", "calls", "--every", "7", "--stop", "--journal"]);
 }
 
 #[test]
 fn who_succeeds_in_a_checkpoint_and_is_killed_in_turn_leaves_nothing_in_doubt() {
-    steps(&["--operation", "succeed", "--by", "calls", "--every", "3", "--kills", "5", "--journal"]);
+    steps(&["--operation", "succeed", "--by", "calls", "--every", "5", "--kills", "5", "--journal"]);
 }
 
 #[test]
@@ -71,13 +71,13 @@ fn who_is_stopped_while_it_writes_or_flushes_the_log_holds_up_nobody_and_does_no
     steps(&["--operation", "follow", "--by", "calls", "--stop"]);
     for operation in ["insert", "hand-over"] {
         steps(&["--operation", operation, "--by", "calls", "--stop"]);
-        steps(&["--operation", operation, "--every", "397", "--stop"]);
+        steps(&["--operation", operation, "--every", "797", "--stop"]);
     }
 }
 
 #[test]
 fn who_is_stopped_while_it_mends_what_another_left_holds_up_nobody_and_does_no_harm_later() {
-    steps(&["--operation", "mend", "--by", "calls", "--stop"]);
+    steps(&["--operation", "mend", "--by", "calls", "--every", "2", "--stop"]);
 }
 
 #[test]
