@@ -47,7 +47,7 @@ typedef struct SablecatRow {
 
 /* A record that was read ahead. */
 typedef struct SablecatRead {
-  i64 iRowid;
+  i64 iRowid;                /* Of a table; in an index something else */
   u32 iData;                 /* Where its content begins */
   u32 nData;
 } SablecatRead;

@@ -13,7 +13,7 @@
 //! What is read ahead is of the tree as it was then. A change by the cursor itself of the record that it is
 //! at leaves what comes behind as it is; after any other change of the tree it is read anew.
 
-use std::ops::{Bound, ControlFlow};
+use std::ops::{Bound, ControlFlow, Range};
 use std::ptr;
 
 use sablecat::{Database, Each, Read, Txn};
@@ -26,6 +26,8 @@ use crate::key;
 pub(crate) const RECORDS_MIN: usize = 2;
 /// up to this.
 pub(crate) const RECORDS_MAX: usize = 256;
+/// A leaf is copied as a whole if a part of its records is wanted that is greater than one divided by this.
+const MANY: usize = 4;
 /// Of those whose keys begin alike so many are read at first.
 const RECORDS_ALIKE: usize = 8;
 /// No more are read once they have so many bytes;
@@ -37,8 +39,9 @@ pub(crate) const BYTES_NOTED: usize = 1 << 14;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 struct Record {
-    /// Of a table; in an index 0, and the key lies right before the data.
-    rowid: i64,
+    /// Of a table its row id. Of an index where among the bytes the key is, behind what all begin with: the
+    /// lower half says where, the upper one how long.
+    key: i64,
     /// Where its data lies among the bytes.
     at: u32,
     len: u32,
@@ -60,6 +63,8 @@ pub(crate) struct Ahead {
     is_back: u8,
     bytes: Vec<u8>,
     records: Vec<Record>,
+    /// From which record of an index on keys begin with what is where among the bytes.
+    prefixes: Vec<(usize, Range<usize>)>,
     /// How many are to be read at a time.
     most: usize,
     /// How many bytes were read since the cursor went to a place.
@@ -95,6 +100,7 @@ impl Ahead {
             is_back: 0,
             bytes: Vec::new(),
             records: Vec::new(),
+            prefixes: Vec::new(),
             most: 0,
             bytes_read: 0,
             is_table,
@@ -130,6 +136,7 @@ impl Ahead {
         self.is_all = false;
         self.bytes.clear();
         self.records.clear();
+        self.prefixes.clear();
         self.bytes.shrink_to(2 * BYTES_MAX);
     }
 
@@ -190,35 +197,40 @@ impl Ahead {
     pub(crate) fn record(&self) -> Option<(i64, &[u8])> {
         let record = self.records.get(self.at as usize).filter(|_| self.at < self.count)?;
         let at = record.at as usize;
-        Some((record.rowid, &self.bytes[at..at + record.len as usize]))
+        Some((if self.is_table { record.key } else { 0 }, &self.bytes[at..at + record.len as usize]))
     }
 
     /// Has `key` be the key of the record that the cursor is at.
     pub(crate) fn copy_key(&self, key: &mut Vec<u8>) {
         key.clear();
-        let Some((rowid, _)) = self.record() else { return };
-        match self.is_table {
-            true => key.extend_from_slice(&key::of_rowid(rowid)),
-            false => key.extend_from_slice(self.index_key()),
-        }
-    }
-
-    /// The key of the entry of an index that the cursor is at; empty where there is none.
-    pub(crate) fn index_key(&self) -> &[u8] {
         let at = self.at as usize;
-        let Some(record) = self.records.get(at) else { return &[] };
-        let begin = at.checked_sub(1).map_or(0, |before| self.records[before].at + self.records[before].len);
-        &self.bytes[begin as usize..record.at as usize]
+        let Some(record) = self.records.get(at).filter(|_| self.at < self.count) else { return };
+        if self.is_table {
+            return key.extend_from_slice(&key::of_rowid(record.key));
+        }
+        let prefix = self.prefixes.iter().rfind(|(from, _)| *from <= at).map(|(_, prefix)| prefix.clone());
+        for part in prefix.into_iter().chain([place(record.key)]) {
+            key.extend_from_slice(&self.bytes[part]);
+        }
     }
 
     fn read(&mut self, txn: &Txn<'_>, tree: &Database, from: Bound<&[u8]>) -> Result<(), Failure> {
         self.leave();
-        let Ahead { bytes, records, most, bytes_read, is_table, end, of, is_back, .. } = self;
+        let Ahead { bytes, records, prefixes, most, bytes_read, is_table, end, of, is_back, .. } = self;
         let bytes_max = if of.is_noted { (*bytes_read / 2).clamp(BYTES_NOTED, BYTES_MAX) } else { BYTES_MAX };
         let leaf = CopiedLeaf::default();
         let (most, is_table) = (*most, *is_table);
-        let mut reading =
-            Reading { bytes, records, leaf, most, bytes_max, is_table, is_ended: false, broken: None };
+        let mut reading = Reading {
+            bytes,
+            records,
+            prefixes,
+            leaf,
+            most,
+            bytes_max,
+            is_table,
+            is_ended: false,
+            broken: None,
+        };
         match *is_back {
             0 => {
                 let end = if end.is_empty() { Bound::Unbounded } else { Bound::Excluded(end.as_slice()) };
@@ -244,6 +256,7 @@ impl Ahead {
 struct Reading<'a> {
     bytes: &'a mut Vec<u8>,
     records: &'a mut Vec<Record>,
+    prefixes: &'a mut Vec<(usize, Range<usize>)>,
     /// The leaf that they are of at the moment, if it was copied as a whole.
     leaf: CopiedLeaf,
     /// So many are wanted,
@@ -263,6 +276,8 @@ struct CopiedLeaf {
     len: usize,
     /// and where it is among the bytes.
     at: usize,
+    /// How long that is what its keys begin with.
+    prefix_len: usize,
     /// How many of its records are still to come.
     left: usize,
 }
@@ -275,18 +290,26 @@ impl Reading<'_> {
 
     #[inline(always)]
     fn add(&mut self, key: &[u8], value: &[u8]) -> ControlFlow<()> {
-        let rowid = if self.is_table {
+        let place = value.as_ptr().addr().wrapping_sub(self.leaf.address);
+        let is_copied = place < self.leaf.len;
+        if !is_copied && self.leaf.len > 0 {
+            // A long one: what comes behind it is copied anew, if any more is wanted.
+            self.leaf = CopiedLeaf::default();
+            self.prefixes.push((self.records.len(), 0..0));
+        }
+        let key = if self.is_table {
             let Some(rowid) = key::rowid(key) else {
                 self.broken = Some(no_rowid());
                 return ControlFlow::Break(());
             };
             rowid
+        } else if is_copied {
+            let end = self.leaf.at + place;
+            placed(end + self.leaf.prefix_len - key.len()..end)
         } else {
             self.bytes.extend_from_slice(key);
-            0
+            placed(self.bytes.len() - key.len()..self.bytes.len())
         };
-        let place = value.as_ptr().addr().wrapping_sub(self.leaf.address);
-        let is_copied = place < self.leaf.len;
         let at = if is_copied { self.leaf.at + place } else { self.bytes.len() };
         let (Ok(at), Ok(len)) = (u32::try_from(at), u32::try_from(value.len())) else {
             self.broken = Some(too_long());
@@ -294,10 +317,8 @@ impl Reading<'_> {
         };
         if !is_copied {
             self.bytes.extend_from_slice(value);
-            // A long one: what comes behind it is copied anew, if any more is wanted.
-            self.leaf = CopiedLeaf::default();
         }
-        self.records.push(Record { rowid, at, len });
+        self.records.push(Record { key, at, len });
         // What was copied as a whole is gone through as a whole, up to a long one.
         self.leaf.left = self.leaf.left.saturating_sub(1);
         self.is_ended = self.leaf.left == 0 && self.is_enough();
@@ -314,18 +335,36 @@ impl Each<()> for &mut Reading<'_> {
         self.add(key, value)
     }
 
-    /// Copies the leaf as a whole if most of its records are wanted, of a table: an entry of an index is read
-    /// with its key.
-    fn leaf(&mut self, cells: &[u8], records: usize, of: usize) {
+    /// Copies the leaf as a whole if many of its records are wanted.
+    fn leaf(&mut self, prefix: &[u8], cells: &[u8], records: usize, of: usize) {
+        if self.leaf.len > 0 && !self.is_table {
+            self.prefixes.push((self.records.len(), 0..0));
+        }
         self.leaf = CopiedLeaf::default();
         let wanted = records.min(self.most.saturating_sub(self.records.len()));
-        if self.is_table && 2 * wanted > of {
+        if MANY * wanted > of {
+            if !self.is_table {
+                self.prefixes.push((self.records.len(), self.bytes.len()..self.bytes.len() + prefix.len()));
+                self.bytes.extend_from_slice(prefix);
+            }
             let (address, len, at) = (cells.as_ptr().addr(), cells.len(), self.bytes.len());
-            self.leaf = CopiedLeaf { address, len, at, left: records };
+            self.leaf = CopiedLeaf { address, len, at, prefix_len: prefix.len(), left: records };
             self.bytes.extend_from_slice(cells);
             self.records.reserve(records);
         }
     }
+}
+
+/// The place of a key, as a record has it.
+fn placed(key: Range<usize>) -> i64 {
+    // What lies before a record's data is within four gigabytes, or there is no record.
+    (key.start as u64 | (key.len() as u64) << 32) as i64
+}
+
+/// Where a record has its key.
+fn place(key: i64) -> Range<usize> {
+    let (start, len) = (key as u32 as usize, (key as u64 >> 32) as usize);
+    start..start + len
 }
 
 /// What a key of a table is that no row id is.

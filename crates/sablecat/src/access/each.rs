@@ -11,9 +11,10 @@ pub trait Each<B> {
     fn one(&mut self, so_far: B, key: &[u8], value: &[u8]) -> ControlFlow<B, B>;
 
     /// Some records of a leaf follow, `records` of the `of` that it has. Their values lie in `cells`, but for
-    /// long ones. What wants most of them may copy those at once, and find each value there by its address.
+    /// long ones, each right behind what its key has beyond `prefix`, with which all keys begin. What wants
+    /// most of them may copy those at once, and find each value there by its address.
     #[inline(always)]
-    fn leaf(&mut self, _cells: &[u8], _records: usize, _of: usize) {}
+    fn leaf(&mut self, _prefix: &[u8], _cells: &[u8], _records: usize, _of: usize) {}
 
     /// The same for several records one after the other.
     #[inline]

@@ -221,7 +221,7 @@ impl<F> Visit<'_, F> {
         };
         self.key.begin(leaf.prefix());
         let to = to.max(from);
-        self.each.leaf(leaf.cells(), to - from, leaf.count());
+        self.each.leaf(leaf.prefix(), leaf.cells(), to - from, leaf.count());
         let mut ahead = ahead.in_steps(to - from);
         let (mut sum, shown) = match self.show_alike(leaf, from..to, &mut ahead, sum) {
             ControlFlow::Continue(shown) => shown,
