@@ -47,7 +47,7 @@ use crate::types::{Lsn, PageId, TreeId};
 /// So much is noted one behind the other before it is brought to where other reads of its leaves are. And of
 /// so much, in leaves or behind each other, it is left to the commit step to find what has changed, where
 /// nothing had before.
-const FRESH_MAX: usize = 1 << 12;
+const FRESH_MAX: usize = 1 << 13;
 /// Reads of more leaves than this are found by hashing.
 const LINEAR_MAX: usize = 12;
 /// A transaction that has read more leaves than this, or counted more, validates before it takes the commit

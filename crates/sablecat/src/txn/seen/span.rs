@@ -33,7 +33,8 @@ impl ReadSpan {
 
     pub(super) fn of(lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> ReadSpan {
         match (lower, upper) {
-            (Bound::Included(one), Bound::Included(two)) if one == two => {
+            // Mostly it is the same one.
+            (Bound::Included(one), Bound::Included(two)) if std::ptr::eq(one, two) || one == two => {
                 ReadSpan::Key(ReadKey::from_slice(one))
             }
             _ => ReadSpan::Range(owned(lower), owned(upper)),

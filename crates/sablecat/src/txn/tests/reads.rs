@@ -269,7 +269,7 @@ fn what_is_published_first_before_the_commit_step_is_found_there() {
         });
         looks.get()
     };
-    for turns in [1, 3, 6] {
+    for turns in [1, 3, 10] {
         for changed in [0, 899, 900] {
             let store = Rc::new(store(None));
             let kernel = &store.kernel;
