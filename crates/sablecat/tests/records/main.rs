@@ -22,6 +22,7 @@ mod multi_cursors;
 mod multi_phantoms;
 mod numbered;
 mod numbered_cursors;
+mod read_model;
 mod reading_ahead;
 mod remove_range;
 mod removed_ranges;

@@ -81,6 +81,9 @@ pub(crate) struct ReadSet {
     /// Where the last of these begins.
     last_way: usize,
     more: Seldom<More>,
+    /// How often what was read was compared.
+    #[cfg(test)]
+    compared: std::cell::Cell<usize>,
     /// The time of the transaction, by which records have lapsed or not; 0: it was not asked for.
     pub(in crate::txn) time: u64,
 }
@@ -340,6 +343,18 @@ impl ReadSet {
     pub(crate) fn leaves(&mut self) -> usize {
         self.settle();
         self.reads.len()
+    }
+
+    /// How many bytes of ways down to subtrees are kept.
+    #[cfg(test)]
+    pub(crate) fn stem_bytes(&self) -> usize {
+        self.stems.len()
+    }
+
+    /// How often what was read of a leaf was compared.
+    #[cfg(test)]
+    pub(crate) fn compared(&self) -> usize {
+        self.compared.get()
     }
 
     /// Forgets everything: the transaction's snapshot has moved.
@@ -626,6 +641,8 @@ impl ReadSet {
         moments: (Lsn, Lsn),
         me: &LocalParticipant,
     ) -> Result<Vec<PageId>> {
+        #[cfg(test)]
+        self.compared.set(self.compared.get() + 1);
         let read = self.read(read);
         self.compare_spans(committer, (read, read.spans()), moments, me)
     }

@@ -467,3 +467,62 @@ fn a_leaf_that_was_read_into_the_frame_that_it_had_is_not_taken_for_the_page_tha
         assert_eq!(pages.is_unchanged_since(asked, since), asked == same);
     }
 }
+
+/// Ways down to subtrees take no memory either, however often what is read of two of them is read in turns.
+#[test]
+fn what_is_read_of_subtrees_in_turns_takes_no_memory() {
+    let store = store(None);
+    let mut reads = ReadSet::default();
+    for n in 0..100_000u32 {
+        let (key, stems) = (key(n % 50), [n as u8 % 2; 48]);
+        reads.note(&store.tree, &stems, PageId(7 + n % 2), Bound::Included(&key), Bound::Included(&key));
+    }
+    assert_eq!(reads.leaves(), 2);
+    assert!(reads.stem_bytes() <= 1000, "{} bytes of stems for two leaves", reads.stem_bytes());
+}
+
+/// Few leaves are left to the commit step, however often they were read in turns: nobody waits for the commit
+/// role for them alone.
+#[test]
+fn few_leaves_that_were_read_in_turns_are_not_validated_ahead() {
+    for turns in [1, 10, 20, 100] {
+        let store = Rc::new(store(None));
+        let kernel = &store.kernel;
+        let seat = store.seat();
+        let pinned = kernel.pages.pinned(&seat);
+        let at = pinned.at();
+        let read: Vec<_> = (0..turns).flat_map(|_| [key(0), key(1000)]).collect();
+        let mut reads = reads_of(&store, read.into_iter(), at, &seat);
+        store.put(&key(1991), b"not read").unwrap();
+        let looks = Rc::new(Cell::new(0));
+        let others = {
+            let looks = Rc::clone(&looks);
+            move || looks.set(looks.get() + 1)
+        };
+        crate::txn::commit::recent::beside(Rc::new(others), || {
+            reads.validate_ahead(kernel, at, &seat).unwrap();
+        });
+        assert_eq!((looks.get(), reads.leaves()), (0, 2), "{turns} turns");
+        drop(pinned);
+    }
+}
+
+/// What was read often in turns, and has changed beside what was read, is compared once for each leaf in the
+/// commit step, where everybody waits.
+#[test]
+fn what_was_read_in_turns_is_compared_once_in_the_commit_step() {
+    let store = store(None);
+    let kernel = &store.kernel;
+    let seat = store.seat();
+    let pinned = kernel.pages.pinned(&seat);
+    let at = pinned.at();
+    let read: Vec<_> = (0..2000).flat_map(|_| [key(0), key(1000)]).collect();
+    let mut reads = reads_of(&store, read.into_iter(), at, &seat);
+    let ahead = reads.validate_ahead(kernel, at, &seat).unwrap();
+    store.put(&key(1), b"beside").unwrap();
+    store.put(&key(1001), b"beside").unwrap();
+    let compared = reads.compared();
+    reads.validate(kernel, at, &ahead, &seat).unwrap();
+    assert!(reads.compared() - compared <= 2, "{} leaves compared", reads.compared() - compared);
+    drop(pinned);
+}

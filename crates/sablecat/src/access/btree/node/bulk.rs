@@ -285,3 +285,89 @@ impl InnerLoader {
         self.0.finish(page, page_id, upper)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::btree::node::limits::record_bytes_max;
+
+    struct Dice(u64);
+
+    impl Dice {
+        fn below(&mut self, end: usize) -> usize {
+            self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mixed = (self.0 ^ self.0 >> 31).wrapping_mul(0xd6e8_feb8_6659_fd93);
+            ((mixed ^ mixed >> 32) % end as u64) as usize
+        }
+    }
+
+    /// The pages of some entries, with their upper fences.
+    fn loaded<const C: usize>(
+        mut loader: Loader<C>,
+        entries: &[(Vec<u8>, Vec<u8>)],
+        page_size: usize,
+        upper: Option<&[u8]>,
+    ) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
+        let mut pages = Vec::new();
+        let mut page = vec![0; page_size];
+        for (key, value) in entries {
+            if loader.push(key, (value, false), PageId(9)) {
+                let fence = loader.emit(&mut page, PageId(7));
+                pages.push((page.clone(), Some(fence)));
+            }
+        }
+        loop {
+            let fence = loader.finish(&mut page, PageId(7), upper);
+            pages.push((page.clone(), fence.clone()));
+            if fence.is_none() {
+                return pages;
+            }
+        }
+    }
+
+    fn same<const C: usize>(dice: &mut Dice, page_size: usize) {
+        let longest = key_bytes_max(page_size);
+        let flags = [0, FLAG_CUSTOM_ORDER, FLAG_COUNTED][dice.below(3)];
+        let (prefix, most) = (dice.below(longest - 8), [1, 40, longest][dice.below(3)]);
+        let mut keys = std::collections::BTreeSet::new();
+        for _ in 0..dice.below(400) {
+            let tail = 4 + dice.below(most).min(longest - prefix - 4);
+            let mut key = vec![b'm'; prefix];
+            key.extend((0..tail.min(longest - prefix)).map(|_| dice.below(3) as u8));
+            keys.insert(key);
+        }
+        let value_max = [1, 30, 300, page_size][dice.below(4)];
+        let entries: Vec<_> = keys
+            .into_iter()
+            .map(|key| {
+                let len = match (C, flags) {
+                    (0, _) => dice.below(value_max).min(record_bytes_max(page_size) - key.len()),
+                    (_, FLAG_COUNTED) => COUNT_BYTES,
+                    _ => 0,
+                };
+                (key, vec![1; len])
+            })
+            .collect();
+        let lower = [None, Some(vec![b'm'; prefix]), Some(vec![b'a'; longest])][dice.below(3)].clone();
+        let upper = [None, Some(vec![b'm' + 1; longest]), Some([vec![b'm'; prefix], vec![9]].concat())];
+        let upper = upper[dice.below(3)].clone();
+        let percent = 50 + dice.below(51);
+        let loader =
+            Loader::<C>::new(page_size, TreeId(3), flags, u8::from(C != 0), percent, lower.as_deref());
+        // It looks for an end of its page with every entry.
+        let always = Loader { fence_max: usize::MAX / 2, ..loader.clone() };
+        let pages = loaded(loader, &entries, page_size, upper.as_deref());
+        assert!(pages == loaded(always, &entries, page_size, upper.as_deref()), "pages of {page_size} bytes");
+    }
+
+    /// That no end is looked for while the page has room makes no other pages, whatever they are like.
+    #[test]
+    fn pages_are_the_same_as_if_an_end_was_looked_for_with_every_entry() {
+        let mut dice = Dice(1);
+        for round in 0..3000 {
+            let page_size = 512 << (round % 8);
+            same::<LEAF>(&mut dice, page_size);
+            same::<INNER>(&mut dice, page_size);
+        }
+    }
+}
