@@ -48,6 +48,8 @@ use crate::types::{Lsn, PageId, TreeId};
 /// so much, in leaves or behind each other, it is left to the commit step to find what has changed, where
 /// nothing had before.
 const FRESH_MAX: usize = 1 << 13;
+/// Nor do ways down to subtrees take more until then.
+const FRESH_STEMS_MAX: usize = 1 << 16;
 /// Reads of more leaves than this are found by hashing.
 const LINEAR_MAX: usize = 12;
 /// A transaction that has read more leaves than this, or counted more, validates before it takes the commit
@@ -80,6 +82,8 @@ pub(crate) struct ReadSet {
     stems: Vec<u8>,
     /// Where the last of these begins.
     last_way: usize,
+    /// How long `stems` was, and where its last way began, when all was brought together last.
+    settled_ways: (usize, usize),
     more: Seldom<More>,
     /// How often what was read was compared.
     #[cfg(test)]
@@ -194,18 +198,30 @@ impl ReadSet {
     fn add(&mut self, tree: &TreeRef, stems: &[u8], page: PageId, span: ReadSpan) {
         let (tree, stems) = (self.tree_index(tree), self.keep_stems(stems));
         self.fresh.push(LeafRead::new((tree, stems), page, span));
-        if self.fresh.len() >= FRESH_MAX {
+        if self.fresh.len() >= FRESH_MAX || self.stems.len() - self.settled_ways.0 >= FRESH_STEMS_MAX {
             self.settle();
         }
     }
 
     /// Brings what was read since it was done last to where other reads of its leaves are.
     fn settle(&mut self) {
-        for read in std::mem::take(&mut self.fresh) {
+        let fresh = std::mem::take(&mut self.fresh);
+        // Of the ways that came since, those stay that lead to leaves of which nothing was read before.
+        let (len, last_way) = self.settled_ways;
+        let from = fresh.iter().map(|read| read.stems.start).fold(len, usize::min);
+        let ways = if self.stems.len() > len { self.stems[from..].to_vec() } else { Vec::new() };
+        if !ways.is_empty() {
+            self.stems.truncate(len);
+            self.last_way = last_way;
+        }
+        for mut read in fresh {
             if let Some(at) = self.find(read.page) {
                 let tree = self.trees[read.tree].tree();
                 self.reads[at].absorb(&tree, &read);
                 continue;
+            }
+            if !ways.is_empty() {
+                read.stems = self.keep_stems(&ways[read.stems.start - from..read.stems.end - from]);
             }
             self.reads.push(read);
             if self.reads.len() > LINEAR_MAX {
@@ -214,6 +230,7 @@ impl ReadSet {
                 index.extend(self.reads.iter().enumerate().skip(known).map(|(at, read)| (read.page, at)));
             }
         }
+        self.settled_ways = (self.stems.len(), self.last_way);
     }
 
     /// How much was read: leaves, and what is not yet brought to them.
@@ -364,6 +381,7 @@ impl ReadSet {
         self.fresh.clear();
         self.stems.clear();
         self.last_way = 0;
+        self.settled_ways = (0, 0);
         self.more.clear();
         self.time = 0;
     }
@@ -381,6 +399,10 @@ impl ReadSet {
         // Pages that were evicted may have to be read in.
         let is_soon_done = committer.pages.newest() == at && !committer.pages.under_pressure();
         let most = if is_soon_done { FRESH_MAX } else { AHEAD };
+        // It may be few leaves, read in turns.
+        if self.len() > most {
+            self.settle();
+        }
         if self.len() <= most && self.counted().len() <= AHEAD {
             return Ok(Ahead { since: at, published: None });
         }
@@ -569,7 +591,7 @@ impl ReadSet {
     /// now. Called in the commit step, so "now" holds still: the guard pin of the commit step, or the
     /// snapshot itself, holds the newest state, since nobody else publishes meanwhile.
     pub(crate) fn validate(
-        &self,
+        &mut self,
         committer: &Committer,
         at: Lsn,
         ahead: &Ahead<'_>,
@@ -594,21 +616,34 @@ impl ReadSet {
             self.count_again(counted, committer, now, me)?;
         }
         let concerned: BTreeSet<_> = if is_rebuilt {
+            self.settle();
             (0..self.len()).collect()
         } else if let Some(pages) = published.as_mut().and_then(|published| published.rest()) {
             self.reads_on(pages.iter().copied()).collect()
         } else {
-            let places = self
-                .all()
-                .enumerate()
-                .map(|(read, of)| (of.page, read))
-                .chain(self.more.get().into_iter().flat_map(|more| more.homes.iter().copied()));
-            places
-                .filter(|&(page, _)| !committer.pages.is_unchanged_since(page, since))
-                .map(|(_, read)| read)
-                .collect()
+            let concerned = self.changed_since(committer, since);
+            if concerned.len() > LINEAR_MAX && !self.fresh.is_empty() {
+                // They may be few leaves, read in turns, each to be compared once.
+                self.settle();
+                self.changed_since(committer, since)
+            } else {
+                concerned
+            }
         };
         concerned.into_iter().try_for_each(|read| self.compare(committer, read, (at, now), me).map(drop))
+    }
+
+    /// What was read of leaves that have changed since, or is on such.
+    fn changed_since(&self, committer: &Committer, since: Lsn) -> BTreeSet<usize> {
+        let places = self
+            .all()
+            .enumerate()
+            .map(|(read, of)| (of.page, read))
+            .chain(self.more.get().into_iter().flat_map(|more| more.homes.iter().copied()));
+        places
+            .filter(|&(page, _)| !committer.pages.is_unchanged_since(page, since))
+            .map(|(_, read)| read)
+            .collect()
     }
 
     /// A conflict if what was read at `at` reads differently in the newest state; else it is noted where it

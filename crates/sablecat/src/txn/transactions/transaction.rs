@@ -508,12 +508,13 @@ impl<'k> Transaction<'k> {
         let time = self.time.get();
         let check = WriteCheck::of(self.options.isolation, (at, time), me);
         let ahead = self.reads.borrow_mut().validate_ahead(transactions, at, me)?;
-        let (reads, claims, writes) = (&*self.reads.borrow(), &self.claims, &self.writes);
+        let (reads, claims, writes) = (&self.reads, &self.claims, &self.writes);
         let contents = &self.contents;
         let validate = |_: &mut ChangedPages<'_>| {
             // Of a transaction that has read a database, too: its pages may say the same for long after its
             // removal.
             writes.trees().try_for_each(|(tree, _)| transactions.check_there(tree, me))?;
+            let mut reads = reads.borrow_mut();
             reads.trees().try_for_each(|tree| transactions.check_readable(tree, me))?;
             // As in `check_there`: nobody else publishes meanwhile.
             let newest = transactions.pages.newest();
