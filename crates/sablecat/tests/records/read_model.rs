@@ -101,10 +101,11 @@ fn seen(look: &Look, txn: &Txn<'_>, db: &Database) -> sablecat::Result<Seen> {
             if is_empty(lower, upper) {
                 return Ok(Seen::Records(Vec::new()));
             }
-            let found = txn.fold(db, (lower.clone(), upper.clone()), Vec::new(), |mut found, key, value| {
-                found.push((key.to_vec(), value.to_vec()));
-                std::ops::ControlFlow::Continue(found)
-            })?;
+            let found =
+                txn.fold(db, (lower.clone(), upper.clone()), Vec::new(), |mut found, key, value| {
+                    found.push((key.to_vec(), value.to_vec()));
+                    std::ops::ControlFlow::Continue(found)
+                })?;
             Seen::Records(found)
         }
         Look::Rank(key) => Seen::Number(txn.rank(db, key)?),
@@ -146,7 +147,11 @@ fn some_look(dice: &mut Dice, method: Method, page: usize) -> Look {
     let what = dice.below(if method == Method::Counted { 12 } else { 10 });
     match what {
         _ if method == Method::Hash => {
-            if dice.below(20) == 0 { Look::All } else { Look::Get(key(dice, method, page)) }
+            if dice.below(20) == 0 {
+                Look::All
+            } else {
+                Look::Get(key(dice, method, page))
+            }
         }
         0..6 => Look::Get(key(dice, method, page)),
         6..8 => {
@@ -265,7 +270,8 @@ fn life(seed: u64, method: Method, cache: Option<u64>, page: usize) -> (u64, u64
             }
             10 => {
                 // Some keys in turns, often.
-                let keys: Vec<Key> = (0..dice.of(&[2, 5, 30])).map(|_| key(&mut dice, method, page)).collect();
+                let keys: Vec<Key> =
+                    (0..dice.of(&[2, 5, 30])).map(|_| key(&mut dice, method, page)).collect();
                 let turn = &mut turns[at];
                 for n in 0..dice.of(&[30, 50, 300, 300, 5000]) {
                     if let Err(error) = turn.txn.get(&db, &keys[n % keys.len()]) {
