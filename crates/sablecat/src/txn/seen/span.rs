@@ -7,8 +7,10 @@ use smallvec::SmallVec;
 
 use crate::access::{KeyBounds, Tree};
 
-/// A key, without memory of its own if it is short, as most are.
-type ReadKey = SmallVec<[u8; 16]>;
+/// Bytes of a key that is kept without memory of its own, as most are.
+const SHORT: usize = 16;
+
+type ReadKey = SmallVec<[u8; SHORT]>;
 
 /// Keys that were looked for.
 #[derive(Debug)]
@@ -77,6 +79,15 @@ impl ReadSpan {
             }
             ReadSpan::Page => {}
         }
+    }
+}
+
+/// Bytes of memory of its own that a bound's key takes.
+#[inline]
+pub(super) fn allocated(bound: Bound<&[u8]>) -> usize {
+    match bound {
+        Bound::Included(key) | Bound::Excluded(key) if key.len() > SHORT => key.len(),
+        _ => 0,
     }
 }
 

@@ -1,10 +1,10 @@
 //! Conflicts found before the commit, for a transaction that asks: work that cannot be committed need not be
 //! gone on with.
 //!
-//! What is asked is what the commit will ask (reads.rs), of a key or of a tree alone: whether what was read
-//! reads the same in the newest state, or, at snapshot isolation, whether the record is the same. So what is
-//! a conflict here is one at the commit, unless the change is taken back before that; and what was not read,
-//! as of a record that is set whatever it was, is none in either place.
+//! What is asked is what the commit will ask (validation.rs), of a key or of a tree alone: whether what was
+//! read reads the same in the newest state, or, at snapshot isolation, whether the record is the same. So
+//! what is a conflict here is one at the commit, unless the change is taken back before that; and what was
+//! not read, as of a record that is set whatever it was, is none in either place.
 //!
 //! Costs: where nothing was committed since the snapshot, a load. Else the way to the key's leaf, which is
 //! mostly remembered, a pin, and a look at when its newest version was born. Records are compared only where

@@ -6,8 +6,8 @@
 //! some pages of the snapshot.
 //!
 //! What the snapshot said is noted as it was asked: that so many records lie between two bounds. Validation
-//! asks again (reads.rs). A number depends on every record before it: a transaction that adds one there or
-//! takes one away, and commits first, is in conflict with one that has read the number.
+//! asks again (validation.rs). A number depends on every record before it: a transaction that adds one there
+//! or takes one away, and commits first, is in conflict with one that has read the number.
 
 use std::ops::Bound;
 
@@ -17,7 +17,7 @@ use crate::error::Result;
 use crate::txn::catalog::TreeRef;
 use crate::txn::pending::write_set::PendingRecords;
 use crate::txn::ranges;
-use crate::txn::seen::reads::count_between;
+use crate::txn::seen::validation::count_between;
 use crate::txn::state::CommittedState;
 
 /// A pending record.
