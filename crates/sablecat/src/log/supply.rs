@@ -452,17 +452,27 @@ impl Log {
         if is_there { files.segments.empty_behind(number, end) } else { Ok(()) }
     }
 
-    /// Removes all spare segments. The caller is alone.
+    /// Removes all spare segments, for the room that they take. Says whether there were any.
+    ///
+    /// # Errors
+    /// `Io`. `Poisoned` as for [`Log::recycle_before`].
+    pub(crate) fn give_up_spares(&self, caller: Caller<'_>) -> Result<bool> {
+        let Some(files) = &self.files else { return Ok(false) };
+        let mut were_any = false;
+        self.supplying(files, caller, |_| self.remove_spares().map(|any| were_any = any))?;
+        Ok(were_any)
+    }
+
+    /// The same. The caller is alone, or has the supply turn.
     ///
     /// # Errors
     /// `Io`.
-    pub(crate) fn remove_spares(&self) -> Result<()> {
-        let Some(files) = &self.files else { return Ok(()) };
-        let mut names = files.segments.list()?.into_iter();
-        names.try_for_each(|name| match name {
-            Name::Spare(_) => files.segments.remove(name),
-            _ => Ok(()),
-        })
+    pub(crate) fn remove_spares(&self) -> Result<bool> {
+        let Some(files) = &self.files else { return Ok(false) };
+        let spares: Vec<_> =
+            files.segments.list()?.into_iter().filter(|name| matches!(name, Name::Spare(_))).collect();
+        spares.iter().try_for_each(|name| files.segments.remove(*name))?;
+        Ok(!spares.is_empty())
     }
 
     /// Archives segments, given in ascending order. A life of which the end is known, from the life after it

@@ -90,12 +90,19 @@ impl Upkeep {
             self.kernel.log.fail_if_poisoned()
         };
         let pages = &self.kernel.pages;
-        let captured = pages.unless_cut_short(|| {
-            if !clean {
-                self.kernel.log.begin(caller(pages, me.number()))?;
-            }
-            pages.checkpoint(me, moving, describe)
-        });
+        let capture = || {
+            pages.unless_cut_short(|| {
+                if !clean {
+                    self.kernel.log.begin(caller(pages, me.number()))?;
+                }
+                pages.checkpoint(me, moving, describe)
+            })
+        };
+        let captured = match capture() {
+            // What the log keeps to use it again may be the room that it needs.
+            Err(error) if error.is_full() && self.gives_up_spares(me) => capture(),
+            captured => captured,
+        };
         let captured = captured.inspect_err(|error| trace::tell(Happened::NotCheckpointed(error)))?;
         if self.directory.is_some() {
             trace::tell(Happened::Checkpointed {
@@ -113,6 +120,11 @@ impl Upkeep {
             written: captured.written,
             moved: captured.moved,
         })
+    }
+
+    /// Whether the log had segments to use again, which are gone now.
+    fn gives_up_spares(&self, me: &pages::LocalParticipant) -> bool {
+        self.kernel.log.give_up_spares(caller(&self.kernel.pages, me.number())).unwrap_or(false)
     }
 
     /// Frees what nothing leads to, and writes checkpoints that move pages down, until the file gets no
@@ -229,5 +241,55 @@ impl Upkeep {
                 break;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use sablecat_os::disk::Disk;
+    use sablecat_os::sim::SimDisk;
+
+    use crate::env::config::{Config, EnvMode};
+    use crate::env::databases::Asked;
+    use crate::env::opening::open::open;
+    use crate::txn::{Durability, RecordChange};
+
+    /// On a disk that is full the log's spare segments are given up for the pages that have changed.
+    #[test]
+    fn a_checkpoint_takes_the_room_of_spare_segments() {
+        let disk = Arc::new(SimDisk::new(1));
+        let config = Config {
+            disk: Arc::clone(&disk) as Arc<dyn Disk>,
+            background: false,
+            log_segment_bytes: 1 << 20,
+            ..Config::default()
+        };
+        let core = open(Path::new("full"), config, EnvMode::Transactional).unwrap();
+        let records = core.database_or_new("records", Asked::default()).unwrap();
+        let set = |n: u32, value: &[u8]| {
+            let (key, durability) = (n.to_be_bytes(), Durability::NoSync);
+            core.kernel.change_one(&records.tree, &key, RecordChange::Put(value), durability).unwrap();
+        };
+        let spares = || {
+            let names = disk.list(Path::new("full/log")).unwrap();
+            names.iter().filter(|name| name.ends_with(".spare")).count()
+        };
+        for n in 0..10_000 {
+            set(n, &[6; 300]);
+            if n % 500 == 0 {
+                core.keep_house().unwrap();
+            }
+        }
+        core.checkpoint(false).unwrap();
+        // Some hundred pages, in little log; of the volume nothing is free.
+        (0..4_000).step_by(5).for_each(|n| set(n, &[7; 300]));
+        disk.fill_up();
+        assert!(spares() > 0);
+        core.checkpoint(false).unwrap();
+        assert_eq!(spares(), 0);
+        core.close().unwrap();
     }
 }
