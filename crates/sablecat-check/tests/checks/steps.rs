@@ -11,7 +11,7 @@ fn steps(words: &[&str]) {
 
 #[test]
 fn dying_at_some_system_call_leaves_nothing_in_doubt() {
-    steps(&["--by", "calls", "--every", "509"]);
+    steps(&["--by", "calls", "--every", "1021"]);
 }
 
 #[test]
@@ -23,19 +23,19 @@ fn dying_after_any_instruction_of_one_change_leaves_nothing_in_doubt() {
 fn dying_after_some_instruction_of_a_transaction_leaves_nothing_in_doubt() {
     each(&["savepoint", "abort", "lock"], &["--every", "61", "--kills", "2"]);
     each(&["split"], &["--every", "523", "--kills", "2"]);
-    each(&["commit", "remove-range"], &["--every", "5003", "--kills", "2"]);
+    each(&["commit", "remove-range"], &["--every", "9973", "--kills", "2"]);
 }
 
 #[test]
 fn dying_after_some_instruction_of_what_is_long_leaves_nothing_in_doubt() {
-    each(&["evict", "long-key", "define", "follow", "detach"], &["--every", "2503", "--kills", "1"]);
-    each(&["merge"], &["--every", "39989", "--kills", "1"]);
+    each(&["evict", "long-key", "define", "follow", "detach"], &["--every", "4999", "--kills", "1"]);
+    each(&["merge"], &["--every", "79999", "--kills", "1"]);
 }
 
 /// At their system calls; their millions of instructions are for the command.
 #[test]
 fn what_the_dead_had_in_hand_is_given_back_while_others_live() {
-    each(&["large-value", "checkpoint", "compact"], &["--by", "calls", "--every", "11", "--kills", "1"]);
+    each(&["large-value", "checkpoint", "compact"], &["--by", "calls", "--every", "23", "--kills", "1"]);
 }
 
 /// Others take over, commit and make checkpoints; what it does when it goes on is late and harms nothing.
@@ -58,12 +58,12 @@ fn who_succeeds_in_a_checkpoint_and_is_killed_in_turn_leaves_nothing_in_doubt() 
 
 #[test]
 fn who_is_stopped_while_it_makes_a_segment_holds_up_nobody_and_does_no_harm_later() {
-    steps(&["--operation", "supply", "--by", "calls", "--stop"]);
+    steps(&["--operation", "supply", "--by", "calls", "--every", "2", "--stop"]);
 }
 
 #[test]
 fn who_is_stopped_while_it_fills_a_segment_in_use_holds_up_nobody_and_does_no_harm_later() {
-    steps(&["--operation", "fill", "--by", "calls", "--stop"]);
+    steps(&["--operation", "fill", "--by", "calls", "--every", "2", "--stop"]);
 }
 
 #[test]
