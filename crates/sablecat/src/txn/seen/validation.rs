@@ -1,11 +1,11 @@
 //! Whether what a serialisable transaction has read still stands when it commits.
 //!
-//! In the commit step nobody else can commit, so a leaf whose
-//! current version is one that the snapshot has cannot have changed. For any other leaf the read is done
-//! again, at the snapshot and at the newest state, and the two are compared record by record. So a
-//! neighbour's change in the same page, a split, or an eviction and reload is no conflict, and there are no
-//! phantoms: what is compared is the range that was read, not the records found. A leaf that has not changed
-//! is still where it was, in a subtree too: what unmakes a subtree frees its pages.
+//! In the commit step nobody else can commit, so a leaf whose current version is one that the snapshot has
+//! cannot have changed. For any other leaf the read is done again, at the snapshot and at the newest state,
+//! and the two are compared record by record. So a neighbour's change in the same page, a split, or an
+//! eviction and reload is no conflict, and there are no phantoms: what is compared is the range that was
+//! read, not the records found. A leaf that has not changed is still where it was, in a subtree too: what
+//! unmakes a subtree frees its pages.
 //!
 //! A transaction that has read many leaves does all this before it takes the commit role, at a state of that
 //! moment. It does so again of what was published meanwhile (recent.rs), until that is little. Under the role
