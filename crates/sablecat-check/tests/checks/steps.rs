@@ -47,13 +47,13 @@ fn who_is_stopped_in_a_checkpoint_holds_up_nobody_and_does_no_harm_later() {
 /// A third commits and makes checkpoints, and both stopped processes go on, one after the other.
 #[test]
 fn who_succeeds_in_a_checkpoint_and_is_stopped_in_turn_holds_up_nobody() {
-    steps(&["--operation", "succeed", "--by", "calls", "--every", "3", "--stop"]);
-    steps(&["--operation", "succeed", "--by", "calls", "--every", "7", "--stop", "--journal"]);
+    steps(&["--operation", "succeed", "--by", "calls", "--every", "11", "--stop"]);
+    steps(&["--operation", "succeed", "--by", "calls", "--every", "23", "--stop", "--journal"]);
 }
 
 #[test]
 fn who_succeeds_in_a_checkpoint_and_is_killed_in_turn_leaves_nothing_in_doubt() {
-    steps(&["--operation", "succeed", "--by", "calls", "--every", "5", "--kills", "5", "--journal"]);
+    steps(&["--operation", "succeed", "--by", "calls", "--every", "11", "--kills", "5", "--journal"]);
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn who_is_stopped_while_it_writes_or_flushes_the_log_holds_up_nobody_and_does_no
 
 #[test]
 fn who_is_stopped_while_it_mends_what_another_left_holds_up_nobody_and_does_no_harm_later() {
-    steps(&["--operation", "mend", "--by", "calls", "--every", "2", "--stop"]);
+    steps(&["--operation", "mend", "--by", "calls", "--every", "5", "--stop"]);
 }
 
 #[test]
