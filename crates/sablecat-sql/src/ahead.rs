@@ -1,9 +1,9 @@
 //! Records read ahead of a cursor.
 //!
 //! Records are copied some at a time, shown in place by the tree, into memory that is used again for the next
-//! ones. Few at first, as most seeks want a record and a look at the one behind it, then more each time: of a
-//! table, whole leaves at last, in whose copies the records are. From one to the next SQLite goes by itself,
-//! without a call.
+//! ones. Few at first, as most seeks want a record and a look at the one behind it, then more each time: at
+//! last whole leaves, in whose copies the records are. From one to the next SQLite goes by itself, without a
+//! call.
 //!
 //! Nobody minds what else a statement reads that only reads, and sees one state. A transaction that is to be
 //! serialisable notes what it reads, and conflicts by that; a leaf of which it wants a record counts as read
