@@ -149,6 +149,17 @@ const REDIRECTED: &[Redirected] = &[
     },
 ];
 
+/// The file that asks the C library for memory,
+const MEMORY: &str = "mem1.c";
+/// which functions it asks, and their counterparts in mimalloc, with which threads do not share what is free.
+const ALLOCATOR: [[&str; 3]; 3] = [
+    ["malloc", "mi_malloc", "void *mi_malloc(size_t);"],
+    ["realloc", "mi_realloc", "void *mi_realloc(void*, size_t);"],
+    ["free", "mi_free", "void mi_free(void*);"],
+];
+/// The C library would be asked how large what mimalloc gave is. SQLite can keep that itself.
+const SIZE_KEPT: &str = "#undef HAVE_MALLOC_USABLE_SIZE\n";
+
 /// The field that three structures get: none in what is SQLite's own. All are made of zeros at first.
 const FIELD: &str = "  void *pSablecat;\n";
 
@@ -176,6 +187,14 @@ pub(crate) fn with_dispatcher(text: &str, dispatcher: &str) -> Result<String, St
     whole.push('\n');
     whole.push_str(dispatcher);
     Ok(whole)
+}
+
+/// The source, with memory from mimalloc.
+pub(crate) fn with_mimalloc(text: &str) -> Result<String, String> {
+    let (from, to) = (begin(text, MEMORY)?, end(text, MEMORY)?);
+    let before = ALLOCATOR.map(|[name, other, declared]| format!("{declared}\n#define {name} {other}\n"));
+    let after = ALLOCATOR.map(|[name, ..]| format!("#undef {name}\n"));
+    Ok([&text[..from], SIZE_KEPT, &before.concat(), &text[from..to], &after.concat(), &text[to..]].concat())
 }
 
 /// Where in the text something stands that must be there once.

@@ -91,7 +91,10 @@ fn build() -> Result<(), String> {
         let part = fs::read_to_string(name).map_err(|error| format!("reading {name}: {error}"))?;
         dispatcher.push_str(&part);
     }
-    let whole = amalgamation::with_dispatcher(&text, &dispatcher)?;
+    let mut whole = amalgamation::with_dispatcher(&text, &dispatcher)?;
+    if cfg!(feature = "mimalloc") {
+        whole = amalgamation::with_mimalloc(&whole)?;
+    }
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("cargo gave no OUT_DIR")?);
     let path = out.join("sqlite3_sablecat.c");
     fs::write(&path, whole).map_err(|error| format!("writing {}: {error}", path.display()))?;

@@ -168,6 +168,10 @@ mod record;
 mod row_ids;
 mod sequences;
 
+// SQLite's code calls it.
+#[cfg(feature = "mimalloc")]
+use libmimalloc_sys as _;
+
 pub use engine::{environment, is_complete, uri};
 
 /// The version of SQLite that this library is.

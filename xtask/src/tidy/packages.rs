@@ -9,6 +9,7 @@ const WANTED: [&str; 5] = ["description", "documentation", "keywords", "categori
 const UNPUBLISHED: &str = "publish = false";
 /// What docs.rs is told.
 const DOCUMENTED: &str = "[package.metadata.docs.rs]";
+const DEFAULT: &str = "default";
 const FEATURES: &str = "[features]";
 /// What the comment of a feature says that is no part of the interface.
 const FOR_TESTS: &str = "For tests only";
@@ -46,8 +47,11 @@ pub(super) fn check(files: &[TextFile]) -> Vec<Problem> {
             }
         }
         let shown = value(section(&lines, DOCUMENTED), "features").unwrap_or_default();
+        let is_in = |list: &str, name: &str| list.split('"').skip(1).step_by(2).any(|other| other == name);
+        // What is on by default is shown as it is.
+        let on = value(section(&lines, FEATURES), DEFAULT).unwrap_or_default();
         for feature in features(section(&lines, FEATURES)) {
-            if !shown.split('"').skip(1).step_by(2).any(|name| name == feature) {
+            if feature != DEFAULT && !is_in(on, feature) && !is_in(shown, feature) {
                 let what =
                     format!("{DOCUMENTED} does not name the feature {feature}; or is it {FOR_TESTS:?}?");
                 problems.push(Problem::new(file, 0, what));
@@ -118,6 +122,10 @@ mod tests {
         };
         assert_eq!(documented("\"a\""), 0);
         assert_eq!(documented("\"b\""), 1);
+        assert_eq!(
+            problems(&format!("{WHOLE}{}", features.replace("a = []", "default = [\"a\"]\na = []"))),
+            0
+        );
         assert_eq!(problems(&format!("[package]\npublish = false\n{features}")), 0);
     }
 
