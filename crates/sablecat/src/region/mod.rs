@@ -38,6 +38,7 @@ mod label;
 mod layout;
 mod member;
 mod membership;
+mod ready;
 mod role;
 mod slot;
 #[cfg(test)]
@@ -70,17 +71,13 @@ use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 
 use sablecat_os::atomic::{AtomicU8, AtomicU64, Ordering};
-use sablecat_os::clock;
 use sablecat_os::machine;
-use sablecat_os::mapping::{LARGE_PAGE, Mapping};
+use sablecat_os::mapping::Mapping;
 
 use self::fence::Fence;
 use self::geometry::Offsets;
 use crate::error::{Error, Result};
 use crate::types::{FrameId, Lsn, PageId, VolumeId};
-
-/// Page ids or blocks for which memory is made certain at a time, in a shared region.
-const TABLE_STEP: u64 = 1 << 16;
 
 /// Where in a page the LSN is at which its version became current.
 pub(crate) const BORN_AT: usize = 8;
@@ -92,12 +89,6 @@ pub(crate) const MEMORY_IS_FULL: &str = "the file system that holds the environm
 
 /// What is in the last word of a shared region.
 const WHOLE: u64 = u64::from_le_bytes(*b"the end.");
-
-/// As much as this part of the frames' memory is left free for tables when frames are added.
-const TABLES_PART: usize = 8;
-
-/// For how long a process that was refused memory for more frames does without.
-const ASK_AGAIN_MS: u64 = 1000;
 
 /// A mapped region and where its parts begin.
 pub(crate) struct Region {
@@ -332,104 +323,6 @@ impl Region {
         }
     }
 
-    fn reserve(&self, offset: usize, len: usize) -> Result<()> {
-        self.mapping.reserve(offset, len).map_err(|e| match e.kind() {
-            std::io::ErrorKind::StorageFull => Error::memory_full(MEMORY_IS_FULL),
-            _ => Error::io("reserving the shared memory of", Path::new("the environment"), e),
-        })
-    }
-
-    /// Has memory for some more frames made certain, those of a large page: which; none if all have it, or
-    /// there is none left for more. Some is left to the tables, which grow with the files: what the cache
-    /// does not have it can do without.
-    pub(crate) fn more_frames(&self) -> Option<Range<u32>> {
-        let ready = &self.header().frames_ready.0;
-        let from = ready.load(Ordering::SeqCst);
-        let step = (LARGE_PAGE / self.geometry.block_size) as u64;
-        let start = from / step * step;
-        let to = (start + step).min(self.geometry.frames as u64);
-        if from >= to {
-            return None;
-        }
-        // Being refused costs as much as being given, and a process with few frames asks before every
-        // operation.
-        let now = clock::monotonic().as_millis() as u64;
-        if now < self.refused_until.load(Ordering::Relaxed) {
-            return None;
-        }
-        let bytes = |frame: u64| self.offsets.frames + frame as usize * self.geometry.block_size;
-        let (offset, len) = (bytes(start), bytes(to) - bytes(start));
-        let left = (offset - self.offsets.frames) / TABLES_PART;
-        if self.mapping.room().is_some_and(|room| room < (len + left) as u64) {
-            self.refused_until.store(now + ASK_AGAIN_MS, Ordering::Relaxed);
-            return None;
-        }
-        self.mapping.gather(offset, len);
-        if self.reserve(offset, len).is_err() {
-            self.refused_until.store(now + ASK_AGAIN_MS, Ordering::Relaxed);
-            return None;
-        }
-        // A loser of the race reserved the same range.
-        ready.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst).ok()?;
-        Some(from as u32..to as u32)
-    }
-
-    /// Makes memory certain for the table's entries of page ids below `end`.
-    ///
-    /// # Errors
-    /// `MemoryFull` when there is none left.
-    #[inline]
-    pub(crate) fn reserve_pages(&self, end: u64) -> Result<()> {
-        if end > self.header().pages_ready.load(Ordering::Relaxed) {
-            self.reserve_pages_slowly(end)
-        } else {
-            Ok(())
-        }
-    }
-
-    #[cold]
-    fn reserve_pages_slowly(&self, end: u64) -> Result<()> {
-        let ready = &self.header().pages_ready;
-        let (from, to) = step(ready, end, self.geometry.pages_max);
-        self.places_of_pages(from, to)
-            .into_iter()
-            .try_for_each(|bytes| self.reserve(bytes.start, bytes.len()))?;
-        ready.fetch_max(to, Ordering::SeqCst);
-        Ok(())
-    }
-
-    /// All bytes that are looked at because of page ids from `from` to `to`.
-    fn places_of_pages(&self, from: u64, to: u64) -> Vec<Range<usize>> {
-        let Offsets { table, page_bits, unsaved, capturing, .. } = self.offsets;
-        let rows = [(table, 8 * size_of::<PageEntry>()), (unsaved, 2), (capturing, 2)].into_iter().map(
-            |(offset, bits)| {
-                let byte = |place: u64| offset + place as usize * bits / 8;
-                byte(from)..byte(to).max(byte(from))
-            },
-        );
-        rows.chain(places_of_bits(page_bits, self.geometry.pages_max, from, to)).collect()
-    }
-
-    /// Makes memory certain for the bits of a volume's blocks below `end`.
-    ///
-    /// # Errors
-    /// `MemoryFull` when there is none left.
-    #[inline]
-    pub(crate) fn reserve_blocks(&self, volume: VolumeId, end: u64) -> Result<()> {
-        let ready = &self.header().blocks[volume.index()].0.ready;
-        if end > ready.load(Ordering::Relaxed) { self.reserve_blocks_slowly(volume, end) } else { Ok(()) }
-    }
-
-    #[cold]
-    fn reserve_blocks_slowly(&self, volume: VolumeId, end: u64) -> Result<()> {
-        let ready = &self.header().blocks[volume.index()].0.ready;
-        let (from, to) = step(ready, end, self.geometry.blocks_max);
-        places_of_bits(self.block_bits_at(volume), self.geometry.blocks_max, from, to)
-            .try_for_each(|bytes| self.reserve(bytes.start, bytes.len()))?;
-        ready.fetch_max(to, Ordering::SeqCst);
-        Ok(())
-    }
-
     /// Counts that some of these numbers, page ids or blocks of one of the volumes, are about to be taken, if
     /// anybody looks for what is lost.
     #[inline]
@@ -662,19 +555,6 @@ impl Region {
 pub(crate) fn taken_group(space: usize, number: u64) -> usize {
     // Spaces begin in different places, so that the lowest numbers of all are not in the same groups.
     (number as usize / 64 + space * (TAKEN_GROUPS / 17)) % TAKEN_GROUPS
-}
-
-/// From where to where places are to be made certain of, so that `end` of at most `max` are.
-fn step(ready: &AtomicU64, end: u64, max: u64) -> (u64, u64) {
-    let from = ready.load(Ordering::SeqCst) / TABLE_STEP * TABLE_STEP;
-    (from, end.div_ceil(TABLE_STEP).saturating_mul(TABLE_STEP).min(max))
-}
-
-/// The bytes of a bitmap with summaries, at `offset` and of so many bits, that are looked at because of
-/// numbers from `from` to `to`.
-fn places_of_bits(offset: usize, bits: u64, from: u64, to: u64) -> impl Iterator<Item = Range<usize>> {
-    let byte = move |word: usize| offset + word * size_of::<AtomicU64>();
-    bitmap::words_for(bits, from, to).map(move |words| byte(words.start)..byte(words.end))
 }
 
 fn no_memory(bytes: usize, source: &std::io::Error) -> Error {

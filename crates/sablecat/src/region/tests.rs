@@ -232,7 +232,12 @@ impl Region {
         certain.extend([0..self.offsets.table, self.offsets.last_word..self.offsets.end]);
         for volume in (0..self.geometry.volumes as u8).map(VolumeId) {
             let ready = header.blocks[volume.index()].0.ready.load(Ordering::SeqCst);
-            certain.extend(places_of_bits(self.block_bits_at(volume), self.geometry.blocks_max, 0, ready));
+            certain.extend(ready::places_of_bits(
+                self.block_bits_at(volume),
+                self.geometry.blocks_max,
+                0,
+                ready,
+            ));
         }
         let frames = header.frames_ready.0.load(Ordering::SeqCst) as usize;
         certain.push(self.offsets.frames..self.offsets.frames + frames * self.geometry.block_size);

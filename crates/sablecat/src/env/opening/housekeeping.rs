@@ -12,8 +12,9 @@
 //! holds up all durable commits.)
 //!
 //! A second thread, which nothing of that can hold up, writes dirty pages ahead of need while the cache is
-//! too small for what is in use. The first one starts it, before it does anything else: a process that opens
-//! an environment for a moment has only the one.
+//! too small for what is in use, and before that has memory found for frames that come to be used. The first
+//! one starts it, before it does anything else: a process that opens an environment for a moment has only the
+//! one.
 //!
 //! Some more read pages that a scan will come to, ahead of it (pages/pool/ahead.rs), and some seal and merge
 //! the layers of LSM trees (txn/trees/layers.rs). The first one starts them when they are first called for.

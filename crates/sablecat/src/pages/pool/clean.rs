@@ -67,6 +67,7 @@ impl Pool {
     pub(crate) fn clean(&self, me: &LocalParticipant) -> Result<()> {
         let header = self.region.header();
         let (frames, ahead) = (self.frames_ready(), self.ahead());
+        self.bring_fresh();
         let mut more = self.under_pressure();
         if more {
             // Or the file would grow by all that is written before the first checkpoint.

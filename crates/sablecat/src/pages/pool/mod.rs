@@ -9,11 +9,11 @@
 //! ```
 //!
 //! A participant that needs a frame takes one that is free, or sweeps for one; `clean` writes what is cold
-//! before that, so that a sweep need not (`writing`). A page is changed (`building`, by the `new_versions` of
-//! a commit) or read in (`page_in`, or `ahead` of a reader that will come to it) under its `latch`; its
-//! versions are a `chain`, and `old_versions` of it end. Of a long value, only the first page is a page like
-//! others (`rest`). A participant that has the environment to itself changes pages in place (`alone`). What
-//! the dead leave half done in all this `mend` ends.
+//! before that, so that a sweep need not (`writing`), and has memory found for `fresh` frames. A page is
+//! changed (`building`, by the `new_versions` of a commit) or read in (`page_in`, or `ahead` of a reader that
+//! will come to it) under its `latch`; its versions are a `chain`, and `old_versions` of it end. Of a long
+//! value, only the first page is a page like others (`rest`). A participant that has the environment to
+//! itself changes pages in place (`alone`). What the dead leave half done in all this `mend` ends.
 
 pub(crate) mod ahead;
 mod alone;
@@ -22,6 +22,7 @@ mod chain;
 mod clean;
 pub(in crate::pages) mod frames;
 mod freed;
+mod fresh;
 mod last_frames;
 pub(in crate::pages) mod latch;
 mod mend;

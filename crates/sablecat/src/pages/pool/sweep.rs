@@ -184,6 +184,7 @@ impl Pool {
     /// Takes frames that nobody has used, if there are some and memory for them.
     fn take_fresh(&self, me: &LocalParticipant) -> bool {
         let Some(fresh) = self.region.more_frames() else { return false };
+        self.want_fresh(u64::from(fresh.start), fresh.len() as u64);
         me.free.borrow_mut().extend(fresh.map(FrameId));
         self.keep_last(me);
         true
@@ -211,6 +212,7 @@ impl Pool {
             let oldest = self.oldest_epoch();
             while looked < frames && dirty.len() < WRITE_BATCH && found() < want {
                 let start = self.region.header().hand.0.fetch_add(SWEEP_STEP, Ordering::Relaxed);
+                self.want_fresh(start, SWEEP_STEP);
                 let evict = if self.is_beyond_cleaned(start) { Evict::All } else { Evict::Saved };
                 looked += SWEEP_STEP;
                 for frame in start..start + SWEEP_STEP {
