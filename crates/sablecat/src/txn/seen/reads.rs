@@ -8,6 +8,7 @@
 use std::collections::BTreeSet;
 use std::ops::{Bound, Range};
 
+use super::key_read::KeyRead;
 use super::leaf_read::LeafRead;
 use super::span::{ReadSpan, allocated};
 use crate::access::{KeyBounds, KeySpan};
@@ -42,7 +43,9 @@ pub(crate) struct ReadSet {
     /// One for each leaf,
     pub(super) reads: Vec<LeafRead>,
     /// and what was read since they were put together, as it came.
-    pub(super) fresh: Vec<LeafRead>,
+    fresh: Vec<LeafRead>,
+    /// Short keys that were read since, as they came.
+    keys: Vec<KeyRead>,
     /// So many bytes of its keys are in memory of their own, at most.
     fresh_bytes: usize,
     /// Ways down to subtrees. Reads that follow each other on one way down share it.
@@ -90,6 +93,23 @@ impl ReadSet {
         }
     }
 
+    /// Notes that a key, which is as such things are kept, was looked for in this leaf page of the subtree
+    /// that `stems` lead to.
+    #[inline]
+    pub(crate) fn note_key(&mut self, tree: &TreeRef, stems: &[u8], page: PageId, key: &[u8]) {
+        if stems.is_empty() {
+            let read = KeyRead::new(self.tree_index(tree), page, key);
+            if let Some(read) = read {
+                if self.keys.last() != Some(&read) {
+                    self.keys.push(read);
+                    self.settle_if_much();
+                }
+                return;
+            }
+        }
+        self.note(tree, stems, page, Bound::Included(key), Bound::Included(key));
+    }
+
     /// Notes that all that a leaf page of the subtree that `stems` lead to has was read.
     pub(crate) fn note_page(&mut self, tree: &TreeRef, stems: &[u8], page: PageId) {
         match self.fresh.last_mut() {
@@ -102,14 +122,30 @@ impl ReadSet {
     fn add(&mut self, tree: &TreeRef, stems: &[u8], page: PageId, span: ReadSpan) {
         let (tree, stems) = (self.tree_index(tree), self.keep_stems(stems));
         self.fresh.push(LeafRead::new((tree, stems), page, span));
+        self.settle_if_much();
+    }
+
+    #[inline]
+    fn settle_if_much(&mut self) {
         let bytes = self.fresh_bytes + self.stems.len() - self.settled_ways.0;
-        if self.fresh.len() >= FRESH_MAX || bytes >= FRESH_BYTES_MAX {
+        if self.fresh.len() + self.keys.len() >= FRESH_MAX || bytes >= FRESH_BYTES_MAX {
             self.settle();
         }
     }
 
+    /// Has all that was read since it was last brought to its leaves be such as can be looked at.
+    pub(super) fn spell_out(&mut self) {
+        self.fresh.extend(self.keys.drain(..).map(|read| read.whole()));
+    }
+
+    /// Whether all is where other reads of its leaves are.
+    pub(super) fn is_settled(&self) -> bool {
+        self.fresh.is_empty() && self.keys.is_empty()
+    }
+
     /// Brings what was read since it was done last to where other reads of its leaves are.
     pub(super) fn settle(&mut self) {
+        self.spell_out();
         let fresh = std::mem::take(&mut self.fresh);
         self.fresh_bytes = 0;
         // Of the ways that came since, those stay that lead to leaves of which nothing was read before.
@@ -142,11 +178,13 @@ impl ReadSet {
     /// How much was read: leaves, and what is not yet brought to them.
     #[inline]
     pub(super) fn len(&self) -> usize {
-        self.reads.len() + self.fresh.len()
+        self.reads.len() + self.fresh.len() + self.keys.len()
     }
 
-    /// All that was read, in the order of the numbers that reads have until more is noted.
+    /// All that was read, [spelled out](ReadSet::spell_out), in the order of the numbers that reads have
+    /// until more is noted.
     pub(super) fn all(&self) -> impl Iterator<Item = &LeafRead> {
+        debug_assert!(self.keys.is_empty(), "what is looked at is spelled out");
         self.reads.iter().chain(&self.fresh)
     }
 
@@ -169,7 +207,10 @@ impl ReadSet {
         for CountedSpan { tree, span, records } in other.counted() {
             self.note_count(&other.trees[*tree], ranges::bounds(span), *records);
         }
-        for read in other.all() {
+        for read in &other.keys {
+            self.note_key(&other.trees[read.tree()], &[], read.page(), read.key());
+        }
+        for read in other.reads.iter().chain(&other.fresh) {
             let (tree, stems) = (&other.trees[read.tree], &other.stems[read.stems.clone()]);
             for span in read.spans() {
                 match span.bounds() {
@@ -285,6 +326,7 @@ impl ReadSet {
         self.trees.clear();
         self.reads.clear();
         self.fresh.clear();
+        self.keys.clear();
         self.fresh_bytes = 0;
         self.stems.clear();
         self.last_way = 0;

@@ -33,11 +33,15 @@ impl ReadSpan {
         }
     }
 
+    pub(super) fn of_key(key: &[u8]) -> ReadSpan {
+        ReadSpan::Key(ReadKey::from_slice(key))
+    }
+
     pub(super) fn of(lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> ReadSpan {
         match (lower, upper) {
             // Mostly it is the same one.
             (Bound::Included(one), Bound::Included(two)) if std::ptr::eq(one, two) || one == two => {
-                ReadSpan::Key(ReadKey::from_slice(one))
+                ReadSpan::of_key(one)
             }
             _ => ReadSpan::Range(owned(lower), owned(upper)),
         }

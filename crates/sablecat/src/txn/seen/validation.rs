@@ -252,12 +252,13 @@ impl ReadSet {
     /// A conflict if anything that was read at `at` of a tree reads differently in the newest state, which is
     /// pinned for one leaf at a time.
     pub(in crate::txn) fn check_tree(
-        &self,
+        &mut self,
         committer: &Committer,
         tree: TreeId,
         at: Lsn,
         me: &LocalParticipant,
     ) -> Result<()> {
+        self.spell_out();
         for (read, of) in self.all().enumerate().filter(|(_, read)| self.trees[read.tree].id == tree) {
             let newest = committer.pages.guarded(me);
             if !committer.is_leaf_unchanged(of.page, at) {
@@ -331,6 +332,7 @@ impl ReadSet {
         if now == since {
             return Ok(());
         }
+        self.spell_out();
         // What was read before trees were built anew may be no page of its tree any more, and so never
         // change.
         let mut published = ahead.published.as_ref().map(RefCell::borrow_mut);
@@ -351,7 +353,7 @@ impl ReadSet {
             self.reads_on(pages.iter().copied()).collect()
         } else {
             let concerned = self.changed_since(committer, since);
-            if concerned.len() > LINEAR_MAX && !self.fresh.is_empty() {
+            if concerned.len() > LINEAR_MAX && !self.is_settled() {
                 // They may be few leaves, read in turns, each to be compared once.
                 self.settle();
                 self.changed_since(committer, since)

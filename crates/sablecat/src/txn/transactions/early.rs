@@ -48,7 +48,7 @@ impl Transaction<'_> {
         }
         self.checked(tree, |at, me| {
             self.check_there(tree, self.transactions.pages.guarded(me).at(), me)?;
-            self.reads.borrow().check_tree(self.transactions, tree.id, at, me)
+            self.reads.borrow_mut().check_tree(self.transactions, tree.id, at, me)
         })
     }
 
