@@ -64,10 +64,9 @@ impl Region {
     }
 
     /// Has memory found for some frames that nobody has used, before they are used: in a shared region for
-    /// those that are to be [made ready](Region::more_frames) next, if there is much left, and in a private
-    /// one, where all are ready, for those in the large pages, so many of them, that follow the one with a
-    /// frame.
-    pub(crate) fn bring_frames(&self, behind: u64, large_pages: u64) {
+    /// those that are to be [made ready](Region::more_frames) next, if there is much left; in a private one,
+    /// where all are ready, for those in the large page that follows the one with this frame.
+    pub(crate) fn bring_frames(&self, behind: u64) {
         if self.membership.is_some() {
             if let Some(next) = self.next_frames().filter(|next| self.has_room_for(next, ROOM_TO_BRING)) {
                 self.gather_frames(&next);
@@ -76,7 +75,7 @@ impl Region {
         }
         let each = self.frames_in_large_page();
         let first = (behind / each + 1) * each;
-        let end = (first + large_pages * each).min(self.geometry.frames as u64);
+        let end = (first + each).min(self.geometry.frames as u64);
         if first < end {
             let (offset, len) = self.place_of_frames(&(first..end));
             self.mapping.populate(offset, len);

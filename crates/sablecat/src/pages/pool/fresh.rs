@@ -2,7 +2,7 @@
 //!
 //! The system finds and clears memory when it is first touched, a large page at a time: half a millisecond,
 //! in virtual machines several, in which the participant that happens to come there first does nothing else.
-//! So the thread that cleans has it done for the large pages that the clock's hand comes to next, as long as
+//! So the thread that cleans has it done for the large page that the clock's hand comes to next, as long as
 //! the hand goes through the pool for the first time.
 //!
 //! Not from the beginning: an environment with little in it is to need little.
@@ -11,10 +11,8 @@ use sablecat_os::atomic::Ordering;
 
 use super::Pool;
 
-/// So many large pages must be in use before others are brought,
+/// So many large pages must be in use before others are brought.
 const USED_MIN: u64 = 4;
-/// so many ahead of the hand.
-const AHEAD: u64 = 2;
 
 impl Pool {
     /// The hand goes on by `step` frames from here: calls the cleaner if it comes into another large page,
@@ -31,7 +29,7 @@ impl Pool {
         let ready = self.frames_ready();
         let used = if self.region.membership().is_some() { ready } else { hand };
         if self.is_first_round(used) {
-            self.region.bring_frames(hand, AHEAD);
+            self.region.bring_frames(hand);
         }
     }
 
@@ -93,8 +91,9 @@ mod tests {
             (resident(at) - before) / LARGE_PAGE
         };
         assert_eq!(brought(USED_MIN - 1), 0, "an environment with little in it needs little");
-        assert_eq!(brought(USED_MIN), AHEAD as usize);
-        assert_eq!(brought(USED_MIN + 1), 1, "of two one was there");
+        assert_eq!(brought(USED_MIN), 1);
+        assert_eq!(brought(USED_MIN), 0, "that is there");
+        assert_eq!(brought(USED_MIN + 1), 1);
         assert_eq!(brought(12), 0, "all were used");
     }
 }
