@@ -24,6 +24,8 @@ mod killed;
 mod kinds;
 mod kinds_compared;
 mod logic;
+#[cfg(feature = "mimalloc")]
+mod memory;
 mod read_ahead;
 mod read_on;
 mod row_ids;

@@ -8,6 +8,8 @@ use crate::types::PageId;
 /// Bytes of a key at most.
 const SHORT: usize = 16;
 
+const _: () = assert!(size_of::<KeyRead>() == 24, "docs/decisions/0091 says so");
+
 /// A key that was looked for in a leaf of a tree itself, not of a subtree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct KeyRead {
@@ -19,13 +21,12 @@ pub(super) struct KeyRead {
 }
 
 impl KeyRead {
-    /// None if that does not fit.
+    /// None if that does not fit. `tree` is asked for if the key does.
     #[inline]
-    pub(super) fn new(tree: usize, page: PageId, key: &[u8]) -> Option<KeyRead> {
-        let mut read =
-            KeyRead { page, tree: u16::try_from(tree).ok()?, len: key.len() as u8, key: [0; SHORT] };
-        read.key.get_mut(..key.len())?.copy_from_slice(key);
-        Some(read)
+    pub(super) fn new(tree: impl FnOnce() -> usize, page: PageId, key: &[u8]) -> Option<KeyRead> {
+        let mut own = [0; SHORT];
+        own.get_mut(..key.len())?.copy_from_slice(key);
+        Some(KeyRead { page, tree: u16::try_from(tree()).ok()?, len: key.len() as u8, key: own })
     }
 
     /// The same, as what was read of the leaf.

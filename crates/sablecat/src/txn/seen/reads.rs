@@ -97,17 +97,15 @@ impl ReadSet {
     /// that `stems` lead to.
     #[inline]
     pub(crate) fn note_key(&mut self, tree: &TreeRef, stems: &[u8], page: PageId, key: &[u8]) {
-        if stems.is_empty() {
-            let read = KeyRead::new(self.tree_index(tree), page, key);
-            if let Some(read) = read {
-                if self.keys.last() != Some(&read) {
-                    self.keys.push(read);
-                    self.settle_if_much();
-                }
-                return;
+        let short = stems.is_empty().then(|| KeyRead::new(|| self.tree_index(tree), page, key)).flatten();
+        match short {
+            None => self.note(tree, stems, page, Bound::Included(key), Bound::Included(key)),
+            Some(read) if self.keys.last() == Some(&read) => {}
+            Some(read) => {
+                self.keys.push(read);
+                self.settle_if_much();
             }
         }
-        self.note(tree, stems, page, Bound::Included(key), Bound::Included(key));
     }
 
     /// Notes that all that a leaf page of the subtree that `stems` lead to has was read.
