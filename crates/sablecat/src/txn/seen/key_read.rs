@@ -1,6 +1,8 @@
 //! A short key that a transaction has looked for, as most of what is read: noted in few bytes, without a
 //! thought of what else was read.
 
+use std::ops::Range;
+
 use super::leaf_read::LeafRead;
 use super::span::ReadSpan;
 use crate::types::PageId;
@@ -29,9 +31,9 @@ impl KeyRead {
         Some(KeyRead { page, tree: u16::try_from(tree()).ok()?, len: key.len() as u8, key: own })
     }
 
-    /// The same, as what was read of the leaf.
-    pub(super) fn whole(&self) -> LeafRead {
-        LeafRead::new((self.tree(), 0..0), self.page, ReadSpan::of_key(self.key()))
+    /// The same, as what was read of the leaf; `no_way` is an empty one among the set's ways.
+    pub(super) fn whole(&self, no_way: Range<usize>) -> LeafRead {
+        LeafRead::new((self.tree(), no_way), self.page, ReadSpan::of_key(self.key()))
     }
 
     pub(super) fn tree(&self) -> usize {

@@ -86,25 +86,25 @@ impl ReadSet {
         lower: Bound<&[u8]>,
         upper: Bound<&[u8]>,
     ) {
+        let short = match (lower, upper) {
+            (Bound::Included(key), Bound::Included(other))
+                if std::ptr::eq(key, other) && stems.is_empty() =>
+            {
+                KeyRead::new(|| self.tree_index(tree), page, key)
+            }
+            _ => None,
+        };
+        if let Some(read) = short {
+            if self.keys.last() != Some(&read) {
+                self.keys.push(read);
+                self.settle_if_much();
+            }
+            return;
+        }
         self.fresh_bytes += allocated(lower) + allocated(upper);
         match self.fresh.last_mut() {
             Some(last) if last.page == page => last.note(&tree.tree(), lower, upper),
             _ => self.add(tree, stems, page, ReadSpan::of(lower, upper)),
-        }
-    }
-
-    /// Notes that a key, which is as such things are kept, was looked for in this leaf page of the subtree
-    /// that `stems` lead to.
-    #[inline]
-    pub(crate) fn note_key(&mut self, tree: &TreeRef, stems: &[u8], page: PageId, key: &[u8]) {
-        let short = stems.is_empty().then(|| KeyRead::new(|| self.tree_index(tree), page, key)).flatten();
-        match short {
-            None => self.note(tree, stems, page, Bound::Included(key), Bound::Included(key)),
-            Some(read) if self.keys.last() == Some(&read) => {}
-            Some(read) => {
-                self.keys.push(read);
-                self.settle_if_much();
-            }
         }
     }
 
@@ -133,7 +133,8 @@ impl ReadSet {
 
     /// Has all that was read since it was last brought to its leaves be such as can be looked at.
     pub(super) fn spell_out(&mut self) {
-        self.fresh.extend(self.keys.drain(..).map(|read| read.whole()));
+        let no_way = self.keep_stems(&[]);
+        self.fresh.extend(self.keys.drain(..).map(|read| read.whole(no_way.clone())));
     }
 
     /// Whether all is where other reads of its leaves are.
@@ -206,7 +207,8 @@ impl ReadSet {
             self.note_count(&other.trees[*tree], ranges::bounds(span), *records);
         }
         for read in &other.keys {
-            self.note_key(&other.trees[read.tree()], &[], read.page(), read.key());
+            let key = Bound::Included(read.key());
+            self.note(&other.trees[read.tree()], &[], read.page(), key, key);
         }
         for read in other.reads.iter().chain(&other.fresh) {
             let (tree, stems) = (&other.trees[read.tree], &other.stems[read.stems.clone()]);

@@ -33,6 +33,7 @@ impl ReadSpan {
         }
     }
 
+    /// A key, as it is kept.
     pub(super) fn of_key(key: &[u8]) -> ReadSpan {
         ReadSpan::Key(ReadKey::from_slice(key))
     }

@@ -169,14 +169,8 @@ impl<'k> Transaction<'k> {
     fn note_key(&self, tree: &TreeRef, place: &KeyPlace<'_, '_>, page: PageId) {
         if self.tracks_reads() {
             let key = place.tree.bound_read(Bound::Included(place.rest), self.transactions.page_size());
-            let mut reads = self.reads.borrow_mut();
-            match key {
-                Bound::Included(key) => reads.note_key(tree, place.stems, page, &key),
-                key => {
-                    let key = key.as_ref().map(|key| &**key);
-                    reads.note(tree, place.stems, page, key, key);
-                }
-            }
+            let key = key.as_ref().map(|key| &**key);
+            self.reads.borrow_mut().note(tree, place.stems, page, key, key);
         }
     }
 
