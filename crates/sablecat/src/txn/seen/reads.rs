@@ -44,7 +44,7 @@ pub(crate) struct ReadSet {
     pub(super) reads: Vec<LeafRead>,
     /// and what was read since they were put together, as it came.
     fresh: Vec<LeafRead>,
-    /// Short keys that were read since, as they came.
+    /// Short keys, and leaves as a whole, that were read since, as they came.
     keys: Vec<KeyRead>,
     /// So many bytes of its keys are in memory of their own, at most.
     fresh_bytes: usize,
@@ -95,10 +95,7 @@ impl ReadSet {
             _ => None,
         };
         if let Some(read) = short {
-            if self.keys.last() != Some(&read) {
-                self.keys.push(read);
-                self.settle_if_much();
-            }
+            self.add_short(read);
             return;
         }
         self.fresh_bytes += allocated(lower) + allocated(upper);
@@ -110,9 +107,24 @@ impl ReadSet {
 
     /// Notes that all that a leaf page of the subtree that `stems` lead to has was read.
     pub(crate) fn note_page(&mut self, tree: &TreeRef, stems: &[u8], page: PageId) {
+        if stems.is_empty()
+            && let Some(read) = KeyRead::all(self.tree_index(tree), page)
+        {
+            self.add_short(read);
+            return;
+        }
         match self.fresh.last_mut() {
             Some(last) if last.page == page => last.note_page(),
             _ => self.add(tree, stems, page, ReadSpan::Page),
+        }
+    }
+
+    /// Adds what was read behind all else, unless that is the same.
+    #[inline]
+    fn add_short(&mut self, read: KeyRead) {
+        if self.keys.last() != Some(&read) {
+            self.keys.push(read);
+            self.settle_if_much();
         }
     }
 
@@ -207,8 +219,11 @@ impl ReadSet {
             self.note_count(&other.trees[*tree], ranges::bounds(span), *records);
         }
         for read in &other.keys {
-            let key = Bound::Included(read.key());
-            self.note(&other.trees[read.tree()], &[], read.page(), key, key);
+            let (tree, key) = (&other.trees[read.tree()], read.key().map(Bound::Included));
+            match key {
+                Some(key) => self.note(tree, &[], read.page(), key, key),
+                None => self.note_page(tree, &[], read.page()),
+            }
         }
         for read in other.reads.iter().chain(&other.fresh) {
             let (tree, stems) = (&other.trees[read.tree], &other.stems[read.stems.clone()]);
