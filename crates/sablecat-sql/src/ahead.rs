@@ -26,6 +26,8 @@ use crate::key;
 pub(crate) const RECORDS_MIN: usize = 2;
 /// up to this.
 pub(crate) const RECORDS_MAX: usize = 256;
+/// So many are likely to be in more leaves than one.
+const RECORDS_MANY: usize = 32;
 /// A leaf is copied as a whole if a part of its records is wanted that is greater than one divided by this.
 const MANY: usize = 4;
 /// Of those whose keys begin alike so many are read at first.
@@ -189,7 +191,13 @@ impl Ahead {
     /// Reads the records that follow the one with this key, which the cursor is at, and goes to the first.
     pub(crate) fn more(&mut self, txn: &Txn<'_>, tree: &Database, key: &[u8]) -> Result<(), Failure> {
         self.most = (self.most * 4).min(RECORDS_MAX);
-        self.read(txn, tree, Bound::Excluded(key))
+        // From the next row id on, which is in the next leaf where the one before was the last of its own.
+        match key::rowid(key).and_then(|rowid| rowid.checked_add(1)) {
+            Some(next) if self.is_table && self.is_back == 0 => {
+                self.read(txn, tree, Bound::Included(&key::of_rowid(next)))
+            }
+            _ => self.read(txn, tree, Bound::Excluded(key)),
+        }
     }
 
     /// The record that the cursor is at: its row id, if it is of a table, and what is in it. None behind the
@@ -333,6 +341,10 @@ impl Each<()> for &mut Reading<'_> {
     #[inline(always)]
     fn one(&mut self, (): (), key: &[u8], value: &[u8]) -> ControlFlow<()> {
         self.add(key, value)
+    }
+
+    fn wants_many(&self) -> bool {
+        self.most >= RECORDS_MANY
     }
 
     /// Copies the leaf as a whole if many of its records are wanted.

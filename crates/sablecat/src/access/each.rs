@@ -10,6 +10,13 @@ pub trait Each<B> {
     /// Makes something of what was made so far and a record.
     fn one(&mut self, so_far: B, key: &[u8], value: &[u8]) -> ControlFlow<B, B>;
 
+    /// Whether more records are wanted than a leaf has, as far as is known: then the leaves that follow the
+    /// first one are brought into the processor's cache in time.
+    #[inline]
+    fn wants_many(&self) -> bool {
+        false
+    }
+
     /// Some records of a leaf follow, `records` of the `of` that it has. Their values lie in `cells`, but for
     /// long ones, each right behind what its key has beyond `prefix`, with which all keys begin. What wants
     /// most of them may copy those at once, and find each value there by its address.

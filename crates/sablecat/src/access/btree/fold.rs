@@ -3,7 +3,7 @@
 //! A snapshot's tree does not change, so one look at a parent names all the leaves below it that follow; they
 //! are visited without a descent, the next one being fetched into the processor's cache meanwhile, a line or
 //! two with each record. A visit that ends in its first leaf, as one of a few records does, does not list
-//! them. Only the leaves at the bounds have keys compared.
+//! them, unless it says that it wants many. Only the leaves at the bounds have keys compared.
 //!
 //! Keys that are nested (nest.rs) are copied out by a scan of their subtree, between two leaves.
 //!
@@ -54,7 +54,7 @@ pub(crate) fn fold<S: StateSource, B>(
     if is_empty(tree, (&lower, &upper)) {
         return Ok(sum);
     }
-    let mut leaves = Leaves::default();
+    let mut leaves = Leaves { wants_many: each.wants_many(), ..Leaves::default() };
     let stem_bytes = nest::stem_bytes(tree.order, state.page_size());
     let mut visit = Visit { tree, stem_bytes, key: WholeKey::default(), keys: Keys::default(), each };
     let mut sum = Some(sum);
@@ -372,14 +372,21 @@ impl WholeKey {
     }
 }
 
+/// So many leaves are listed at a time,
+const LISTED: usize = 32;
+/// and more when no more than these are left: the next ones are asked for ahead.
+const LISTED_MIN: usize = 2;
+
 /// The leaves still to be visited below the parent looked at last, the next one at the end.
 #[derive(Default)]
 struct Leaves {
     following: Vec<PageId>,
     /// The parent, and which child of it the next one is.
     parent: Option<Step>,
-    /// The visit has come to its first leaf, behind which there are so many below the parent, not yet listed.
+    /// The visit has come to its first leaf, and behind those listed there are so many below the parent.
     unlisted: Option<usize>,
+    /// There is more than one leaf to be visited, as far as is known.
+    wants_many: bool,
     foresight: VisitForesight,
 }
 
@@ -421,8 +428,9 @@ impl Leaves {
     }
 
     fn find(&mut self, snapshot: &Snapshot<'_>, tree: &Tree<'_>, lower: &Bound<Vec<u8>>) -> Result<PageId> {
+        let has_more = self.unlisted.is_some_and(|unlisted| unlisted > 0);
         if let (true, Some(Step { page, slot })) =
-            (self.following.is_empty() && !self.is_empty(), self.parent)
+            (has_more && self.following.len() <= LISTED_MIN, self.parent)
         {
             self.list(snapshot, tree, (page, slot))?;
             return self.following.last().copied().ok_or_else(|| not_the_parent(tree, page));
@@ -438,33 +446,39 @@ impl Leaves {
         };
         self.parent = parent;
         match (parent, self.unlisted) {
-            (Some(Step { page, slot }), None) => {
+            (Some(Step { page, slot }), None) if !self.wants_many => {
                 self.unlisted =
                     Some(snapshot.read(page, |bytes| Inner::new(bytes).count().saturating_sub(slot))?);
             }
-            (Some(Step { page, slot }), Some(_)) => self.list(snapshot, tree, (page, slot + 1))?,
+            (Some(Step { page, slot }), _) => {
+                self.list(snapshot, tree, (page, slot))?;
+                return self.following.last().copied().ok_or_else(|| not_the_parent(tree, page));
+            }
             (None, _) => self.unlisted = Some(0),
         }
         self.following.push(page);
         Ok(page)
     }
 
-    /// Lists the children of a page from this one on.
+    /// Lists the children of a page from this one on, some of them.
     fn list(
         &mut self,
         snapshot: &Snapshot<'_>,
         tree: &Tree<'_>,
         (parent, from): (PageId, usize),
     ) -> Result<()> {
+        self.following.clear();
+        self.following.reserve(LISTED);
         let is_listed = snapshot.read(parent, |bytes| {
             let is_parent = node::kind(bytes) == Some(NodeKind::Inner) && header::tree_id(bytes) == tree.id;
             if is_parent {
                 let inner = Inner::new(bytes);
-                self.following.extend((from..=inner.count()).rev().map(|slot| inner.child(slot)));
+                let (children, end) = (inner.count() + 1, from + LISTED);
+                self.following.extend((from..end.min(children)).rev().map(|slot| inner.child(slot)));
+                self.unlisted = Some(children.saturating_sub(end));
             }
             is_parent
         })?;
-        self.unlisted = Some(0);
         if is_listed { Ok(()) } else { Err(not_the_parent(tree, parent)) }
     }
 
