@@ -131,6 +131,7 @@ impl<'t> Append<'t> {
     }
 
     /// Takes the next record, whose value `store` stores if it is long.
+    #[inline]
     pub(in crate::access) fn push<W: PageWrite>(
         &mut self,
         writer: &mut W,
@@ -143,18 +144,21 @@ impl<'t> Append<'t> {
     }
 
     /// Takes the next record, whose value is stored.
+    #[inline]
     pub(in crate::access) fn push_stored<W: PageWrite>(
         &mut self,
         writer: &mut W,
         key: &[u8],
         value: StoredValue<'_>,
     ) -> Result<()> {
-        if self.leaves.push(key, value) {
-            let page = self.next_page(writer, true)?;
-            self.before = self.leaves.emit(writer.write(page)?, page);
-            settle(writer, &self.tree, page)?;
-        }
-        Ok(())
+        if self.leaves.push(key, value) { self.write_next(writer) } else { Ok(()) }
+    }
+
+    /// Writes the page that is ready.
+    fn write_next<W: PageWrite>(&mut self, writer: &mut W) -> Result<()> {
+        let page = self.next_page(writer, true)?;
+        self.before = self.leaves.emit(writer.write(page)?, page);
+        settle(writer, &self.tree, page)
     }
 
     /// Writes what is left of what is appended.

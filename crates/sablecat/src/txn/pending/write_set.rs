@@ -267,17 +267,22 @@ impl PendingRecords {
 
     /// All that changes where nothing has gone to a file, in the order of keys: a range where it begins.
     pub(crate) fn steps(&self) -> impl Iterator<Item = WriteStep<'_>> {
-        let (mut records, mut ranges) = (self.iter().peekable(), self.removed().peekable());
+        let (mut records, mut ranges) = (self.iter(), self.removed().peekable());
+        // The next record, if it was looked at. Where there are no ranges none is.
+        let mut seen = None;
         let begins_first = move |(lower, _): KeyBounds<'_>, key: Option<&[u8]>| match (lower, key) {
             (Bound::Unbounded, _) | (_, None) => true,
             (Bound::Included(lower), Some(key)) => compare(self.recent.order(), lower, key).is_le(),
             (Bound::Excluded(lower), Some(key)) => compare(self.recent.order(), lower, key).is_lt(),
         };
         std::iter::from_fn(move || {
-            let next = records.peek().map(|(key, _)| *key);
-            match ranges.next_if(|range| begins_first(*range, next)) {
+            if ranges.peek().is_none() && seen.is_none() {
+                return records.next().map(|(key, pending)| WriteStep::Record(key, pending));
+            }
+            seen = seen.or_else(|| records.next());
+            match ranges.next_if(|range| begins_first(*range, seen.map(|(key, _)| key))) {
                 Some(range) => Some(WriteStep::Range(range)),
-                None => records.next().map(|(key, pending)| WriteStep::Record(key, pending)),
+                None => seen.take().map(|(key, pending)| WriteStep::Record(key, pending)),
             }
         })
     }

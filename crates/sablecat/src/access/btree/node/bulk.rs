@@ -210,6 +210,7 @@ impl LeafLoader {
 
     /// Takes a record; true if a page is ready.
     #[must_use]
+    #[inline]
     pub(crate) fn push(&mut self, key: &[u8], value: StoredValue<'_>) -> bool {
         match value {
             StoredValue::Inline(bytes) => self.0.push(key, (bytes, false), PageId::NONE),
