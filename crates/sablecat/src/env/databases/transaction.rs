@@ -155,7 +155,7 @@ impl<'e> EnvTxn<'e> {
 
     #[inline]
     pub(super) fn changes_databases(&self) -> bool {
-        self.records.changes_of_catalog().next().is_some()
+        self.records.changes_catalog()
     }
 
     fn fate(&self, tree: TreeId) -> Fate {

@@ -273,7 +273,9 @@ impl Visibility {
     }
 
     /// Begins an operation at a snapshot that the participant has pinned already.
-    #[inline]
+    ///
+    /// Always inlined: the snapshot is put together where it is used, not copied there.
+    #[inline(always)]
     pub(crate) fn at_pin<'a>(&'a self, me: &'a LocalParticipant, at: Lsn) -> Result<Snapshot<'a>> {
         let slot = me.slot();
         let operation = self.enter_looking(me, slot);

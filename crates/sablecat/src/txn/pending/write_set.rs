@@ -242,7 +242,7 @@ impl PendingRecords {
 
     /// How many records and ranges are in memory.
     #[inline]
-    fn len(&self) -> usize {
+    pub(in crate::txn) fn len(&self) -> usize {
         self.recent.len() + self.more.get().map_or(0, |more| more.removed.len())
     }
 
@@ -512,6 +512,7 @@ impl WriteSet {
         self.logged_trees().next().is_some()
     }
 
+    #[inline]
     pub(crate) fn records(&self, tree: TreeId) -> Option<&PendingRecords> {
         self.trees.binary_search_by_key(&tree, |(have, _)| have.id).ok().map(|at| &self.trees[at].1)
     }

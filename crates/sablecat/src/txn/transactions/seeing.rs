@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::ops::Bound;
 
 use super::Transaction;
-use crate::access::{Each, KeyBounds, KeyPlace, KeySpan, Scan, ScannedValue, StateSource, StoredValue};
+use crate::access::{Each, KeyBounds, KeySpan, Scan, ScannedValue, StateSource, StoredValue, Tree};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pages::{LocalParticipant, Use};
 use crate::txn::catalog::TreeRef;
@@ -28,11 +28,11 @@ impl Drop for Busy<'_> {
     }
 }
 
-/// A value that was looked for.
-enum ShownValue<R> {
-    /// It was shown in place; what came of it.
-    InPlace(R),
-    /// It is long, and has not been shown: a copy.
+/// The value of a record, as it is shown.
+enum ShownValue<'v> {
+    /// Where it is; none: there is no record.
+    InPlace(Option<&'v [u8]>),
+    /// It is long: a copy.
     Long(Vec<u8>),
 }
 
@@ -60,7 +60,9 @@ impl<'k> Transaction<'k> {
             self.seat.renew();
             self.check_tree(tree, self.at(), &self.seat)?;
         }
-        self.looked(tree, look(CommittedState { states: self.transactions, me: &self.seat, at: self.at() }))
+        let looked = look(CommittedState { states: self.transactions, me: &self.seat, at: self.at() });
+        self.note_if_absent(tree, &looked);
+        looked
     }
 
     /// As [`Transaction::look`], while it is looking already, in a caller's closure.
@@ -78,20 +80,21 @@ impl<'k> Transaction<'k> {
             return look(CommittedState { states: transactions, me: &seat, at: pinned.at() });
         }
         let seat = transactions.pages.sit_beside(self.number(), self.at())?;
-        self.looked(tree, look(CommittedState { states: transactions, me: &seat, at: seat.at() }))
-    }
-
-    /// What a look at a tree comes to; that the tree is not there is noted.
-    #[inline]
-    pub(in crate::txn) fn looked<T>(&self, tree: &TreeRef, looked: Result<T>) -> Result<T> {
-        if let Err(error) = &looked {
-            self.note_if_absent(tree, error);
-        }
+        let looked = look(CommittedState { states: transactions, me: &seat, at: seat.at() });
+        self.note_if_absent(tree, &looked);
         looked
     }
 
+    /// Notes, if that is what a look at a tree came to, that the tree is not there.
+    #[inline]
+    pub(in crate::txn) fn note_if_absent<T>(&self, tree: &TreeRef, looked: &Result<T>) {
+        if let Err(error) = looked {
+            self.note_absence(tree, error);
+        }
+    }
+
     #[cold]
-    fn note_if_absent(&self, tree: &TreeRef, error: &Error) {
+    fn note_absence(&self, tree: &TreeRef, error: &Error) {
         if error.kind() == ErrorKind::NotFound && self.tracks_reads() {
             self.reads.borrow_mut().note_absent(tree);
         }
@@ -109,68 +112,78 @@ impl<'k> Transaction<'k> {
         key: &[u8],
         look: impl FnOnce(Option<&[u8]>) -> R,
     ) -> Result<R> {
-        let mut look = Some(look);
-        match self.show(tree, key, &mut look)? {
-            ShownValue::InPlace(shown) => Ok(shown),
-            ShownValue::Long(value) => Ok(look.take().expect("the value is shown once")(Some(&value))),
-        }
+        let (mut look, mut shown) = (Some(look), None);
+        self.show(tree, key, |value| {
+            let look = look.take().expect("the value is shown once");
+            shown = Some(match value {
+                ShownValue::InPlace(value) => look(value),
+                ShownValue::Long(value) => look(Some(&value)),
+            });
+        })?;
+        Ok(shown.expect("the value was shown"))
     }
 
     /// The value of a record, its own pending one if there is one. There is one copy of it: the one that is
     /// returned.
     pub(crate) fn get_owned(&self, tree: &TreeRef, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        match self.show(tree, key, &mut Some(|value: Option<&[u8]>| value.map(<[u8]>::to_vec)))? {
-            ShownValue::InPlace(value) => Ok(value),
-            ShownValue::Long(value) => Ok(Some(value)),
-        }
+        let mut owned = None;
+        self.show(tree, key, |value| {
+            owned = match value {
+                ShownValue::InPlace(value) => value.map(<[u8]>::to_vec),
+                ShownValue::Long(value) => Some(value),
+            };
+        })?;
+        Ok(owned)
     }
 
-    fn show<R>(
-        &self,
-        tree: &TreeRef,
-        key: &[u8],
-        look: &mut Option<impl FnOnce(Option<&[u8]>) -> R>,
-    ) -> Result<ShownValue<R>> {
-        let mut show =
-            |value: Option<&[u8]>| ShownValue::InPlace(look.take().expect("the value is shown once")(value));
+    /// Shows a value once, unless it fails. What is made of it is the closure's to keep, and is not handed
+    /// from function to function.
+    fn show(&self, tree: &TreeRef, key: &[u8], mut show: impl FnMut(ShownValue<'_>)) -> Result<()> {
         if let Some(pending) = self.pending(tree.id, key)? {
-            return Ok(show(pending.as_deref()));
+            show(ShownValue::InPlace(pending.as_deref()));
+            return Ok(());
         }
         if tree.is_new() {
-            return Ok(show(None));
+            show(ShownValue::InPlace(None));
+            return Ok(());
         }
         self.look(tree, |CommittedState { states, me, at }| {
             let view = tree.tree();
-            let mut shown = None;
-            let place = states.place(&view, key, at, me)?;
-            let sought = place.sought().after(me.hints.near(place.tree.id, Use::Read));
-            let (page, long) = states.pages.operate(me, || {
-                let mut snapshot = states.pages.at_pin(me, at)?;
-                let (page, bytes) = snapshot.saying(&place.tree, sought)?;
-                let mut long = None;
-                match place.tree.get(bytes, sought) {
-                    Some(StoredValue::Long { first_page, len }) => long = Some((first_page, len)),
-                    Some(StoredValue::Inline(value)) => shown = Some(show(Some(value))),
-                    None => shown = Some(show(None)),
+            let nested;
+            let (view, stems, rest) = match states.is_nested(&view, key) {
+                false => (&view, &[][..], key),
+                true => {
+                    nested = states.place(&view, key, at, me)?;
+                    (&nested.tree, nested.stems, nested.rest)
                 }
-                Ok((page, long))
+            };
+            let sought = view.sought(rest).after(me.hints.near(view.id, Use::Read));
+            let mut long = None;
+            let page = states.pages.operate(me, || {
+                let mut snapshot = states.pages.at_pin(me, at)?;
+                let (page, bytes) = snapshot.saying(view, sought)?;
+                match view.get(bytes, sought) {
+                    Some(StoredValue::Long { first_page, len }) => long = Some((first_page, len)),
+                    Some(StoredValue::Inline(value)) => show(ShownValue::InPlace(Some(value))),
+                    None => show(ShownValue::InPlace(None)),
+                }
+                Ok(page)
             })?;
-            self.note_key(tree, &place, page);
-            match (shown, long) {
-                (Some(shown), _) => Ok(shown),
-                (None, Some((first, len))) => states.load_long(me, at, first, len).map(ShownValue::Long),
-                (None, None) => unreachable!("a value is shown, or is long"),
+            self.note_key(tree, view, (stems, rest), page);
+            if let Some((first, len)) = long {
+                show(ShownValue::Long(states.load_long(me, at, first, len)?));
             }
+            Ok(())
         })
     }
 
-    /// Notes that a key was looked for.
+    /// Notes that a key was looked for, in the tree to which a part of it leads.
     #[inline]
-    fn note_key(&self, tree: &TreeRef, place: &KeyPlace<'_, '_>, page: PageId) {
+    fn note_key(&self, tree: &TreeRef, within: &Tree<'_>, (stems, rest): (&[u8], &[u8]), page: PageId) {
         if self.tracks_reads() {
-            let key = place.tree.bound_read(Bound::Included(place.rest), self.transactions.page_size());
+            let key = within.bound_read(Bound::Included(rest), self.transactions.page_size());
             let key = key.as_ref().map(|key| &**key);
-            self.reads.borrow_mut().note(tree, place.stems, page, key, key);
+            self.reads.borrow_mut().note(tree, stems, page, key, key);
         }
     }
 
@@ -239,7 +252,7 @@ impl<'k> Transaction<'k> {
             });
             Ok((found, page))
         })?;
-        self.note_key(tree, &place, page);
+        self.note_key(tree, &place.tree, (place.stems, place.rest), page);
         Ok(found)
     }
 

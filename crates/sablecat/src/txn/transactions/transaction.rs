@@ -333,10 +333,9 @@ impl<'k> Transaction<'k> {
         }
         let me: &LocalParticipant = &self.seat;
         let now = self.transactions.pages.guarded(me);
-        self.looked(
-            tree,
-            self.transactions.record_is_same(tree, key, (self.at(), self.time.get()), now.at(), me),
-        )
+        let looked = self.transactions.record_is_same(tree, key, (self.at(), self.time.get()), now.at(), me);
+        self.note_if_absent(tree, &looked);
+        looked
     }
 
     /// Sets or removes a record. On any error, as when there is no room where much is to go, nothing is set
@@ -390,6 +389,12 @@ impl<'k> Transaction<'k> {
     /// Whether a record of the catalog is to change of which the key begins so.
     pub(crate) fn has_pending_in_catalog(&self, prefix: &[u8]) -> bool {
         self.writes.records(CATALOG).is_some_and(|records| records.has_prefix(prefix))
+    }
+
+    /// Whether a record of the catalog is to change.
+    #[inline]
+    pub(crate) fn changes_catalog(&self) -> bool {
+        self.writes.records(CATALOG).is_some_and(|records| records.len() > 0)
     }
 
     /// The records of the catalog that are to change, in order.
