@@ -197,27 +197,35 @@ impl RecordBuilder {
         debug_assert!(durable <= lsn && lsn.0.is_multiple_of(8));
         // Rounded up: the claim may only fall short of what was durable.
         let distance = u32::try_from((lsn.0 - durable.0).div_ceil(8)).unwrap_or(DISTANCE_UNKNOWN);
+        // Loaded before there is something new beside it, which would have to be waited for.
+        let (len, rest) = (self.bytes.len() as u32, (u64_at(&self.bytes, 16) >> 32) as u32);
         self.bytes[8..16].copy_from_slice(&lsn.0.to_le_bytes());
         self.bytes[16..20].copy_from_slice(&distance.to_le_bytes());
-        let crc = seal_crc(self.body_crc, &self.bytes);
+        let crc = seal_crc(self.body_crc, (len, lsn.0, distance, rest));
         self.bytes[4..8].copy_from_slice(&crc.to_le_bytes());
         &self.bytes
     }
 }
 
-/// The checksum of a record whose body's checksum is `body_crc`.
+/// The checksum of a record whose body's checksum is `body_crc`, and whose header has these four: its length,
+/// its place, how far it is from what is durable, and the rest.
 #[inline]
-fn seal_crc(body_crc: u32, record: &[u8]) -> u32 {
-    let mut covered = [0; 20];
-    covered[0..4].copy_from_slice(&record[0..4]);
-    covered[4..20].copy_from_slice(&record[8..24]);
-    sum::append(body_crc, &covered)
+fn seal_crc(body_crc: u32, (len, lsn, distance, rest): (u32, u64, u32, u32)) -> u32 {
+    let first = u64::from(len) | lsn << 32;
+    sum::append_words(body_crc, [first, lsn >> 32 | u64::from(distance) << 32], rest)
+}
+
+/// The checksum of a whole record.
+fn crc_of(record: &[u8]) -> u32 {
+    let (first, third) = (u64_at(record, 0), u64_at(record, 16));
+    let header = (first as u32, u64_at(record, 8), third as u32, (third >> 32) as u32);
+    seal_crc(sum::crc32c(&record[HEADER_BYTES..]), header)
 }
 
 /// Puts the checksum of a whole record into it.
 #[cfg(feature = "fuzzing")]
 pub(crate) fn seal_record(record: &mut [u8]) {
-    let crc = seal_crc(sum::crc32c(&record[HEADER_BYTES..]), record);
+    let crc = crc_of(record);
     record[4..8].copy_from_slice(&crc.to_le_bytes());
 }
 
@@ -248,7 +256,7 @@ pub(super) fn claimed_len(bytes: &[u8], lsn: Lsn) -> Option<usize> {
 /// Whether the checksum of a whole record is right.
 pub(super) fn is_good(record: &[u8]) -> bool {
     let crc = (u64_at(record, 0) >> 32) as u32;
-    seal_crc(sum::crc32c(&record[HEADER_BYTES..]), record) == crc
+    crc_of(record) == crc
 }
 
 /// The eight bytes at `at`, which the caller knows to be there.
@@ -478,7 +486,7 @@ mod tests {
                 bytes[8..16].copy_from_slice(&lsn.to_le_bytes());
                 bytes[21] = VERSION;
                 bytes[20] %= 8;
-                let crc = seal_crc(sum::crc32c(&bytes[24..len]), &bytes);
+                let crc = crc_of(&bytes[..len]);
                 bytes[4..8].copy_from_slice(&crc.to_le_bytes());
             }
             if let Ok(Some(record)) = LogRecord::parse(&bytes, Lsn(lsn)) {

@@ -225,8 +225,9 @@ impl Pool {
         let mut least = 1;
         loop {
             match work() {
+                Ok(done) => return Ok(done),
                 Err(error) if error.is_out_of_frames() => self.refill(me, FRAMES_WANTED, least)?,
-                result => return result,
+                Err(error) => return Err(error),
             }
             // The few frames that come cheap may be those of the pages that the work is about to visit.
             least = FRAMES_WANTED;

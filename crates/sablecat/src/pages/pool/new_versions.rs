@@ -257,7 +257,9 @@ impl<'a> NewVersions<'a> {
     }
 
     /// Writes a list item here and in the slot, or in the frames that continue it.
-    #[inline]
+    ///
+    /// Always inlined: what an item consists of is in registers then, and stored from there.
+    #[inline(always)]
     fn set(&mut self, index: usize, item: ListItem) -> Result<()> {
         if index >= self.most {
             return Err(Error::too_many());
