@@ -296,8 +296,20 @@ impl Visibility {
     /// Runs `work` as often as the pool runs out of frames under it. `work` begins its own operation and must
     /// be repeatable.
     #[inline]
-    pub(crate) fn operate<T>(&self, me: &LocalParticipant, work: impl FnMut() -> Result<T>) -> Result<T> {
-        self.unless_cut_short(|| self.operate_watched(me, work))
+    pub(crate) fn operate<T>(
+        &self,
+        me: &LocalParticipant,
+        mut work: impl FnMut() -> Result<T>,
+    ) -> Result<T> {
+        // What it comes to stays here: handed out through what catches panics it would be moved in memory.
+        let mut done = None;
+        self.unless_cut_short(|| {
+            self.operate_watched(me, || {
+                done = Some(work()?);
+                Ok(())
+            })
+        })?;
+        Ok(done.expect("the work was done"))
     }
 
     /// The same as part of something that as a whole [is no answer if memory was cut
