@@ -240,6 +240,17 @@ impl Visibility {
         }
     }
 
+    /// Asks the processor to fetch what is looked at next of a page that is about to be latched and changed,
+    /// and that no search in it looks at: where it ends, as what it covers stands there, and what describes
+    /// its current version.
+    #[inline(always)]
+    pub(crate) fn foresee_latched(&self, page: PageId) {
+        let frame = self.region.entry(page).word().frame();
+        self.region.prefetch_from(frame, self.region.page_size() - prefetch::LINE_BYTES, 1);
+        let described: *const _ = self.region.frame(frame);
+        prefetch::read(described.cast());
+    }
+
     /// Begins an operation without a pin, which may look at anything.
     #[inline]
     pub(crate) fn enter<'a>(&'a self, me: &'a LocalParticipant) -> Operation<'a> {

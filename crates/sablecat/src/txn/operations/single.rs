@@ -290,6 +290,7 @@ impl Kernel {
         let (page, pinned) = self.pages.operate_watched(me, || {
             let mut snapshot = self.pages.snapshot(me);
             let page = snapshot.locate(&view, sought)?;
+            self.pages.foresee_latched(page);
             Ok((page, snapshot.into_pinned()))
         })?;
         let at = pinned.at();

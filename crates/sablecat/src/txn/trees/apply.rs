@@ -226,6 +226,7 @@ impl Trees {
         }
         loop {
             let page = self.locate(tree, sought, *at, me)?;
+            self.pages.foresee_latched(page);
             let held = changes.holds(page);
             let bytes = changes.latched(page)?;
             if tree.covers(bytes, sought) {
