@@ -307,11 +307,7 @@ impl Visibility {
     /// Runs `work` as often as the pool runs out of frames under it. `work` begins its own operation and must
     /// be repeatable.
     #[inline]
-    pub(crate) fn operate<T>(
-        &self,
-        me: &LocalParticipant,
-        mut work: impl FnMut() -> Result<T>,
-    ) -> Result<T> {
+    pub(crate) fn operate<T>(&self, me: &LocalParticipant, mut work: impl FnMut() -> Result<T>) -> Result<T> {
         // What it comes to stays here: handed out through what catches panics it would be moved in memory.
         let mut done = None;
         self.unless_cut_short(|| {
