@@ -513,7 +513,7 @@ impl View for UndoGuard<'_> {
     }
 
     fn entry(&self, name: &str) -> Result<Option<CatalogEntry>> {
-        let value = self.kernel().get_one(&catalog_tree(), name.as_bytes())?;
+        let value = self.kernel().get_one(catalog_tree(), name.as_bytes())?;
         value.map(|value| CatalogEntry::decode(name.as_bytes(), &value)).transpose()
     }
 

@@ -158,7 +158,7 @@ mod tests {
     use std::time::Duration;
 
     use crate::env::EnvTxn;
-    use crate::txn::{Options, TreeRef};
+    use crate::txn::Options;
     use crate::{Durability, Env, IndexOptions, Isolation, OnRemove};
 
     /// Removed behind the back of the index that refers to it.
@@ -180,7 +180,7 @@ mod tests {
             patience: Duration::from_secs(60),
         };
         let mut txn = EnvTxn::begin(env.core().to_write().unwrap(), options).unwrap();
-        let bare = TreeRef { follower: None, ..txn.tree(&towns.named).unwrap().clone() };
+        let bare = txn.tree(&towns.named).unwrap().with(|tree| tree.follower = None);
         txn.records.set(&bare, b"rome", None).unwrap();
         txn.commit(Durability::Memory).unwrap();
         drop(txn);

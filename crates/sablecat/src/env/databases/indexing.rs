@@ -133,7 +133,7 @@ impl EnvTxn<'_> {
         of_replica: bool,
     ) -> Result<Arc<Named>> {
         catalog::check_name(name)?;
-        if self.records.claim(&catalog_tree(), name.as_bytes())?.is_some() {
+        if self.records.claim(catalog_tree(), name.as_bytes())?.is_some() {
             return Err(Error::new(ErrorKind::Exists, format!("there is a database {name:?} already")));
         }
         if !of_replica {
@@ -258,13 +258,13 @@ impl EnvTxn<'_> {
     /// Changes what the catalog says of how a database is related to others. Nothing is done if there is
     /// none: a follower of another environment may be in the middle of what happened there.
     fn edit(&mut self, name: &str, change: impl FnOnce(&mut CatalogEntry)) -> Result<()> {
-        let Some(value) = self.records.claim(&catalog_tree(), name.as_bytes())? else { return Ok(()) };
+        let Some(value) = self.records.claim(catalog_tree(), name.as_bytes())? else { return Ok(()) };
         let mut entry = CatalogEntry::decode(name.as_bytes(), &value)?;
         entry.method(name.as_bytes())?;
         change(&mut entry);
         self.log_former(name, entry.tree)?;
         self.related.note_name(entry.tree, name);
-        self.records.set(&catalog_tree(), name.as_bytes(), Some(&entry.encode()))
+        self.records.set(catalog_tree(), name.as_bytes(), Some(&entry.encode()))
     }
 
     /// Has all that name a database that was renamed do so by its new name.

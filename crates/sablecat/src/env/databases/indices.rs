@@ -387,11 +387,8 @@ impl Indexed {
         let entry = view.entry(&info.primary)?.ok_or_else(gone)?;
         let presence = view.presence(entry.tree).knowing(KnownDatabase::of(&info.primary, &entry));
         let follower = follower(&self.functions, view, &info.primary, &entry)?;
-        Ok(TreeRef {
-            presence: Some(Arc::new(presence)),
-            follower,
-            ..plain(view, &info.primary, &entry, None)?
-        })
+        let plain = plain(view, &info.primary, &entry, None)?;
+        Ok(plain.with(|tree| (tree.presence, tree.follower) = (Some(Arc::new(presence)), follower)))
     }
 }
 
@@ -511,5 +508,5 @@ pub(super) fn follower(
 /// The tree of an entry, as one that only has to be there.
 fn seen(view: &dyn View, name: &str, entry: &CatalogEntry) -> Result<TreeRef> {
     let presence = Some(Arc::new(view.presence(entry.tree)));
-    Ok(TreeRef { presence, ..plain(view, name, entry, None)? })
+    Ok(plain(view, name, entry, None)?.with(|tree| tree.presence = presence))
 }

@@ -64,7 +64,7 @@ impl Named {
     pub(crate) fn as_replica(&self) -> Named {
         Named {
             name: self.name.clone(),
-            tree: TreeRef { follower: None, ..self.tree.clone() },
+            tree: self.tree.with(|tree| tree.follower = None),
             presence: Arc::clone(&self.presence),
             holds: self.holds,
             index: self.index.clone(),
@@ -377,7 +377,8 @@ impl Databases {
         });
         let plain = indices::plain(view, name, entry, comparator.transpose()?)?;
         let follower = indices::follower(&self.config.functions, view, name, entry)?;
-        let tree = TreeRef { presence: Some(Arc::clone(&presence)), follower, ..plain };
+        let tree =
+            plain.with(|tree| (tree.presence, tree.follower) = (Some(Arc::clone(&presence)), follower));
         let index = entry.relations.index.clone().map(Arc::new);
         let (name, holds, newer) = (name.to_owned(), entry.holds, OnceLock::new());
         Ok(Arc::new(Named { name, tree, presence, holds, index, is_replica: false, newer }))

@@ -169,7 +169,7 @@ impl<'e> EnvTxn<'e> {
     /// Opens a database if there is one of that name.
     pub(crate) fn database(&self, name: &str) -> Result<Option<Arc<Named>>> {
         catalog::check_name(name)?;
-        let Some(value) = self.records.get_owned(&catalog_tree(), name.as_bytes())? else { return Ok(None) };
+        let Some(value) = self.records.get_owned(catalog_tree(), name.as_bytes())? else { return Ok(None) };
         self.found(name, &CatalogEntry::decode(name.as_bytes(), &value)?).map(Some)
     }
 
@@ -188,7 +188,7 @@ impl<'e> EnvTxn<'e> {
     /// Opens a database, or creates it as it is asked for.
     pub(crate) fn database_or_new(&mut self, name: &str, asked: Asked<'_>) -> Result<Arc<Named>> {
         catalog::check_name(name)?;
-        let entry = match self.records.claim(&catalog_tree(), name.as_bytes())? {
+        let entry = match self.records.claim(catalog_tree(), name.as_bytes())? {
             Some(value) => CatalogEntry::decode(name.as_bytes(), &value)?,
             None => self.make(name, asked)?,
         };
@@ -214,8 +214,8 @@ impl<'e> EnvTxn<'e> {
         entry.relations.index = asked.index.cloned();
         let presence = Presence::made_in(self.records.number()).knowing(KnownDatabase::of(name, &entry));
         self.made.push(Made { entry: entry.clone(), presence: Arc::new(presence) });
-        self.records.set(&catalog_tree(), name.as_bytes(), Some(&entry.named().encode()))?;
-        self.records.set(&catalog_tree(), &note_key(entry.tree), None)?;
+        self.records.set(catalog_tree(), name.as_bytes(), Some(&entry.named().encode()))?;
+        self.records.set(catalog_tree(), &note_key(entry.tree), None)?;
         Ok(entry)
     }
 
@@ -227,7 +227,7 @@ impl<'e> EnvTxn<'e> {
         // this transaction's way.
         let mut scan = Scan::new(Included(vec![1]), Unbounded);
         let mut names = Vec::new();
-        while let Some((key, _)) = self.records.next(&tree, &mut scan, true)? {
+        while let Some((key, _)) = self.records.next(tree, &mut scan, true)? {
             names.push(
                 String::from_utf8(key).map_err(|_| Error::corruption("a name in the catalog is not text"))?,
             );
@@ -243,16 +243,16 @@ impl<'e> EnvTxn<'e> {
         catalog::check_name(from)?;
         catalog::check_name(to)?;
         let tree = catalog_tree();
-        let Some(value) = self.records.claim(&tree, from.as_bytes())? else {
+        let Some(value) = self.records.claim(tree, from.as_bytes())? else {
             return Err(Error::new(ErrorKind::NotFound, format!("there is no database {from:?} to rename")));
         };
-        if self.records.claim(&tree, to.as_bytes())?.is_some() {
+        if self.records.claim(tree, to.as_bytes())?.is_some() {
             return Err(Error::new(ErrorKind::Exists, format!("there is a database {to:?} already")));
         }
         let entry = CatalogEntry::decode(from.as_bytes(), &value)?;
         entry.method(from.as_bytes())?;
         self.take_name(from, entry.tree)?;
-        self.records.set(&tree, to.as_bytes(), Some(&entry.encode()))?;
+        self.records.set(tree, to.as_bytes(), Some(&entry.encode()))?;
         self.note_renamed(&entry, from, to)
     }
 
@@ -272,20 +272,20 @@ impl<'e> EnvTxn<'e> {
     pub(crate) fn remove_alone(&mut self, name: &str) -> Result<bool> {
         catalog::check_name(name)?;
         let tree = catalog_tree();
-        let Some(value) = self.records.claim(&tree, name.as_bytes())? else { return Ok(false) };
+        let Some(value) = self.records.claim(tree, name.as_bytes())? else { return Ok(false) };
         let maker = Some(self.databases.kernel.pages.standing());
         let note = CatalogEntry { maker, ..CatalogEntry::decode(name.as_bytes(), &value)? };
         note.method(name.as_bytes())?;
         self.note_unrelated(&note)?;
         self.take_name(name, note.tree)?;
-        self.records.set(&tree, &note_key(note.tree), Some(&note.encode()))?;
+        self.records.set(tree, &note_key(note.tree), Some(&note.encode()))?;
         Ok(true)
     }
 
     /// Takes its name from a tree, and has the log say which name it had before the transaction.
     fn take_name(&mut self, name: &str, tree: TreeId) -> Result<()> {
         self.log_former(name, tree)?;
-        self.records.set(&catalog_tree(), name.as_bytes(), None)
+        self.records.set(catalog_tree(), name.as_bytes(), None)
     }
 
     /// Before what stands under its name in the catalog changes: has the log say which name a tree had before
@@ -296,7 +296,7 @@ impl<'e> EnvTxn<'e> {
             return Ok(());
         }
         self.records.set(
-            &catalog_tree(),
+            catalog_tree(),
             &former_key(tree, if is_committed { name.as_bytes() } else { b"" }),
             None,
         )
@@ -526,9 +526,9 @@ mod tests {
     /// Has the catalog say something else of a database's method, or of an unnamed tree's.
     fn set_method(core: &Core, key: &[u8], method: u8) {
         let mut txn = begin(core, Isolation::Snapshot);
-        let value = txn.records.get_owned(&catalog_tree(), key).unwrap().expect("it is there");
+        let value = txn.records.get_owned(catalog_tree(), key).unwrap().expect("it is there");
         let entry = CatalogEntry { method, ..CatalogEntry::decode(key, &value).unwrap() };
-        txn.records.set(&catalog_tree(), key, Some(&entry.encode())).unwrap();
+        txn.records.set(catalog_tree(), key, Some(&entry.encode())).unwrap();
         txn.records.commit(Durability::Memory).unwrap();
         // Nothing is remembered of it.
         lock(&core.names).forget();

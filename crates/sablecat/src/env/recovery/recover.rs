@@ -134,7 +134,7 @@ pub(super) fn replay_commits(
     until: Lsn,
     report: &mut RecoveryReport,
 ) -> Result<()> {
-    let trees = BTreeMap::from([(CATALOG, catalog::catalog_tree())]);
+    let trees = BTreeMap::from([(CATALOG, catalog::catalog_tree().clone())]);
     let mut replay = Replay { kernel, me, config, trees, unmet: None, report };
     let mut at = Lsn(0);
     // Nothing is read beyond the last of them: it may be damaged, and that may be why somebody goes back.

@@ -85,7 +85,7 @@ impl Upkeep {
             looked += pages;
             progress(Progress { pages: looked, pages_total: total });
         };
-        let mut trees = vec![("the catalog".to_owned(), catalog::catalog_tree())];
+        let mut trees = vec![("the catalog".to_owned(), catalog::catalog_tree().clone())];
         let mut all_known = true;
         for (key, entry) in catalog::records(&mut txn.committed())? {
             if entry.method(&key).is_err() {

@@ -44,9 +44,10 @@ pub(crate) use lapse::Lapse;
 pub(crate) use presence::{KnownDatabase, Looked, Presence};
 pub use relation::{IndexInfo, OnRemove};
 pub(in crate::txn) use tree::check_record;
-pub(crate) use tree::{Comparator, TreeRef};
+pub(crate) use tree::{Comparator, KnownTree, TreeRef};
 
 use std::ops::Bound::{Included, Unbounded};
+use std::sync::LazyLock;
 
 use crate::access::{Method, Scan, StateSource};
 use crate::error::{Error, Result};
@@ -63,20 +64,22 @@ pub(crate) const FIRST_TREE: u32 = 16;
 const NAME_BYTES_MAX: usize = 48;
 
 /// The catalog as a tree.
-pub(crate) fn catalog_tree() -> TreeRef {
-    let (comparator, keys, presence, follower) = (None, None, None, None);
-    TreeRef {
-        id: CATALOG,
-        root: CATALOG_ROOT,
-        method: Method::Btree,
-        comparator,
-        volume: VolumeId::MAIN,
-        keys,
-        presence,
-        follower,
-        lapse: Lapse::Never,
-        temporary: false,
-    }
+pub(crate) fn catalog_tree() -> &'static TreeRef {
+    static TREE: LazyLock<TreeRef> = LazyLock::new(|| {
+        TreeRef::from(KnownTree {
+            id: CATALOG,
+            root: CATALOG_ROOT,
+            method: Method::Btree,
+            comparator: None,
+            volume: VolumeId::MAIN,
+            keys: None,
+            presence: None,
+            follower: None,
+            lapse: Lapse::Never,
+            temporary: false,
+        })
+    });
+    &TREE
 }
 
 /// Refuses names that the catalog cannot hold.

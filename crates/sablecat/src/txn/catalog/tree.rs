@@ -1,5 +1,6 @@
 //! A tree as a process knows it: where it is, how its records are arranged, and what has to do with them.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use super::entry::CatalogEntry;
@@ -14,9 +15,23 @@ use crate::log::RecordKind;
 use crate::txn::options::Durability;
 use crate::types::{PageId, TreeId, VolumeId};
 
-/// A tree's identity, as the process remembers it.
+/// A tree, as the process remembers it: what is known of it, shared by all that name it. Each transaction
+/// keeps one of each tree that it reads or changes, and counts that in one place.
 #[derive(Clone)]
-pub(crate) struct TreeRef {
+pub(crate) struct TreeRef(Arc<KnownTree>);
+
+impl Deref for TreeRef {
+    type Target = KnownTree;
+
+    #[inline(always)]
+    fn deref(&self) -> &KnownTree {
+        &self.0
+    }
+}
+
+/// What a process knows of a tree.
+#[derive(Clone)]
+pub(crate) struct KnownTree {
     pub(crate) id: TreeId,
     pub(crate) root: PageId,
     /// How its records are arranged.
@@ -69,13 +84,28 @@ impl std::fmt::Debug for Comparator {
     }
 }
 
+impl From<KnownTree> for TreeRef {
+    fn from(tree: KnownTree) -> TreeRef {
+        TreeRef(Arc::new(tree))
+    }
+}
+
+impl TreeRef {
+    /// The same tree, of which something else is known.
+    pub(crate) fn with(&self, change: impl FnOnce(&mut KnownTree)) -> TreeRef {
+        let mut known = KnownTree::clone(self);
+        change(&mut known);
+        known.into()
+    }
+}
+
 impl std::fmt::Debug for TreeRef {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("TreeRef").field("id", &self.id).field("root", &self.root).finish_non_exhaustive()
     }
 }
 
-impl TreeRef {
+impl KnownTree {
     /// The tree as the access methods want it.
     #[inline]
     pub(crate) fn tree(&self) -> Tree<'_> {
@@ -153,7 +183,7 @@ impl CatalogEntry {
         keys: Option<Arc<[KeyRule]>>,
     ) -> Result<TreeRef> {
         let method = self.method(key)?;
-        Ok(TreeRef {
+        Ok(TreeRef::from(KnownTree {
             id: self.tree,
             root: self.root,
             method,
@@ -164,7 +194,7 @@ impl CatalogEntry {
             follower: None,
             lapse: self.lapse(),
             temporary: self.temporary,
-        })
+        }))
     }
 
     /// Whether its records lapse.

@@ -104,7 +104,7 @@ impl Mender {
             listed::each(&state, entry, &mut |page| _ = reached.insert(page))?;
         }
         let trees = notes_and_names.iter().map(|(key, entry)| entry.tree(key, None, None));
-        for tree in std::iter::once(Ok(catalog::catalog_tree())).chain(trees) {
+        for tree in std::iter::once(Ok(catalog::catalog_tree().clone())).chain(trees) {
             tree?.tree().reach(&state, &mut |page| reached.insert(page))?;
         }
         Ok(reached)

@@ -321,7 +321,7 @@ mod tests {
         for count in [1, 2, FEW - 1, FEW, FEW + 1, 3 * FEW] {
             // Up, down, and from the middle on.
             for step in [1, count - 1, count / 2 * 2 + 1] {
-                let (mut recent, mut model) = (RecentRecords::new(&tree), BTreeMap::new());
+                let (mut recent, mut model) = (RecentRecords::new(tree), BTreeMap::new());
                 for n in 0..count {
                     let key = (n * step % count) as u16;
                     let value = (!n.is_multiple_of(3)).then(|| vec![n as u8; n]);

@@ -642,7 +642,7 @@ mod tests {
     fn what_is_rolled_back_again_and_again_takes_no_more_memory() {
         let disk = Arc::new(SimDisk::new(1));
         let place = SpillSettings { disk, directory: "".into(), bytes_max: 20_000, cipher: None };
-        let tree = TreeRef { id: TreeId(20), ..catalog::catalog_tree() };
+        let tree = catalog::catalog_tree().with(|tree| tree.id = TreeId(20));
         let mut set = WriteSet::default();
         for n in 0..20_000u32 {
             set.make_room(tree.id, &place).unwrap();

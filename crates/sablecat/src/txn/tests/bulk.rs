@@ -139,7 +139,7 @@ fn a_load_whose_snapshot_is_given_up_at_any_moment_goes_on() {
         let store = Store::new(2000, 8, None);
         let ordered = |compare: CompareFn| {
             let comparator = Some(Arc::new(Comparator { name: "of a user".into(), compare, table: None }));
-            TreeRef { comparator, ..store.tree.clone() }
+            store.tree.with(|tree| tree.comparator = comparator)
         };
         let region = Arc::clone(&store.kernel.pages.region);
         let give_up = move |a: &[u8], b: &[u8]| {

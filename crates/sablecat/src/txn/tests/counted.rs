@@ -20,7 +20,7 @@ fn key(n: u32) -> Vec<u8> {
 /// A tree of three levels.
 fn store() -> Store {
     let store = Store::new(800, 4, None);
-    let tree = TreeRef { method: Method::Counted, ..store.tree.clone() };
+    let tree = store.tree.with(|tree| tree.method = Method::Counted);
     store.in_place(|direct| tree.tree().format(direct.write(tree.root).unwrap()));
     let store = Store { tree, ..store };
     for n in 0..RECORDS {

@@ -37,7 +37,7 @@ fn filled(store: Store, method: Method) -> Store {
     let store = if method == Method::Hash {
         store.made_hashed(7)
     } else {
-        let tree = TreeRef { method, ..store.tree.clone() };
+        let tree = store.tree.with(|tree| tree.method = method);
         store.in_place(|direct| tree.tree().format(direct.write(tree.root).unwrap()));
         Store { tree, ..store }
     };

@@ -26,7 +26,7 @@ impl Store {
     pub(super) fn made_hashed(self, seed: u8) -> Store {
         let store = self;
         let comparator = Some(Arc::new(Comparator::by_hash(hashing(seed))));
-        let tree = TreeRef { method: Method::Hash, comparator, ..store.tree.clone() };
+        let tree = store.tree.with(|tree| (tree.method, tree.comparator) = (Method::Hash, comparator));
         store.in_place(|direct| tree.tree().format(direct.write(tree.root).unwrap()));
         Store { tree, ..store }
     }

@@ -141,7 +141,7 @@ impl Store {
         if let Some(superblock) = kernel.pages.volume().map(Volume::superblock) {
             kernel.pages.blocks().assume_used_below(&superblock.bounds()).unwrap();
         }
-        let tree = catalog::catalog_tree();
+        let tree = catalog::catalog_tree().clone();
         let seat = kernel.pages.participants.sit().unwrap();
         // SAFETY: nobody else knows of the region yet.
         let mut direct = unsafe { Direct::new(&kernel.pages, &seat) };
@@ -279,7 +279,7 @@ impl Store {
         drop(seat);
         let (_, mut reachable) = self.verified();
         if self.tree.id != CATALOG {
-            let (records, pages) = self.verified_tree(&catalog::catalog_tree());
+            let (records, pages) = self.verified_tree(catalog::catalog_tree());
             assert_eq!(records.len(), 1, "what was left half done: {records:?}");
             reachable.extend(pages);
         }

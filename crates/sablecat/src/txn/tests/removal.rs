@@ -24,7 +24,8 @@ fn database_of(frames: usize) -> Store {
     txn.set(&store.tree, &catalog::note_key(entry.tree), None).unwrap();
     let at = txn.commit(Durability::Memory).unwrap();
     drop(txn);
-    let tree = TreeRef { presence: Some(Arc::new(Presence::seen_at(at))), ..entry.tree_of_note().unwrap() };
+    let tree =
+        entry.tree_of_note().unwrap().with(|tree| tree.presence = Some(Arc::new(Presence::seen_at(at))));
     Store { tree, ..store }
 }
 
@@ -39,9 +40,9 @@ pub(super) fn entry(store: &Store) -> CatalogEntry {
 /// Takes the database's name away; its pages are still to be freed.
 pub(super) fn take_name(store: &Store, txn: &mut Transaction<'_>) -> Result<Lsn> {
     let (entry, catalog) = (entry(store), catalog::catalog_tree());
-    assert_eq!(txn.claim(&catalog, NAME)?, Some(entry.encode()));
-    txn.set(&catalog, NAME, None)?;
-    txn.set(&catalog, &catalog::note_key(entry.tree), Some(&entry.encode()))?;
+    assert_eq!(txn.claim(catalog, NAME)?, Some(entry.encode()));
+    txn.set(catalog, NAME, None)?;
+    txn.set(catalog, &catalog::note_key(entry.tree), Some(&entry.encode()))?;
     txn.commit(Durability::Memory)
 }
 
@@ -54,17 +55,17 @@ fn a_database_whose_pages_are_not_freed_yet_is_a_conflict_for_who_has_read_it() 
     let catalog = catalog::catalog_tree();
     let mut reader = store.begin(Isolation::Serializable, false);
     assert_eq!(reader.get_owned(&store.tree, b"a").unwrap().as_deref(), Some(&b"1"[..]));
-    reader.set(&catalog, b"other", Some(b"2")).unwrap();
+    reader.set(catalog, b"other", Some(b"2")).unwrap();
     let mut remover = store.begin(Isolation::Serializable, false);
-    assert_eq!(remover.get_owned(&catalog, b"other").unwrap(), None);
+    assert_eq!(remover.get_owned(catalog, b"other").unwrap(), None);
     take_name(&store, &mut remover).unwrap();
     drop(remover);
     // Each has seen the state before the other.
     assert_eq!(reader.commit(Durability::Memory).expect_err("write skew").kind(), ErrorKind::Conflict);
     // Run again it does not read what is gone, and is not held responsible for what it read before.
     reader.restart();
-    reader.get_owned(&catalog, b"other").unwrap();
-    reader.set(&catalog, b"other", Some(b"3")).unwrap();
+    reader.get_owned(catalog, b"other").unwrap();
+    reader.set(catalog, b"other", Some(b"3")).unwrap();
     reader.commit(Durability::Memory).unwrap();
 }
 
@@ -101,7 +102,7 @@ fn a_load_whose_database_is_removed_meanwhile_fails_and_leaves_nothing() {
     });
     let loaded = store.kernel.bulk_load(&store.tree, records, Durability::Memory);
     assert_eq!(loaded.expect_err("its database is not there").kind(), ErrorKind::Conflict);
-    let catalog = Store { tree: catalog::catalog_tree(), ..store };
+    let catalog = Store { tree: catalog::catalog_tree().clone(), ..store };
     assert!(catalog.verified().0.is_empty());
     catalog.assert_nothing_leaks();
 }

@@ -202,7 +202,7 @@ fn a_write_set_that_does_not_fit_memory_is_one_like_any_other() {
     let disk = SimDisk::new(1);
     for comparator in [None, Some(Arc::new(backwards))] {
         let place = spilling(&disk, 2000);
-        let tree = TreeRef { id: TreeId(20), comparator, ..catalog::catalog_tree() };
+        let tree = catalog::catalog_tree().with(|tree| (tree.id, tree.comparator) = (TreeId(20), comparator));
         let forward = tree.comparator.is_none();
         let compare = |a: &[u8], b: &[u8]| if forward { a.cmp(b) } else { b.cmp(a) };
         let (mut set, mut model, mut dice) = (WriteSet::default(), BTreeMap::new(), Dice(7));
@@ -281,7 +281,7 @@ fn a_range_that_is_removed_leaves_nothing_noted_of_what_comes_after() {
 fn a_name_that_another_has_or_takes_away_does_no_harm_to_a_large_transaction() {
     let disk = SimDisk::new(1);
     let place = spilling(&disk, 2000);
-    let tree = TreeRef { id: TreeId(20), ..catalog::catalog_tree() };
+    let tree = catalog::catalog_tree().with(|tree| tree.id = TreeId(20));
     let (mut one, mut other) = (WriteSet::default(), WriteSet::default());
     let named = disk.open(Path::new("sablecat.spill"), How { create_new: true, ..How::default() }).unwrap();
     for n in 0..300 {
@@ -310,7 +310,7 @@ fn a_name_that_another_has_or_takes_away_does_no_harm_to_a_large_transaction() {
 #[test]
 fn many_that_make_files_for_large_transactions_at_once_have_one_each() {
     let disk = SimDisk::new(1);
-    let tree = TreeRef { id: TreeId(20), ..catalog::catalog_tree() };
+    let tree = catalog::catalog_tree().with(|tree| tree.id = TreeId(20));
     std::thread::scope(|scope| {
         for thread in 0..4 {
             let (place, tree) = (spilling(&disk, 2000), &tree);

@@ -29,7 +29,7 @@ fn store(calls: &Arc<AtomicU32>) -> Store {
     drop(direct);
     drop(seat);
     let Store { kernel, tree } = store;
-    Store { kernel, tree: TreeRef { comparator, ..tree } }
+    Store { kernel, tree: tree.with(|tree| tree.comparator = comparator) }
 }
 
 fn key(n: u32) -> Vec<u8> {

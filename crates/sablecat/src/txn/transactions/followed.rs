@@ -99,7 +99,7 @@ impl View for Transaction<'_> {
     }
 
     fn entry(&self, name: &str) -> Result<Option<CatalogEntry>> {
-        let value = self.get_owned(&catalog::catalog_tree(), name.as_bytes())?;
+        let value = self.get_owned(catalog::catalog_tree(), name.as_bytes())?;
         value.map(|value| CatalogEntry::decode(name.as_bytes(), &value)).transpose()
     }
 

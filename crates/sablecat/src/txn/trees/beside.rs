@@ -349,7 +349,7 @@ impl<'a> Build<'a> {
             let place = KeyPlace { tree: catalog.tree(), stems: &[], rest: key };
             let leaf = place.tree.find(changes, place.sought())?;
             changes.latched(leaf)?;
-            self.trees.check_write(changes, leaf, (&catalog, key), &place, self.check)?;
+            self.trees.check_write(changes, leaf, (catalog, key), &place, self.check)?;
         }
         all.into_iter()
             .try_for_each(|change| self.trees.apply_one(changes, &catalog.tree(), change, None).map(drop))
