@@ -15,6 +15,7 @@ mod globals;
 mod hash_tables;
 mod holds;
 mod large_values;
+mod listed_leaves;
 mod long_keys;
 mod lsm;
 mod multi;
