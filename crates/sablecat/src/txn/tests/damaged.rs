@@ -2,8 +2,10 @@
 //! error, or wrong data as far as nothing could tell, and nothing worse. Which page, and what is wrong with
 //! it, is chance.
 
+use std::ops::{Bound, ControlFlow};
+
 use super::*;
-use crate::access::Method;
+use crate::access::{Each, Method};
 use crate::error::ErrorKind;
 
 /// Of each kind of tree pages are damaged by these seeds.
@@ -47,8 +49,12 @@ fn filled(store: Store, method: Method) -> Store {
 
 /// Makes something else of a page, which passes the check. False if it would not.
 fn damage(store: &Store, pages: &[PageId], dice: &mut Dice) -> bool {
-    let page = pages[dice.below(pages.len() as u64) as usize];
-    let other = pages[dice.below(pages.len() as u64) as usize];
+    let one = |dice: &mut Dice| pages[dice.below(pages.len() as u64) as usize];
+    let (page, other) = (one(dice), one(dice));
+    damage_one(store, page, other, dice)
+}
+
+fn damage_one(store: &Store, page: PageId, other: PageId, dice: &mut Dice) -> bool {
     let how = dice.below(4);
     store.in_place(|direct| {
         let image = direct.latched(other).unwrap().to_vec();
@@ -224,4 +230,67 @@ fn a_record_that_its_key_does_not_lead_to_does_not_keep_a_large_commit_for_ever(
         }
     }
     assert!(refused > 0, "no commit came to the record");
+}
+
+/// Counts records, of which it wants many or not.
+struct Shown {
+    wants_many: bool,
+}
+
+impl Each<u32> for Shown {
+    fn one(&mut self, so_far: u32, _: &[u8], _: &[u8]) -> ControlFlow<u32, u32> {
+        assert!(so_far < 1 << 20, "a fold comes to the same leaves again and again");
+        ControlFlow::Continue(so_far + 1)
+    }
+
+    fn wants_many(&self) -> bool {
+        self.wants_many
+    }
+}
+
+/// With so many leaves below one parent that they are listed some at a time.
+#[test]
+fn damage_that_passes_the_check_ends_no_fold_over_many_leaves_in_a_panic_or_never() {
+    const MANY: u32 = 2000;
+    let (mut refused, mut most) = (0, 0);
+    for seed in seeds() {
+        let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        let store = store(Method::Btree);
+        (RECORDS..MANY).for_each(|n| store.put(&key(n), &value(n)).unwrap());
+        let pages: Vec<PageId> = store.verified().1.into_iter().collect();
+        let tree = store.tree.tree();
+        // Those that lead to others.
+        let mut inner = HashSet::<PageId>::from_iter(pages.iter().copied());
+        store.in_place(|direct| {
+            for n in 0..MANY {
+                inner.remove(&tree.find(direct, tree.sought(&n.to_be_bytes())).unwrap());
+            }
+        });
+        let (mut pages, mut inner) = (pages, Vec::from_iter(inner));
+        pages.sort_unstable();
+        inner.sort_unstable();
+        let one = |dice: &mut Dice, of: &[PageId]| of[dice.below(of.len() as u64) as usize];
+        let all = pages.len() as u32;
+        while !damage_one(&store, one(&mut dice, &inner), one(&mut dice, &pages), &mut dice) {}
+        // Shown if it panics.
+        println!("seed {seed}, {all} pages");
+        for _ in 0..8 {
+            let txn = store.begin(Isolation::Serializable, false);
+            let mut bound = || {
+                let key = key(dice.below(u64::from(MANY)) as u32);
+                [Bound::Unbounded, Bound::Included(key.clone()), Bound::Excluded(key)][dice.below(3) as usize]
+                    .clone()
+            };
+            let (span, wants_many) = ((bound(), bound()), dice.below(2) == 0);
+            match txn.fold_committed(&store.tree, span, true, 0, Shown { wants_many }) {
+                Ok(shown) => most = most.max(shown),
+                Err(error) => {
+                    refused += 1;
+                    assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+                }
+            }
+        }
+    }
+    assert!(refused > 0 && most > 0, "{refused} errors, {most} records at most");
+    println!("{refused} errors, {most} records at most");
 }
