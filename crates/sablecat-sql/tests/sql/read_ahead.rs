@@ -137,3 +137,70 @@ fn rows_of_all_lengths_are_read_as_sqlites_own_tree_has_them() {
     }
     assert_eq!(number(&ours, "SELECT count(*) FROM t"), number(&stock, "SELECT count(*) FROM t"));
 }
+
+/// Behind a row its successor is read on from, which may not be there, or be the last that can be.
+#[test]
+fn rows_at_the_ends_of_all_row_ids_are_read_as_sqlites_own_tree_has_them() {
+    let directory = Directory::new();
+    let (ours, stock) = (directory.ours(), directory.stock());
+    for db in [&ours, &stock] {
+        db.execute_batch(
+            "CREATE TABLE t (id INTEGER PRIMARY KEY, s BLOB);
+             WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 700)
+             INSERT INTO t
+                 SELECT -9223372036854775808 + i * 3 + i % 2, zeroblob(i % 50) FROM n WHERE true
+                 UNION SELECT i - 350, zeroblob(i % 80) FROM n
+                 UNION SELECT 9223372036854775807 - i, zeroblob(i % 60) FROM n;",
+        )
+        .expect("a table");
+    }
+    let ask = |question: &str| {
+        let (one, other) = (texts(&ours, question), texts(&stock, question));
+        assert!(one == other, "{question}: {} rows and {}", one.len(), other.len());
+        one.len()
+    };
+    let questions = [
+        "SELECT id || ' ' || length(s) FROM t",
+        "SELECT id || ' ' || length(s) FROM t ORDER BY id DESC",
+        "SELECT id || '' FROM t WHERE id >= 9223372036854775807",
+        "SELECT id || '' FROM t WHERE id > 9223372036854775700 ORDER BY id LIMIT 300",
+        "SELECT id || '' FROM t WHERE id < -9223372036854775700 ORDER BY id LIMIT 300",
+        "SELECT id || '' FROM t WHERE id BETWEEN -20 AND 20",
+    ];
+    // As committed, and with what is pending: rows that were read on from are gone, and others are there.
+    for pending in [
+        "",
+        "DELETE FROM t WHERE id % 3 = 0",
+        "INSERT INTO t SELECT id * 5 + 3000, s FROM t
+         WHERE id BETWEEN -300 AND 300",
+        "DELETE FROM t WHERE id > 9223372036854775700",
+    ] {
+        for db in [&ours, &stock] {
+            db.execute_batch(&format!("BEGIN; {pending}")).expect(pending);
+        }
+        assert!(ask(questions[0]) > 300);
+        questions.into_iter().for_each(|question| _ = ask(question));
+        // What a statement goes through goes as it does, and the rows behind it too.
+        let gone_through = |db: &rusqlite::Connection| {
+            let mut statement = db.prepare("SELECT id FROM t").expect("a statement");
+            let mut rows = statement.query([]).expect("rows");
+            let mut ids = Vec::new();
+            while let Some(row) = rows.next().expect("a row") {
+                let id: i64 = row.get(0).expect("a number");
+                ids.push(id);
+                if id.rem_euclid(5) == 0 {
+                    let to = id.saturating_add(id.rem_euclid(4));
+                    db.execute("DELETE FROM t WHERE id BETWEEN ?1 AND ?2", [id, to]).expect("they go");
+                }
+            }
+            ids
+        };
+        let (one, other) = (gone_through(&ours), gone_through(&stock));
+        assert!(one == other, "{} rows and {}", one.len(), other.len());
+        questions.into_iter().for_each(|question| _ = ask(question));
+        for db in [&ours, &stock] {
+            db.execute_batch("COMMIT").expect("committed");
+        }
+        questions.into_iter().for_each(|question| _ = ask(question));
+    }
+}
