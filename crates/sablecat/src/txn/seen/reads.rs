@@ -350,3 +350,84 @@ impl ReadSet {
         self.time = 0;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::ops::RangeBounds;
+
+    use super::*;
+    use crate::txn::catalog;
+    use crate::types::TreeId;
+
+    /// Numbers that look like chance.
+    fn dice(state: &mut u64, below: u64) -> u64 {
+        *state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        (*state >> 33) % below
+    }
+
+    /// In whatever order keys, ranges and whole leaves are noted, of trees and of subtrees, and however often
+    /// it is brought to its leaves or taken over by another set meanwhile.
+    #[test]
+    fn all_that_was_noted_is_found_where_it_was_read() {
+        for seed in 0..30 {
+            let mut state = seed;
+            // Each page is of one tree, or of a subtree of it.
+            let leaves = [8, 60, 3000][seed as usize % 3];
+            let trees: Vec<TreeRef> =
+                (0..5).map(|n| catalog::catalog_tree().with(|tree| tree.id = TreeId(100 + n))).collect();
+            let stems = |page: u64| [&b""[..], b"", b"one", b"one and more"][page as usize / 5 % 4];
+            let (mut reads, mut noted) = (ReadSet::default(), Vec::new());
+            for _ in 0..3 * FRESH_MAX as u64 {
+                let page = dice(&mut state, leaves);
+                let (tree, stems) = (&trees[page as usize % 5], stems(page));
+                let mut key = || vec![dice(&mut state, 30) as u8; dice(&mut state, 25) as usize];
+                let (one, two) = (key(), key());
+                let id = PageId(page as u32 + 1);
+                let (lower, upper) = match dice(&mut state, 40) {
+                    0 => {
+                        reads.note_page(tree, stems, id);
+                        noted.push((page, None));
+                        continue;
+                    }
+                    1 => (Bound::Excluded(&one[..]), Bound::Unbounded),
+                    2 if one < two => (Bound::Included(&one[..]), Bound::Excluded(&two[..])),
+                    _ => (Bound::Included(&one[..]), Bound::Included(&one[..])),
+                };
+                reads.note(tree, stems, id, lower, upper);
+                noted.push((page, Some((lower.map(<[u8]>::to_vec), upper.map(<[u8]>::to_vec)))));
+                match dice(&mut state, 4000) {
+                    0 => reads.settle(),
+                    1 => reads.spell_out(),
+                    2 => {
+                        let mut other = ReadSet::default();
+                        other.note_page(&trees[4], b"", PageId(5));
+                        other.absorb(&reads);
+                        reads = other;
+                    }
+                    _ => {}
+                }
+            }
+            reads.settle();
+            for (page, span) in noted {
+                let read = &reads.reads[reads.find(PageId(page as u32 + 1)).expect("its leaf is known")];
+                assert_eq!(reads.trees[read.tree].id, trees[page as usize % 5].id);
+                assert_eq!(&reads.stems[read.stems.clone()], stems(page));
+                let tree = trees[page as usize % 5].tree();
+                let has = |key: &[u8]| {
+                    let key = Bound::Included(key);
+                    read.spans().any(|span| span.covers(&tree, key, key))
+                };
+                let is_there = match &span {
+                    None => read.spans().any(|span| matches!(span, ReadSpan::Page)),
+                    Some((Bound::Included(one), Bound::Included(_))) => has(one),
+                    // Some keys of many.
+                    Some(span) => (0..30)
+                        .flat_map(|byte| [0, 1, 10, 24].map(|len| vec![byte; len]))
+                        .filter(|key| span.contains(key))
+                        .all(|key| has(&key)),
+                };
+                assert!(is_there, "seed {seed}: {span:?} of page {page}");
+            }
+        }
+    }
+}
