@@ -1,7 +1,10 @@
 //! What a process has of the log's files.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, TryLockError};
 use std::time::Duration;
+
+use sablecat_os::disk::File;
 
 use super::lane::Lane;
 use super::segment::Segments;
@@ -13,11 +16,20 @@ pub(super) struct Files {
     pub(super) direct: bool,
     pub(super) sync_io: bool,
     pub(super) patience: Duration,
+    /// They are on a file system in memory, as was found when one was made ready.
+    pub(super) in_memory: AtomicBool,
     /// The holder of the flush turn's own things. Never waited for: the turn already excludes everybody.
     pub(super) lane: Mutex<Lane>,
 }
 
 impl Files {
+    /// One of them is being made ready.
+    pub(super) fn note_kind(&self, file: &dyn File) {
+        if file.is_ready_preallocated() {
+            self.in_memory.store(true, Ordering::Relaxed);
+        }
+    }
+
     /// Does the work of the holder of the turn with this process's lane; or with one for this time only,
     /// while a thread of this process that was succeeded, or taken for dead, still has that.
     pub(super) fn with_lane<T>(&self, work: impl FnOnce(&mut Lane) -> T) -> T {

@@ -139,6 +139,7 @@ use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use sablecat_os::atomic::{Ordering, fence};
@@ -286,6 +287,7 @@ impl Log {
                 direct: config.direct,
                 sync_io: config.sync_io,
                 patience: config.patience,
+                in_memory: AtomicBool::new(false),
                 lane: Mutex::new(Lane::new(config.sync_io)),
             }),
         };

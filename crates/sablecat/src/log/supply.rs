@@ -22,8 +22,10 @@
 //!
 //! How much is made ready follows the need: as much ahead as this life has used, from half a megabyte to half
 //! a segment. So opening costs a megabyte of zeros and its space, a short life never fills a segment, and
-//! after some megabytes of log whole segments are made. Likewise as many spares are kept as the last stretch
-//! between two checkpoints used up. Where segments are archived none becomes a spare, and all are made anew.
+//! after some megabytes of log whole segments are made. On a file system in memory it stays half a megabyte:
+//! others could use that memory, and to find it takes as long whenever that is done. Likewise as many spares
+//! are kept as the last stretch between two checkpoints used up. Where segments are archived none becomes a
+//! spare, and all are made anew.
 //!
 //! On a disk without room for a segment one is made all the same, with a hole for its end. As much of it is
 //! made ready as there is room for. A full disk must not keep anybody from opening the environment and
@@ -78,7 +80,10 @@ impl Log {
     /// How many bytes beyond the tail should be ready: as many as this life has used, within bounds.
     #[inline]
     fn ahead(&self, files: &Files, tail: Lsn) -> u64 {
-        let used = tail.0.saturating_sub(self.words().life.0.load(Ordering::Acquire));
+        let used = match files.in_memory.load(Ordering::Relaxed) {
+            true => 0,
+            false => tail.0.saturating_sub(self.words().life.0.load(Ordering::Acquire)),
+        };
         used.max(AHEAD_MIN).min(files.segments.bytes() / 2)
     }
 
@@ -175,6 +180,7 @@ impl Log {
             }
             let path = segments.path(Name::Log(number));
             let file = segments.open_file(Name::Log(number), files.direct, false)?;
+            files.note_kind(&*file);
             // Zeros behind the end of what was cut short would make it as long again: nobody would find it.
             self.check_length(segments, &*file, from, "filling log segment")?;
             let offset = segments.offset_of(from);
@@ -344,6 +350,7 @@ impl Log {
         let how =
             How { create: true, create_new: false, read_only: false, direct: files.direct, durable: false };
         let made = segments.disk().open(&path, how).and_then(|file| {
+            files.note_kind(&*file);
             file.keep_in_place();
             let whole = HEADER_BYTES + segments.bytes();
             file.set_len(whole)?;

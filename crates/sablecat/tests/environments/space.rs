@@ -1,7 +1,9 @@
 //! What nobody can reach is given back, whatever was cut short.
 
 use std::cell::RefCell;
+use std::os::unix::fs::MetadataExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -325,4 +327,23 @@ fn a_single_read_whose_snapshot_is_given_up_is_made_at_another() {
             assert_eq!(reader.join().expect("it has read"), 1);
         });
     }
+}
+
+/// Whole segments are made ready where that is cheap, once the log has grown; memory is not.
+#[test]
+fn a_log_in_memory_takes_little_more_than_it_has() {
+    const WRITTEN: usize = 6 << 20;
+    let dir = PathBuf::from(format!("/dev/shm/sablecat-test-log-in-memory-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&dir);
+    let env = Env::builder().durability(Durability::WriteNoSync).open(&dir).expect("opened");
+    let db = env.database("values").expect("a database");
+    for n in 0..WRITTEN / 1000 {
+        db.insert(n.to_be_bytes(), [n as u8; 1000]).expect("set");
+    }
+    let segments = std::fs::read_dir(dir.join("log")).expect("a directory");
+    let taken: u64 =
+        segments.map(|entry| entry.expect("a file").metadata().expect("a file").blocks() * 512).sum();
+    assert!((WRITTEN as u64..2 * WRITTEN as u64).contains(&taken), "{taken} bytes");
+    drop(env);
+    std::fs::remove_dir_all(&dir).expect("removed");
 }
