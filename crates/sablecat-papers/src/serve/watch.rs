@@ -25,9 +25,12 @@ pub(super) struct Watch {
 
 impl Watch {
     pub(super) fn start() -> Watch {
+        Watch::start_at(Instant::now())
+    }
+
+    fn start_at(now: Instant) -> Watch {
         let histogram =
             || Histogram::new_with_bounds(1, NS_MAX, DIGITS).expect("the bounds are in their order");
-        let now = Instant::now();
         Watch {
             last: now,
             reads: histogram(),
@@ -41,7 +44,11 @@ impl Watch {
     /// An operation has ended.
     #[inline]
     pub(super) fn stop(&mut self, is_read: bool) {
-        let now = Instant::now();
+        self.stop_at(is_read, Instant::now());
+    }
+
+    #[inline]
+    fn stop_at(&mut self, is_read: bool, now: Instant) {
         let ns = (now - self.last).as_nanos() as u64;
         if is_read { &mut self.reads } else { &mut self.writes }.saturating_record(ns);
         if ns > self.longest_ns {
@@ -84,25 +91,24 @@ impl Watch {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
     fn operations_are_counted_by_kind_and_the_longest_is_known() {
         let start = Instant::now();
-        let mut one = Watch::start();
-        (0..10).for_each(|_| one.stop(true));
-        let mut other = Watch::start();
-        let mark = Instant::now();
-        while other.last.elapsed().as_micros() < 300 {}
-        other.stop(false);
+        let after = |us: u64| start + Duration::from_micros(us);
+        let mut one = Watch::start_at(start);
+        (1..=10).for_each(|n| one.stop_at(true, after(20 * n)));
+        let mut other = Watch::start_at(after(100));
+        other.stop_at(false, after(400));
         let both = one.and(other);
         let count = |pairs: &[(u64, u64)]| pairs.iter().map(|(_, count)| count).sum::<u64>();
-        let times = both.times(start, &[(mark, Instant::now())]);
+        let times = both.times(start, &[(after(150), after(500))]);
         assert_eq!((count(&times.reads), count(&times.writes)), (10, 1));
-        assert!(
-            times.longest.ns >= 300_000 && times.longest.is_write && times.longest.in_checkpoint,
-            "{times:?}"
-        );
+        let Longest { ns, at_ns, is_write, in_checkpoint } = times.longest;
+        assert_eq!((ns, at_ns, is_write, in_checkpoint), (300_000, 100_000, true, true));
         assert_eq!(times.checkpoints, 1);
         let before = both.times(start, &[(start, start)]);
         assert!(!before.longest.in_checkpoint, "{before:?}");
