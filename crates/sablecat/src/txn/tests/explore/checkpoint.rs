@@ -13,7 +13,7 @@ fn on_disk(disk: &SimDisk) -> u32 {
     let kernel = kernel(region, Some(volume));
     kernel.pages.page_ids().assume_used_below(u64::from(superblock.pages_high)).unwrap();
     kernel.pages.blocks().assume_used_below(&superblock.bounds()).unwrap();
-    let store = Store { kernel, tree: catalog::catalog_tree() };
+    let store = Store { kernel, tree: catalog::catalog_tree().clone() };
     store.verified();
     store.look_at_both(1).unwrap()
 }

@@ -36,7 +36,7 @@ fn assert_disk_is_exact(disk: &SimDisk) {
     let kernel = kernel(region, Some(volume));
     kernel.pages.page_ids().assume_used_below(u64::from(superblock.pages_high)).unwrap();
     kernel.pages.blocks().assume_used_below(&superblock.bounds()).unwrap();
-    let store = Store { kernel, tree: catalog::catalog_tree() };
+    let store = Store { kernel, tree: catalog::catalog_tree().clone() };
     let (_, reached) = store.verified();
     let wrong: Vec<_> = (1..named.bound())
         .filter(|&page| named.contains(page) != reached.contains(&PageId(page as u32)))

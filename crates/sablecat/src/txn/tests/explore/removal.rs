@@ -60,7 +60,7 @@ fn explored(works: &'static [Work], seed: u64) {
         together(&store, works);
         assert_eq!(store.tree.presence.as_ref().map(|presence| presence.state()), Some(PresenceState::Gone));
         let Store { kernel, .. } = Arc::into_inner(store).expect("all threads have ended");
-        Store { kernel, tree: catalog::catalog_tree() }.assert_nothing_leaks();
+        Store { kernel, tree: catalog::catalog_tree().clone() }.assert_nothing_leaks();
     });
 }
 
