@@ -432,8 +432,7 @@ impl Leaves {
         if let (true, Some(Step { page, slot })) =
             (has_more && self.following.len() <= LISTED_MIN, self.parent)
         {
-            self.list(snapshot, tree, (page, slot))?;
-            return self.following.last().copied().ok_or_else(|| not_the_parent(tree, page));
+            return self.list(snapshot, tree, (page, slot));
         }
         if let Some(&page) = self.following.last() {
             return Ok(page);
@@ -450,36 +449,31 @@ impl Leaves {
                 self.unlisted =
                     Some(snapshot.read(page, |bytes| Inner::new(bytes).count().saturating_sub(slot))?);
             }
-            (Some(Step { page, slot }), _) => {
-                self.list(snapshot, tree, (page, slot))?;
-                return self.following.last().copied().ok_or_else(|| not_the_parent(tree, page));
-            }
+            (Some(Step { page, slot }), _) => return self.list(snapshot, tree, (page, slot)),
             (None, _) => self.unlisted = Some(0),
         }
         self.following.push(page);
         Ok(page)
     }
 
-    /// Lists the children of a page from this one on, some of them.
+    /// Lists the children of a page from this one on, some of them. Returns this one.
     fn list(
         &mut self,
         snapshot: &Snapshot<'_>,
         tree: &Tree<'_>,
         (parent, from): (PageId, usize),
-    ) -> Result<()> {
+    ) -> Result<PageId> {
         self.following.clear();
         self.following.reserve(LISTED);
-        let is_listed = snapshot.read(parent, |bytes| {
-            let is_parent = node::kind(bytes) == Some(NodeKind::Inner) && header::tree_id(bytes) == tree.id;
-            if is_parent {
+        snapshot.read(parent, |bytes| {
+            if node::kind(bytes) == Some(NodeKind::Inner) && header::tree_id(bytes) == tree.id {
                 let inner = Inner::new(bytes);
                 let (children, end) = (inner.count() + 1, from + LISTED);
                 self.following.extend((from..end.min(children)).rev().map(|slot| inner.child(slot)));
                 self.unlisted = Some(children.saturating_sub(end));
             }
-            is_parent
         })?;
-        if is_listed { Ok(()) } else { Err(not_the_parent(tree, parent)) }
+        self.following.last().copied().ok_or_else(|| not_the_parent(tree, parent))
     }
 
     /// The leaf after the next.

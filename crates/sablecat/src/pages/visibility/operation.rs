@@ -235,8 +235,7 @@ impl Visibility {
             let frame = self.region.entry(page).word().frame();
             self.region.prefetch(frame, lines);
             self.region.prefetch_from(frame, record_at, RECORD_LINES);
-            let described: *const _ = self.region.frame(frame);
-            prefetch::read(described.cast());
+            self.foresee_description(frame);
         }
     }
 
@@ -247,6 +246,12 @@ impl Visibility {
     pub(crate) fn foresee_latched(&self, page: PageId) {
         let frame = self.region.entry(page).word().frame();
         self.region.prefetch_from(frame, self.region.page_size() - prefetch::LINE_BYTES, 1);
+        self.foresee_description(frame);
+    }
+
+    /// Asks the processor to fetch what describes the version in a frame.
+    #[inline(always)]
+    fn foresee_description(&self, frame: FrameId) {
         let described: *const _ = self.region.frame(frame);
         prefetch::read(described.cast());
     }

@@ -408,12 +408,8 @@ fn a_page_of_a_value_that_came_to_nothing_is_not_left_in_memory_under_a_number_t
         let (id, root) = (TreeId(FIRST_TREE), PageId(run.first().0 + n as u32));
         let pinned = store.kernel.pages.pinned(&looking);
         let at = pinned.at();
-        assert!(
-            !store
-                .kernel
-                .has_name(&store.tree.with(|tree| (tree.id, tree.root) = (id, root)), at, &looking)
-                .unwrap()
-        );
+        let tree = store.tree.with(|tree| (tree.id, tree.root) = (id, root));
+        assert!(!store.kernel.has_name(&tree, at, &looking).unwrap());
         drop(pinned);
     }
     drop(run);
