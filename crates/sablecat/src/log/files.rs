@@ -22,7 +22,18 @@ pub(super) struct Files {
     pub(super) lane: Mutex<Lane>,
 }
 
+/// On a file system in memory so many bytes are made ready, and written, at once: each takes as long whenever
+/// that is done, and so nobody waits long for it.
+pub(super) const IN_MEMORY_BYTES: u64 = 256 << 10;
+
 impl Files {
+    /// Whether they are on a file system in memory, as far as that was found.
+    #[inline]
+    pub(super) fn is_in_memory(&self) -> bool {
+        // Relaxed: nothing depends on it but how long things take.
+        self.in_memory.load(Ordering::Relaxed)
+    }
+
     /// One of them is being made ready.
     pub(super) fn note_kind(&self, file: &dyn File) {
         if file.is_ready_preallocated() {

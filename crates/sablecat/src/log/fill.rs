@@ -16,8 +16,8 @@ const RESERVED_TIMES: u64 = 4;
 
 /// Takes the space of some of what is left of a segment at `offset`, of which `piece` bytes will be filled
 /// now: a disk that becomes full stops no commit before they have used that up. Where the disk has not much
-/// more, `room` bytes, nothing is taken: checkpoints need it more. Not of the whole segment as it is made: a
-/// file system in memory clears all that is asked for, and lets nobody write meanwhile.
+/// more, `room` bytes, nothing is taken: checkpoints need it more. Nor where what is taken is ready, as the
+/// same pages would be taken twice, and the second time cleared, which a write does not need.
 pub(super) fn reserve_ahead(
     file: &dyn File,
     offset: u64,
@@ -27,7 +27,7 @@ pub(super) fn reserve_ahead(
 ) -> io::Result<()> {
     check_turn(held)?;
     let wanted = left.min(RESERVED_TIMES * piece);
-    if room / 2 < wanted {
+    if room / 2 < wanted || file.is_ready_preallocated() {
         return Ok(());
     }
     match file.preallocate(offset, wanted) {

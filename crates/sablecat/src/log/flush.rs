@@ -9,7 +9,7 @@ use sablecat_os::atomic::{Ordering, spin_hint};
 use sablecat_os::disk::{File, cut_off};
 
 use super::Log;
-use super::files::Files;
+use super::files::{Files, IN_MEMORY_BYTES};
 use super::lane::{Lane, OPEN_MAX, WritePath};
 use super::name::Name;
 use super::segment::Segments;
@@ -59,7 +59,10 @@ impl Log {
     /// long ago.
     #[inline]
     pub(crate) fn wants_drain_behind(&self, tail: Lsn) -> bool {
-        self.files.is_some() && tail.0.saturating_sub(self.written().0) >= (self.memory.ring.len() / 2) as u64
+        self.files.as_ref().is_some_and(|files| {
+            let most = if files.is_in_memory() { IN_MEMORY_BYTES } else { u64::MAX };
+            tail.0.saturating_sub(self.written().0) >= most.min((self.memory.ring.len() / 2) as u64)
+        })
     }
 
     /// Hands everything appended to the operating system, unless somebody is writing already.

@@ -22,10 +22,10 @@
 //!
 //! How much is made ready follows the need: as much ahead as this life has used, from half a megabyte to half
 //! a segment. So opening costs a megabyte of zeros and its space, a short life never fills a segment, and
-//! after some megabytes of log whole segments are made. On a file system in memory it stays half a megabyte:
-//! others could use that memory, and to find it takes as long whenever that is done. Likewise as many spares
-//! are kept as the last stretch between two checkpoints used up. Where segments are archived none becomes a
-//! spare, and all are made anew.
+//! after some megabytes of log whole segments are made. On a file system in memory it is one megabyte at
+//! most, in small pieces: others could use that memory, and to find it takes as long whenever that is done.
+//! Likewise as many spares are kept as the last stretch between two checkpoints used up. Where segments are
+//! archived none becomes a spare, and all are made anew.
 //!
 //! On a disk without room for a segment one is made all the same, with a hole for its end. As much of it is
 //! made ready as there is room for. A full disk must not keep anybody from opening the environment and
@@ -39,7 +39,7 @@ use sablecat_os::clock;
 use sablecat_os::disk::{AlignedBuf, How};
 
 use super::archive::Archive;
-use super::files::Files;
+use super::files::{Files, IN_MEMORY_BYTES};
 use super::fill::{fill_some, reserve_ahead};
 use super::limits::LIFE_END;
 use super::name::Name;
@@ -52,6 +52,8 @@ use crate::types::Lsn;
 
 /// So much is made ready beyond the tail at least.
 const AHEAD_MIN: u64 = 512 << 10;
+/// And so much at most, on a file system in memory.
+const AHEAD_IN_MEMORY_MAX: u64 = 1 << 20;
 
 /// What is kept of the archive, beyond what is needed.
 #[derive(Clone, Copy, Debug, Default)]
@@ -80,11 +82,16 @@ impl Log {
     /// How many bytes beyond the tail should be ready: as many as this life has used, within bounds.
     #[inline]
     fn ahead(&self, files: &Files, tail: Lsn) -> u64 {
-        let used = match files.in_memory.load(Ordering::Relaxed) {
-            true => 0,
-            false => tail.0.saturating_sub(self.words().life.0.load(Ordering::Acquire)),
-        };
-        used.max(AHEAD_MIN).min(files.segments.bytes() / 2)
+        let used = tail.0.saturating_sub(self.words().life.0.load(Ordering::Acquire));
+        let most = if files.is_in_memory() { AHEAD_IN_MEMORY_MAX } else { u64::MAX };
+        used.min(most).max(AHEAD_MIN).min(files.segments.bytes() / 2)
+    }
+
+    /// How many bytes are made ready at once, if that many are left of the segment.
+    fn piece(&self, files: &Files) -> u64 {
+        let wanted = 2 * self.ahead(files, self.tail());
+        let most = if files.is_in_memory() { IN_MEMORY_BYTES } else { u64::MAX };
+        wanted.min(most).next_multiple_of(BLOCK)
     }
 
     /// Makes the next segment ready if it [is wanted](Log::wants_segment), unless somebody is at that
@@ -168,7 +175,7 @@ impl Log {
         let from = Lsn(words.prepared.0.load(Ordering::Acquire));
         let number = segments.number_of(from);
         let left = segments.first_lsn(number + 1).0 - from.0;
-        let piece = left.min((2 * self.ahead(files, self.tail())).next_multiple_of(BLOCK));
+        let piece = left.min(self.piece(files));
         let ready = if left < segments.bytes() {
             // The holder that was succeeded may still be filling it.
             if held.owes() {
@@ -354,14 +361,16 @@ impl Log {
             file.keep_in_place();
             let whole = HEADER_BYTES + segments.bytes();
             file.set_len(whole)?;
-            match file.preallocate(0, HEADER_BYTES + piece) {
+            let is_ready = match file.preallocate(0, HEADER_BYTES + piece) {
                 // What the disk has room for is filled; the rest when it is wanted, if there is room for that
                 // then.
-                Err(e) if is_full(&e) => file.set_len(0).and_then(|()| file.set_len(whole))?,
-                preallocated => preallocated?,
-            }
+                Err(e) if is_full(&e) => {
+                    file.set_len(0).and_then(|()| file.set_len(whole)).map(|()| false)?
+                }
+                preallocated => preallocated.map(|()| file.is_ready_preallocated())?,
+            };
             file.write_at(header, 0)?;
-            let ready = fill_some(&*file, HEADER_BYTES, piece, held)?;
+            let ready = if is_ready { piece } else { fill_some(&*file, HEADER_BYTES, piece, held)? };
             // Nobody relies on the file yet: if this fails it goes.
             file.sync().map(|()| ready)
         });

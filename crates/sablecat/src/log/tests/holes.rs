@@ -68,7 +68,8 @@ fn the_space_of_a_segment_is_taken_when_it_is_filled_on() {
     }
 }
 
-/// In a file system in memory no zeros are written: all that commits may use has its space all the same.
+/// In a file system in memory no zeros are written: all that commits may use has its space all the same, and
+/// not much more. What waits to be written there is wanted soon.
 #[test]
 fn what_is_ready_in_memory_has_its_space() {
     const SEGMENT: u64 = 8 << 20;
@@ -79,10 +80,21 @@ fn what_is_ready_in_memory_has_its_space() {
     let file = HostDisk.open(&dir.join("0000000000000000.log"), How::default()).unwrap();
     loop {
         let ready = log.log.words().prepared.0.load(Ordering::Acquire);
-        assert!(file.space().unwrap() >= ready, "{ready} bytes are ready");
+        let space = file.space().unwrap();
+        assert!(space >= ready, "{ready} bytes are ready");
+        let tail = log.log.tail().0;
+        assert!(space <= ready + (128 << 10), "{space} bytes are taken, of which {ready} are ready");
+        assert!(ready <= tail + (3 << 19), "{ready} bytes are ready, of which {tail} are in use");
         if ready == SEGMENT {
             break;
         }
+        assert!(!log.log.wants_drain_behind(log.log.tail()), "all is written");
+        let mut end = log.log.tail();
+        while end.0 < tail + (256 << 10) {
+            end = log.put(b"key", &[7; 10_000], me(1)).unwrap();
+        }
+        assert!(log.log.wants_drain_behind(end));
+        log.log.make_durable(end, me(1)).unwrap();
         while !log.log.wants_segment() {
             let end = log.put(b"key", &[7; 10_000], me(1)).unwrap();
             log.log.make_durable(end, me(1)).unwrap();
