@@ -22,12 +22,15 @@ impl Geometry {
         let members = part(usize::from(self.members) * size_of::<Member>(), 4096);
         let slots = part(usize::from(self.slots) * size_of::<Slot>(), 4096);
         let locks = part(self.lock_words * size_of::<AtomicU64>(), 4096);
-        let descriptors = part(self.frames * size_of::<FrameDesc>(), 4096);
-        let references = part(self.frames * size_of::<AtomicU8>(), 4096);
         let ring = part(self.ring_bytes, 4096);
+        // What few frames need is not worth large pages of its own.
+        let described = self.frames * size_of::<FrameDesc>();
+        let align = if described < LARGE_PAGE / 4 { 4096 } else { LARGE_PAGE };
+        let descriptors = part(described, align);
+        let references = part(self.frames * size_of::<AtomicU8>(), 4096);
         let pages = usize::try_from(self.pages_max).expect("a 64-bit address space");
         let blocks = usize::try_from(self.blocks_max).expect("a 64-bit address space");
-        let table = part(pages * size_of::<PageEntry>(), 4096);
+        let table = part(pages * size_of::<PageEntry>(), align);
         let page_bits = part(pages / 8, 4096);
         let block_bits = part(self.volumes * (blocks / 8), 4096);
         let words = pages / PAGES_A_WORD as usize * size_of::<AtomicU64>();
@@ -43,9 +46,9 @@ impl Geometry {
             members,
             slots,
             locks,
+            ring,
             descriptors,
             references,
-            ring,
             table,
             page_bits,
             block_bits,

@@ -170,8 +170,8 @@ impl Region {
         let mapping = Mapping::file(file, offsets.end).map_err(|e| no_memory(offsets.end, &e))?;
         mapping.advise_huge(offsets.frames, offsets.last_word - offsets.frames);
         let region = Region::at(mapping, geometry)?;
-        region.mapping.gather(0, region.offsets.table);
-        region.reserve(0, region.offsets.table)?;
+        region.gather(0..region.offsets.descriptors)?;
+        region.describe_frames(&(0..1))?;
         region.reserve(region.offsets.last_word, size_of::<AtomicU64>())?;
         region.last_word().store(WHOLE, Ordering::Relaxed);
         let region = region.joined_as(membership)?;

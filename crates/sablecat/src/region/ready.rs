@@ -2,19 +2,19 @@
 //!
 //! The mapping is as long as all of it can become, and lazy. Of a shared region, whose file system may be
 //! full, memory is made certain before anything is touched for which there may be none: frames by the large
-//! page, the tables by the step. What a header's word calls *ready* has it. In a private one all is ready
-//! from the beginning, and the system finds memory when it is touched, or is told [to do so
-//! before](Region::bring_frames).
+//! page, and with them what describes them; the tables by the step. What a header's word calls *ready* has
+//! it. In a private one all is ready from the beginning, and the system finds memory when it is touched, or
+//! is told [to do so before](Region::bring_frames).
 
 use std::ops::Range;
 use std::path::Path;
 
-use sablecat_os::atomic::{AtomicU64, Ordering};
+use sablecat_os::atomic::{AtomicU8, AtomicU64, Ordering};
 use sablecat_os::clock;
 use sablecat_os::mapping::LARGE_PAGE;
 
 use super::geometry::Offsets;
-use super::{MEMORY_IS_FULL, PageEntry, Region, bitmap};
+use super::{FrameDesc, MEMORY_IS_FULL, PageEntry, Region, bitmap};
 use crate::error::{Error, Result};
 use crate::types::VolumeId;
 
@@ -40,6 +40,15 @@ impl Region {
             std::io::ErrorKind::StorageFull => Error::memory_full(MEMORY_IS_FULL),
             _ => Error::io("reserving the shared memory of", Path::new("the environment"), e),
         })
+    }
+
+    /// The same, in large pages as far as there are such.
+    ///
+    /// # Errors
+    /// As [`Region::reserve`].
+    pub(super) fn gather(&self, bytes: Range<usize>) -> Result<()> {
+        self.mapping.gather(bytes.start, bytes.len());
+        self.reserve(bytes.start, bytes.len())
     }
 
     /// Has memory for some more frames made certain, those of a large page: which; none if all have it, or
@@ -110,11 +119,29 @@ impl Region {
         self.mapping.room().is_none_or(|room| room >= (times * len + left) as u64)
     }
 
-    /// Makes memory certain for the frames of a large page, gathered if that can be. False: there is none.
+    /// Makes memory certain for the frames of a large page, and for what describes them. False: there is
+    /// none.
     fn gather_frames(&self, frames: &Range<u64>) -> bool {
         let (offset, len) = self.place_of_frames(frames);
-        self.mapping.gather(offset, len);
-        self.reserve(offset, len).is_ok()
+        self.describe_frames(frames).and_then(|()| self.gather(offset..offset + len)).is_ok()
+    }
+
+    /// Makes memory certain for what describes frames.
+    ///
+    /// # Errors
+    /// `MemoryFull` when there is none left.
+    pub(super) fn describe_frames(&self, frames: &Range<u64>) -> Result<()> {
+        self.places_of_descriptions(frames).into_iter().try_for_each(|bytes| self.gather(bytes))
+    }
+
+    /// All bytes that describe some frames, up to the ends of the large pages that they are in.
+    pub(super) fn places_of_descriptions(&self, frames: &Range<u64>) -> [Range<usize>; 2] {
+        let Offsets { descriptors, references, table, .. } = self.offsets;
+        [(descriptors, size_of::<FrameDesc>()), (references, size_of::<AtomicU8>())].map(|(offset, each)| {
+            let byte = |frame: u64| offset + frame as usize * each;
+            let start = byte(frames.start) / LARGE_PAGE * LARGE_PAGE;
+            start.max(descriptors)..byte(frames.end).next_multiple_of(LARGE_PAGE).min(table)
+        })
     }
 
     /// Makes memory certain for the table's entries of page ids below `end`.

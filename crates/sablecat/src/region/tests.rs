@@ -1,9 +1,10 @@
 //! One region at two addresses; and regions that are not what they should be.
 
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 
 use sablecat_os::atomic::Ordering;
 use sablecat_os::liveness::LockFile;
+use sablecat_os::mapping::LARGE_PAGE;
 
 use super::*;
 
@@ -62,9 +63,9 @@ fn no_part_overlaps_the_next() {
         offsets.structure,
         offsets.slots,
         offsets.locks,
+        offsets.ring,
         offsets.descriptors,
         offsets.references,
-        offsets.ring,
         offsets.table,
         offsets.page_bits,
         offsets.block_bits,
@@ -75,7 +76,7 @@ fn no_part_overlaps_the_next() {
         offsets.end,
     ];
     assert!(starts.is_sorted());
-    assert!(offsets.ring + region.geometry().ring_bytes <= offsets.table);
+    assert!(offsets.ring + region.geometry().ring_bytes <= offsets.descriptors);
     assert!(offsets.frames + region.geometry().frames * region.geometry().block_size <= offsets.last_word);
     assert_eq!(offsets.last_word + 8, offsets.end, "who cuts anything off cuts off some of it");
 }
@@ -229,7 +230,7 @@ impl Region {
     pub(crate) fn certain(&self) -> Vec<Range<usize>> {
         let header = self.header();
         let mut certain = self.places_of_pages(0, header.pages_ready.load(Ordering::SeqCst));
-        certain.extend([0..self.offsets.table, self.offsets.last_word..self.offsets.end]);
+        certain.extend([0..self.offsets.descriptors, self.offsets.last_word..self.offsets.end]);
         for volume in (0..self.geometry.volumes as u8).map(VolumeId) {
             let ready = header.blocks[volume.index()].0.ready.load(Ordering::SeqCst);
             certain.extend(ready::places_of_bits(
@@ -241,7 +242,35 @@ impl Region {
         }
         let frames = header.frames_ready.0.load(Ordering::SeqCst) as usize;
         certain.push(self.offsets.frames..self.offsets.frames + frames * self.geometry.block_size);
+        certain.extend(self.places_of_descriptions(&(0..frames as u64)));
         certain
+    }
+}
+
+/// A cache may be a quarter of the machine; what describes its frames is a part of that.
+#[test]
+fn what_describes_frames_takes_memory_as_they_do() {
+    let path = Path::new("/dev/shm").join(format!("sablecat-described-{}", std::process::id()));
+    let lock = path.with_extension("lock");
+    let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
+    let membership = Membership::new(LockFile::open(&lock, Some(0o600)).unwrap(), 0);
+    [&path, &lock].into_iter().for_each(|path| std::fs::remove_file(path).unwrap());
+    let geometry = Geometry::new(512, 64 << 20, 65536, false).shared();
+    let region =
+        Region::create_shared((file.try_clone().unwrap(), &path), geometry, OURS, membership).unwrap();
+    let (fixed, large) = (region.offsets.descriptors, LARGE_PAGE);
+    let taken = |steps: usize, described: usize| {
+        // The references of all, and the last word.
+        let more = large + 4096;
+        let taken = 512 * file.metadata().unwrap().blocks() as usize;
+        let least = fixed + steps * large + described;
+        assert!((least..=least.next_multiple_of(large) + large + more).contains(&taken), "{steps}: {taken}");
+    };
+    taken(0, 0);
+    for step in 1..=12 {
+        let frames = region.more_frames().unwrap();
+        assert_eq!(region.frame(FrameId(frames.end - 1)).state(), FrameState::Free);
+        taken(step, frames.end as usize * size_of::<FrameDesc>());
     }
 }
 
