@@ -5,12 +5,12 @@ use sablecat_check::seeds;
 
 #[test]
 fn a_crash_anywhere_keeps_what_was_promised() {
-    seeds::all("crash", 0..1200);
+    seeds::all("crash", 0..600);
 }
 
 #[test]
 fn a_crash_after_each_call_of_a_workload_keeps_what_was_promised() {
-    seeds::all("crash-calls", 0..4);
+    seeds::all("crash-calls", 0..2);
 }
 
 #[test]

@@ -11,7 +11,7 @@ fn steps(words: &[&str]) {
 
 #[test]
 fn dying_at_some_system_call_leaves_nothing_in_doubt() {
-    steps(&["--by", "calls", "--every", "1021"]);
+    steps(&["--by", "calls", "--every", "2039"]);
 }
 
 #[test]
@@ -21,15 +21,15 @@ fn dying_after_any_instruction_of_one_change_leaves_nothing_in_doubt() {
 
 #[test]
 fn dying_after_some_instruction_of_a_transaction_leaves_nothing_in_doubt() {
-    each(&["savepoint", "abort", "lock"], &["--every", "61", "--kills", "2"]);
-    each(&["split"], &["--every", "523", "--kills", "2"]);
-    each(&["commit", "remove-range"], &["--every", "9973", "--kills", "2"]);
+    each(&["savepoint", "abort", "lock"], &["--every", "127", "--kills", "2"]);
+    each(&["split"], &["--every", "1049", "--kills", "2"]);
+    each(&["commit", "remove-range"], &["--every", "19991", "--kills", "2"]);
 }
 
 #[test]
 fn dying_after_some_instruction_of_what_is_long_leaves_nothing_in_doubt() {
-    each(&["evict", "long-key", "define", "follow", "detach"], &["--every", "4999", "--kills", "1"]);
-    each(&["merge"], &["--every", "79999", "--kills", "1"]);
+    each(&["evict", "long-key", "define", "follow", "detach"], &["--every", "9973", "--kills", "1"]);
+    each(&["merge"], &["--every", "159979", "--kills", "1"]);
 }
 
 /// At their system calls; their millions of instructions are for the command.

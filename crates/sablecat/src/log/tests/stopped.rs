@@ -293,11 +293,11 @@ enum Then {
     FirstMeanwhile,
 }
 
-/// All pairs of their steps are some thousand; without `SABLECAT_TEST_STEPS=1` it is a quarter of them,
+/// All pairs of their steps are some thousand; without `SABLECAT_TEST_STEPS=1` it is an eighth of them,
 /// another for each step of the first.
 #[test]
 fn a_successor_may_be_succeeded_at_any_of_its_steps() {
-    let every = std::env::var("SABLECAT_TEST_STEPS").map_or(4, |every| every.parse().expect("a number"));
+    let every = std::env::var("SABLECAT_TEST_STEPS").map_or(8, |every| every.parse().expect("a number"));
     for case in CASES {
         for at in 1.. {
             let mut ends = false;
