@@ -416,12 +416,18 @@ impl Place {
                 first = committed + 1;
             }
             let (from, to) = (key::of_rowid(first), key::of_rowid(last));
-            let bounds = (Bound::Included(&from[..]), Bound::Included(&to[..]));
-            let last = match of.txn()?.range(&self.tree, bounds)?.next().transpose()? {
+            let txn = of.txn()?;
+            let found = if first == last {
+                txn.contains_key(&self.tree, from)?.then(|| from.to_vec())
+            } else {
+                let bounds = (Bound::Included(&from[..]), Bound::Included(&to[..]));
+                txn.range(&self.tree, bounds)?.next().transpose()?.map(|(found, _)| found)
+            };
+            let last = match found {
                 None => last,
                 // Others have removed it since: the commit will be a conflict.
-                Some((found, _)) if found == from => return self.look_for_last(of),
-                Some((found, _)) => key::rowid(&found).map_or(first, |found| found - 1),
+                Some(found) if found == from => return self.look_for_last(of),
+                Some(found) => key::rowid(&found).map_or(first, |found| found - 1),
             };
             self.row_ids.borrow_mut().take(of.savepoint_count(), (first, last));
             return Ok(Some(first));

@@ -24,9 +24,11 @@ const TRIES: u64 = 3;
 
 /// What the names of all numbers begin with.
 const NAME: &[u8] = b"sablecat-sql rows";
+/// What it begins with, the table, and a number.
+const NAME_BYTES: usize = NAME.len() + 4 + 8;
 
 /// What a transaction knows of the row ids of one table.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Known {
     /// From where to where it has found no rows, when it looked.
     free: Option<(i64, i64)>,
@@ -55,15 +57,15 @@ pub(crate) struct Block {
 }
 
 impl RowIds {
-    fn known(&self) -> Known {
-        self.known.last().map_or_else(Known::default, |(_, known)| *known)
+    fn known(&self) -> &Known {
+        const NOTHING: &Known = &Known { free: None, takes: 0, set: None, removed: None };
+        self.known.last().map_or(NOTHING, |(_, known)| known)
     }
 
     /// What is known, to be changed where there are so many savepoints.
     fn at(&mut self, savepoints: usize) -> &mut Known {
-        let known = self.known();
         if self.known.last().is_none_or(|(of, _)| *of < savepoints) {
-            self.known.push((savepoints, known));
+            self.known.push((savepoints, *self.known()));
         }
         let last = self.known.len() - 1;
         &mut self.known[last].1
@@ -76,7 +78,7 @@ impl RowIds {
 
     /// What was done with more than so many savepoints stands, and is undone with that many.
     pub(crate) fn release(&mut self, savepoints: usize) {
-        let known = self.known();
+        let known = *self.known();
         if self.known.last().is_some_and(|(of, _)| *of > savepoints) {
             self.roll_back(savepoints);
             *self.at(savepoints) = known;
@@ -90,7 +92,7 @@ impl RowIds {
 
     /// The number for the next row, if some were taken.
     pub(crate) fn next(&self) -> Option<i64> {
-        let Known { free, set, .. } = self.known();
+        let Known { free, set, .. } = *self.known();
         let (from, to) = free?;
         let next = match set {
             Some(set) if set >= from => set.checked_add(1)?,
@@ -107,7 +109,7 @@ impl RowIds {
     /// The number after the last row, given the number of the one that was committed last. None if it may be
     /// gone: then the transaction is to look itself. As for that, none if no number is greater.
     pub(crate) fn after(&self, committed: Option<i64>) -> Option<Option<i64>> {
-        let Known { set, removed, .. } = self.known();
+        let Known { set, removed, .. } = *self.known();
         let last = committed.max(set);
         if removed.is_some() && removed >= last {
             return None;
@@ -151,7 +153,7 @@ impl RowIds {
 
     /// A row was removed.
     pub(crate) fn removed(&mut self, savepoints: usize, rowid: i64) {
-        let before = self.known();
+        let before = *self.known();
         let known = self.at(savepoints);
         known.removed = before.removed.max(Some(rowid));
         // What was the last one may not be: it is to be looked for.
@@ -183,14 +185,15 @@ impl Block {
     }
 
     /// Its name, of a table.
-    pub(crate) fn path(self, root: u32) -> Vec<Vec<u8>> {
+    pub(crate) fn path(self, root: u32) -> impl Iterator<Item = [u8; NAME_BYTES]> {
         let place = Self::place(self.first);
-        let parts = BITS.into_iter().take_while(|bits| *bits >= self.bits);
-        let mut path: Vec<Vec<u8>> = parts.map(|bits| (place >> bits).to_be_bytes().to_vec()).collect();
-        if let Some(first) = path.first_mut() {
-            *first = [NAME, &root.to_be_bytes(), first].concat();
-        }
-        path
+        BITS.into_iter().take_while(move |bits| *bits >= self.bits).map(move |bits| {
+            let mut name = [0; NAME_BYTES];
+            name[..NAME.len()].copy_from_slice(NAME);
+            name[NAME.len()..NAME_BYTES - 8].copy_from_slice(&root.to_be_bytes());
+            name[NAME_BYTES - 8..].copy_from_slice(&(place >> bits).to_be_bytes());
+            name
+        })
     }
 }
 
@@ -251,9 +254,10 @@ mod tests {
         assert_eq!(firsts, [1000, 1001, 1002, 1000, 1024, 1280, 65_536, 131_072]);
         assert_eq!((blocks[1].last(), blocks[3].last(), blocks[6].last()), (1001, 1023, 131_071));
         // Paths of what is in a block begin with its own.
-        let within = Block { first: 1001, bits: 0 }.path(7);
-        assert!(within.len() == 3 && within.starts_with(&blocks[3].path(7)));
-        assert_ne!(within[0], Block { first: 1001, bits: 0 }.path(8)[0]);
+        let path = |block: Block, root| block.path(root).collect::<Vec<_>>();
+        let within = path(Block { first: 1001, bits: 0 }, 7);
+        assert!(within.len() == 3 && within.starts_with(&path(blocks[3], 7)));
+        assert_ne!(within[0], path(Block { first: 1001, bits: 0 }, 8)[0]);
         ids.take(0, (1, 1));
         ids.take(0, (2, 2));
         assert_eq!(ids.blocks(1000).next(), Some(Block { first: 1000, bits: 16 }));

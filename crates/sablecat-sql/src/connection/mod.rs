@@ -267,7 +267,7 @@ impl Connection {
     /// Locks a name, as part of a transaction that writes; false if somebody has it for so long.
     pub(crate) fn lock_path(
         &mut self,
-        path: impl IntoIterator<Item = Vec<u8>>,
+        path: impl IntoIterator<Item = impl AsRef<[u8]>>,
         within: Duration,
     ) -> Result<bool> {
         let Some(locker) = &mut self.locker else {
@@ -280,7 +280,7 @@ impl Connection {
         }
     }
 
-    pub(crate) fn unlock_path(&mut self, path: impl IntoIterator<Item = Vec<u8>>) {
+    pub(crate) fn unlock_path(&mut self, path: impl IntoIterator<Item = impl AsRef<[u8]>>) {
         if let Some(locker) = &mut self.locker {
             locker.unlock(path);
         }
@@ -358,9 +358,8 @@ impl Connection {
         let locked = if self.is_alone {
             locker.lock_within([WRITERS], patience)
         } else {
-            let own = (std::process::id(), std::ptr::from_ref(locker) as usize);
-            let own = [own.0.to_le_bytes().as_slice(), own.1.to_le_bytes().as_slice()].concat();
-            locker.lock_within([WRITERS, &own], patience)
+            let own = [u64::from(std::process::id()), std::ptr::from_ref(locker) as u64];
+            locker.lock_within([WRITERS, own.map(u64::to_le_bytes).as_flattened()], patience)
         };
         match locked {
             Ok(true) => Ok(()),

@@ -1,6 +1,6 @@
 //! Locks by name, for what programs agree upon among themselves.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -9,11 +9,13 @@ use super::{Database, Env, Kind};
 use crate::env::Named;
 use crate::error::{ErrorKind, Result};
 use crate::txn::locks::record_hash;
-use crate::txn::pairs::{END, with_end};
+use crate::txn::pairs::{END, add_with_end};
 use crate::types::TreeId;
 
 /// Under which the paths that programs choose are locked: no database has this number.
 const PATHS: TreeId = TreeId(u32::MAX);
+/// More than most paths have.
+const PATH_BYTES: usize = 128;
 
 /// An owner of locks by name (advisory locks), on which programs, and the processes that share an
 /// environment, agree among themselves. No transaction and no other operation regards these locks: they only
@@ -55,7 +57,7 @@ const PATHS: TreeId = TreeId(u32::MAX);
 pub struct Locker {
     inner: Kept<'static, crate::txn::LockOwner<'static>>,
     /// How often each path is locked, by its hash.
-    counts: HashMap<u64, u32>,
+    counts: BTreeMap<u64, u32>,
 }
 
 impl fmt::Debug for Locker {
@@ -72,7 +74,7 @@ impl Env {
     /// dead.
     pub fn locker(&self) -> Result<Locker> {
         let inner = Kept::owned(self.clone(), |core| crate::txn::LockOwner::new(&core.kernel))?;
-        Ok(Locker { inner, counts: HashMap::new() })
+        Ok(Locker { inner, counts: BTreeMap::new() })
     }
 }
 
@@ -167,11 +169,11 @@ impl<K: Kind> Database<K> {
 
 /// The hash of a path, and before it those of all that it is under.
 fn hashes<N: AsRef<[u8]>>(path: impl IntoIterator<Item = N>) -> Result<Vec<u64>> {
-    let mut whole = Vec::new();
+    let mut whole = Vec::with_capacity(PATH_BYTES);
     let hashes: Vec<u64> = path
         .into_iter()
         .map(|name| {
-            whole.extend(with_end(name.as_ref(), END));
+            add_with_end(&mut whole, name.as_ref(), END, 0);
             record_hash(PATHS, &whole)
         })
         .collect();

@@ -28,21 +28,27 @@ pub(crate) fn pair(first: &[u8], second: &[u8]) -> Vec<u8> {
 }
 
 fn with_end_and(first: &[u8], end: [u8; 2], rest: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    add_with_end(&mut bytes, first, end, rest.len());
+    bytes.extend_from_slice(rest);
+    bytes
+}
+
+/// Adds the first with its zero bytes marked, and an end, to what so many more bytes will be added to.
+pub(crate) fn add_with_end(bytes: &mut Vec<u8>, first: &[u8], end: [u8; 2], more: usize) {
     let zeros = first.iter().filter(|&&byte| byte == 0).count();
-    let mut bytes = Vec::with_capacity(first.len() + zeros + end.len() + rest.len());
+    bytes.reserve(first.len() + zeros + end.len() + more);
     if zeros == 0 {
         bytes.extend_from_slice(first);
     } else {
+        let mut at = bytes.len();
+        bytes.resize(at + first.len() + zeros, ESCAPE);
         for &byte in first {
-            bytes.push(byte);
-            if byte == 0 {
-                bytes.push(ESCAPE);
-            }
+            bytes[at] = byte;
+            at += 1 + usize::from(byte == 0);
         }
     }
     bytes.extend_from_slice(&end);
-    bytes.extend_from_slice(rest);
-    bytes
 }
 
 /// How many bytes of a pair, or of what pairs begin with, are the first and its end; none if the end is not
