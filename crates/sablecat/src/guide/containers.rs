@@ -11,10 +11,9 @@
 //! even room to begin, opening fails with [`MemoryFull`](crate::ErrorKind::MemoryFull), which names the file.
 //!
 //! Choose the size of the cache yourself: [`Builder::cache_size`](crate::Builder::cache_size). By default it
-//! is a quarter of the memory that the container may use, by its control group, or of the machine's memory;
-//! the tables for a cache of six gigabytes alone nearly fill 64 MiB. In addition to the cache, 15 MiB are
-//! needed, of which 8 are the log's buffer, and a hundredth of the cache for tables. What is in `/dev/shm`
-//! counts towards the container's limit.
+//! is a quarter of the memory that the container may use, by its control group, or of the machine's memory.
+//! In addition to the cache, some 18 MiB are needed, of which 8 are the log's buffer, and for tables a
+//! hundredth of what is used of the cache. What is in `/dev/shm` counts towards the container's limit.
 //!
 //! ```no_run
 //! # fn main() -> sablecat::Result<()> {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 0 ─ header ─ log words ─ wait queues ─ structure latches ─ members ─ slots ─ lock table
-//!   ─ frame descriptors ─ reference bytes ─ log ring ─ page table ─ page-id bits ─ block bits ─ unsaved bits
+//!   ─ log ring ─ frame descriptors ─ reference bytes ─ page table ─ page-id bits ─ block bits ─ unsaved bits
 //!   ─ capturing bits ─ (2 MiB boundary) frames
 //!   ─ (2 MiB boundary) last word
 //! ```
@@ -12,8 +12,8 @@
 //! only where used: the mapping is lazy, and an untouched page of it costs nothing.
 //!
 //! A shared region is a file in memory, which the kernel keeps in small pages unless told otherwise. So what
-//! all processes use is gathered in large pages when its memory is made certain: the parts before the page
-//! table at creation, frames as they come into use ([decision
+//! all processes use is gathered in large pages when its memory is made certain: the parts up to
+//! the log's ring at creation, frames and what describes them as they come into use ([decision
 //! 17](../../../../docs/decisions/0017-large-pages.md)).
 //!
 //! Rules of the region: every word is an atomic; each type says which participants may write its words and

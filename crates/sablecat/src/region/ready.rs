@@ -116,7 +116,11 @@ impl Region {
     fn has_room_for(&self, frames: &Range<u64>, times: usize) -> bool {
         let (offset, len) = self.place_of_frames(frames);
         let left = (offset - self.offsets.frames) / TABLES_PART;
-        self.mapping.room().is_none_or(|room| room >= (times * len + left) as u64)
+        // What describes them may need another large page.
+        let described = |frames: &Range<u64>| self.places_of_descriptions(frames).map(|bytes| bytes.end);
+        let before = described(&(0..frames.start));
+        let more: usize = described(frames).into_iter().zip(before).map(|(end, before)| end - before).sum();
+        self.mapping.room().is_none_or(|room| room >= (times * len + left + more) as u64)
     }
 
     /// Makes memory certain for the frames of a large page, and for what describes them. False: there is

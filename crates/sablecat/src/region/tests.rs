@@ -258,20 +258,25 @@ fn what_describes_frames_takes_memory_as_they_do() {
     let geometry = Geometry::new(512, 64 << 20, 65536, false).shared();
     let region =
         Region::create_shared((file.try_clone().unwrap(), &path), geometry, OURS, membership).unwrap();
-    let (fixed, large) = (region.offsets.descriptors, LARGE_PAGE);
-    let taken = |steps: usize, described: usize| {
-        // The references of all, and the last word.
-        let more = large + 4096;
-        let taken = 512 * file.metadata().unwrap().blocks() as usize;
-        let least = fixed + steps * large + described;
-        assert!((least..=least.next_multiple_of(large) + large + more).contains(&taken), "{steps}: {taken}");
-    };
-    taken(0, 0);
-    for step in 1..=12 {
+    let taken = || 512 * file.metadata().unwrap().blocks() as usize;
+    let described = LARGE_PAGE / size_of::<FrameDesc>();
+    let mut before = taken();
+    // One for descriptors, one for references, and the last word.
+    assert!(before <= region.offsets.descriptors + 2 * LARGE_PAGE + 4096, "{before} to begin with");
+    // Until another large page describes some.
+    for step in 1..=20 {
         let frames = region.more_frames().unwrap();
-        assert_eq!(region.frame(FrameId(frames.end - 1)).state(), FrameState::Free);
-        taken(step, frames.end as usize * size_of::<FrameDesc>());
+        let crosses = (frames.end as usize).div_ceil(described) > (frames.start as usize).div_ceil(described);
+        let large_pages = if crosses && step > 1 { 2 } else { 1 };
+        assert_eq!(taken(), before + large_pages * LARGE_PAGE, "{step}: {frames:?}");
+        before = taken();
+        for frame in frames.map(FrameId) {
+            assert_eq!(region.frame(frame).state(), FrameState::Free);
+            region.referenced(frame).store(1, Ordering::SeqCst);
+        }
+        assert_eq!(taken(), before, "{step}: what describes them had memory");
     }
+    assert!(region.header().frames_ready.0.load(Ordering::SeqCst) as usize > described, "two large pages");
 }
 
 #[test]
