@@ -117,9 +117,7 @@ impl Region {
         let (offset, len) = self.place_of_frames(frames);
         let left = (offset - self.offsets.frames) / TABLES_PART;
         // What describes them may need another large page.
-        let described = |frames: &Range<u64>| self.places_of_descriptions(frames).map(|bytes| bytes.end);
-        let before = described(&(0..frames.start));
-        let more: usize = described(frames).into_iter().zip(before).map(|(end, before)| end - before).sum();
+        let more: usize = self.places_of_descriptions(frames).map(|bytes| bytes.len()).iter().sum();
         self.mapping.room().is_none_or(|room| room >= (times * len + left + more) as u64)
     }
 
@@ -130,21 +128,25 @@ impl Region {
         self.describe_frames(frames).and_then(|()| self.gather(offset..offset + len)).is_ok()
     }
 
-    /// Makes memory certain for what describes frames.
+    /// Makes memory certain for what describes frames, where those below them have it.
     ///
     /// # Errors
     /// `MemoryFull` when there is none left.
     pub(super) fn describe_frames(&self, frames: &Range<u64>) -> Result<()> {
-        self.places_of_descriptions(frames).into_iter().try_for_each(|bytes| self.gather(bytes))
+        let mut places = self.places_of_descriptions(frames).into_iter().filter(|bytes| !bytes.is_empty());
+        places.try_for_each(|bytes| self.gather(bytes))
     }
 
-    /// All bytes that describe some frames, up to the ends of the large pages that they are in.
+    /// All bytes that describe some frames, up to the ends of the large pages that they are in, but those of
+    /// pages that describe frames below them.
     pub(super) fn places_of_descriptions(&self, frames: &Range<u64>) -> [Range<usize>; 2] {
         let Offsets { descriptors, references, table, .. } = self.offsets;
         [(descriptors, size_of::<FrameDesc>()), (references, size_of::<AtomicU8>())].map(|(offset, each)| {
-            let byte = |frame: u64| offset + frame as usize * each;
-            let start = byte(frames.start) / LARGE_PAGE * LARGE_PAGE;
-            start.max(descriptors)..byte(frames.end).next_multiple_of(LARGE_PAGE).min(table)
+            let end = |frame: u64| match frame {
+                0 => (offset / LARGE_PAGE * LARGE_PAGE).max(descriptors),
+                _ => (offset + frame as usize * each).next_multiple_of(LARGE_PAGE).min(table),
+            };
+            end(frames.start)..end(frames.end)
         })
     }
 
