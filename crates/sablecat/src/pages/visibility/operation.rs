@@ -342,6 +342,7 @@ impl Visibility {
     }
 
     /// Shows `look` a page as of `at`, which `me` has pinned, in an operation of its own.
+    #[inline]
     pub(crate) fn show<R>(
         &self,
         page: PageId,
@@ -349,11 +350,24 @@ impl Visibility {
         me: &LocalParticipant,
         look: impl FnOnce(&[u8]) -> R,
     ) -> Result<R> {
-        let mut look = Some(look);
+        let (mut look, mut shown) = (Some(look), None);
+        self.show_to(page, at, me, &mut |bytes| shown = look.take().map(|look| look(bytes)))?;
+        Ok(shown.expect("the page is shown once"))
+    }
+
+    /// The same for any `look`, which is called once: all that reads pages in the course of changes is
+    /// generic, and would have a copy of this for each page that it looks at.
+    fn show_to(
+        &self,
+        page: PageId,
+        at: Lsn,
+        me: &LocalParticipant,
+        look: &mut dyn FnMut(&[u8]),
+    ) -> Result<()> {
         self.operate(me, || {
             let mut snapshot = self.at_pin(me, at)?;
-            let bytes = snapshot.page(page)?;
-            Ok(look.take().expect("the page is shown once")(bytes))
+            look(snapshot.page(page)?);
+            Ok(())
         })
     }
 

@@ -33,6 +33,12 @@ use crate::types::{FrameId, Lsn, PageId, TreeId, VolumeId};
 /// Pages published together.
 const PAGES_AT_ONCE: usize = 64;
 
+/// Some of the records of a load.
+type RecordsDrawn<'r> = [(&'r [u8], &'r [u8])];
+
+/// Draws the next records of a load, and has them taken. False if there were no more.
+type Next<'a> = dyn FnMut(&mut dyn FnMut(&RecordsDrawn<'_>) -> Result<()>) -> Result<bool> + 'a;
+
 impl Kernel {
     /// Loads records that come in ascending order into an empty tree: one commit. Returns how many there
     /// were.
@@ -42,8 +48,19 @@ impl Kernel {
         records: impl IntoIterator<Item = (K, V)>,
         durability: Durability,
     ) -> Result<u64> {
+        let (mut records, mut drawn) = (records.into_iter(), Vec::new());
+        self.load_drawn(tree, durability, &mut |take| {
+            draw(&mut records, PAGES_AT_ONCE * self.page_size(), &mut drawn);
+            let drawn: Vec<_> = drawn.iter().map(|(key, value)| (key.as_ref(), value.as_ref())).collect();
+            take(&drawn)?;
+            Ok(!drawn.is_empty())
+        })
+    }
+
+    /// The same of records that are drawn some at a time.
+    fn load_drawn(&self, tree: &TreeRef, durability: Durability, next: &mut Next<'_>) -> Result<u64> {
         if tree.follower.is_some() {
-            return self.load_followed(tree, records, durability);
+            return self.load_followed(tree, durability, next);
         }
         let seat = self.pages.participants.sit()?;
         let me: &LocalParticipant = &seat;
@@ -60,7 +77,7 @@ impl Kernel {
             large: Vec::new(),
             log: LoadLog::new(self, me, tree),
         };
-        let loaded = loading.run(records);
+        let loaded = loading.run(next);
         let undone = if loaded.is_err() { loading.undo() } else { Ok(()) };
         drop(loading);
         let (records, lsn) = loaded?;
@@ -70,12 +87,7 @@ impl Kernel {
     }
 
     /// Loads records into an empty tree that somebody follows: by a transaction, which may be of any size.
-    fn load_followed<K: AsRef<[u8]>, V: AsRef<[u8]>>(
-        &self,
-        tree: &TreeRef,
-        records: impl IntoIterator<Item = (K, V)>,
-        durability: Durability,
-    ) -> Result<u64> {
+    fn load_followed(&self, tree: &TreeRef, durability: Durability, next: &mut Next<'_>) -> Result<u64> {
         // That nothing was there has been read, and is validated.
         let options = Options {
             isolation: Isolation::Serializable,
@@ -88,14 +100,18 @@ impl Kernel {
             return Err(not_empty());
         }
         let mut order = InOrder::default();
-        for (key, value) in records {
-            if tree.tree().loads_in_order() {
-                order.next(tree.tree().order, key.as_ref())?;
-            } else {
-                order.next_of_any(txn.value_len(tree, key.as_ref())?.is_some())?;
+        let mut take = |drawn: &RecordsDrawn<'_>| {
+            for &(key, value) in drawn {
+                if tree.tree().loads_in_order() {
+                    order.next(tree.tree().order, key)?;
+                } else {
+                    order.next_of_any(txn.value_len(tree, key)?.is_some())?;
+                }
+                txn.set(tree, key, Some(value))?;
             }
-            txn.set(tree, key.as_ref(), Some(value.as_ref()))?;
-        }
+            Ok(())
+        };
+        while next(&mut take)? {}
         txn.commit(durability).map(|_| order.count())
     }
 }
@@ -122,27 +138,20 @@ impl<'a> Loading<'a> {
         ChangedPages::at_newest(&self.kernel.pages, self.me)
     }
 
-    fn run<K: AsRef<[u8]>, V: AsRef<[u8]>>(
-        &mut self,
-        records: impl IntoIterator<Item = (K, V)>,
-    ) -> Result<(u64, Lsn)> {
+    fn run(&mut self, next: &mut Next<'_>) -> Result<(u64, Lsn)> {
         let kernel = self.kernel;
         if !self.is_empty()? {
             return Err(not_empty());
         }
         let mut load = self.tree.tree().load(kernel.page_size());
-        let (mut records, mut drawn) = (records.into_iter(), Vec::new());
-        loop {
-            draw(&mut records, PAGES_AT_ONCE * kernel.page_size(), &mut drawn);
-            if drawn.is_empty() {
-                break;
-            }
-            let mut left = &drawn[..];
+        while next(&mut |mut left| {
             while !left.is_empty() {
                 let count = self.take(&mut load, left)?;
                 self.log(&left[..count])?;
                 left = &left[count..];
             }
+            Ok(())
+        })? {
             // So that it is not found out only after the last of many records.
             if !self.is_empty()? {
                 return Err(filled());
@@ -191,11 +200,7 @@ impl<'a> Loading<'a> {
 
     /// Makes pages of the first of some records, and publishes them. Says how many records those were: the
     /// fewer the longer others keep the cache full.
-    fn take<'t, K: AsRef<[u8]>, V: AsRef<[u8]>>(
-        &mut self,
-        load: &mut Load<'t>,
-        drawn: &[(K, V)],
-    ) -> Result<usize> {
+    fn take(&mut self, load: &mut Load<'_>, drawn: &RecordsDrawn<'_>) -> Result<usize> {
         let mut most = PAGES_AT_ONCE;
         let (taken, count) = self.kernel.patiently_at_newest(self.me, || {
             let taken = self.take_some(load.clone(), drawn, most);
@@ -206,18 +211,17 @@ impl<'a> Loading<'a> {
         Ok(count)
     }
 
-    fn take_some<'t, K: AsRef<[u8]>, V: AsRef<[u8]>>(
+    fn take_some<'t>(
         &mut self,
         mut load: Load<'t>,
-        drawn: &[(K, V)],
+        drawn: &RecordsDrawn<'_>,
         most: usize,
     ) -> Result<(Load<'t>, usize)> {
         let kernel = self.kernel;
         // Those of an attempt before this one.
         self.large.clear();
         let (mut changes, mut count) = (self.changes(), 0);
-        for (key, value) in drawn {
-            let (key, value) = (key.as_ref(), value.as_ref());
+        for &(key, value) in drawn {
             kernel.check_record(self.tree, key, value.len())?;
             let home = self.tree.tree().home.of_key(key);
             load.push(&mut changes, key, value, |changes, within, value| {
@@ -235,12 +239,11 @@ impl<'a> Loading<'a> {
     }
 
     /// Adds records to what is logged of the load.
-    fn log<K: AsRef<[u8]>, V: AsRef<[u8]>>(&mut self, records: &[(K, V)]) -> Result<()> {
+    fn log(&mut self, records: &RecordsDrawn<'_>) -> Result<()> {
         if self.tree.temporary {
             return Ok(());
         }
-        for (key, value) in records {
-            let (key, value) = (key.as_ref(), value.as_ref());
+        for &(key, value) in records {
             self.log.record.begin_put(self.tree.id, key, value.len());
             for part in value.chunks(self.kernel.log.record_bytes_max() / 4) {
                 self.log.record.raw(part);
