@@ -17,11 +17,18 @@ pub use std::sync::atomic::Ordering;
 
 /// Lets the explorer switch threads. Outside an exploration it does nothing.
 #[cfg(feature = "shuttle")]
+#[inline(always)]
 fn schedule() {
     if explored() {
-        // The explorer's own atomics are where it switches threads without counting that as waiting.
-        shuttle::sync::atomic::AtomicBool::new(false).load(Ordering::SeqCst);
+        switch();
     }
+}
+
+#[cfg(feature = "shuttle")]
+#[cold]
+fn switch() {
+    // The explorer's own atomics are where it switches threads without counting that as waiting.
+    shuttle::sync::atomic::AtomicBool::new(false).load(Ordering::SeqCst);
 }
 
 /// Without the feature there is nobody to ask.
@@ -29,10 +36,22 @@ fn schedule() {
 #[inline(always)]
 fn schedule() {}
 
+/// Explorations in this process: as long as there is none, which is nearly always, nobody asks the explorer.
+#[cfg(feature = "shuttle")]
+static EXPLORATIONS: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+
 /// Whether the calling thread is one of an exploration's: there, others run at every step, and time does not
 /// pass.
 #[cfg(feature = "shuttle")]
+#[inline(always)]
 pub fn explored() -> bool {
+    // Relaxed: an exploration's threads run in turns in the one that has begun it.
+    EXPLORATIONS.load(Ordering::Relaxed) != 0 && is_explorers()
+}
+
+#[cfg(feature = "shuttle")]
+#[cold]
+fn is_explorers() -> bool {
     shuttle::current::try_get_current_task().is_some()
 }
 
@@ -43,17 +62,45 @@ pub fn explored() -> bool {
     false
 }
 
-/// Runs `body` under `runs` random thread schedules, the same ones for the same `seed`.
-///
-/// `body` starts its threads with `shuttle::thread::spawn`. A panic in any of them fails the exploration and
-/// prints the schedule that led there.
+/// Runs `body` under `runs` random thread schedules, the same ones for the same `seed`: they switch threads
+/// at any operation. As [`explore_by`].
 #[cfg(feature = "shuttle")]
 pub fn explore(seed: u64, runs: usize, body: impl Fn() + Send + Sync + 'static) {
+    explore_by(shuttle::scheduler::RandomScheduler::new_from_seed(seed, runs), body);
+}
+
+/// Runs `body` under schedules that let one thread run until `moments` chosen moments (probabilistic
+/// concurrency testing: Burckhardt et al., 2010), which is what finds a thread that is stopped between two
+/// operations for long. As [`explore_by`].
+#[cfg(feature = "shuttle")]
+pub fn explore_few_switches(seed: u64, moments: usize, runs: usize, body: impl Fn() + Send + Sync + 'static) {
+    explore_by(shuttle::scheduler::PctScheduler::new_from_seed(seed, moments, runs), body);
+}
+
+/// Runs `body` under the schedules of `scheduler`.
+///
+/// `body` starts its threads with `shuttle::thread::spawn`. A panic in any of them fails the exploration and
+/// prints the schedule that led there; so does a run that has not ended after very many steps, which is one
+/// in a circle.
+#[cfg(feature = "shuttle")]
+fn explore_by(
+    scheduler: impl shuttle::scheduler::Scheduler + 'static,
+    body: impl Fn() + Send + Sync + 'static,
+) {
+    /// Ends the exploration, also by a panic.
+    struct Exploring;
+    impl Drop for Exploring {
+        fn drop(&mut self) {
+            EXPLORATIONS.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
     let mut config = shuttle::Config::new();
     // The default suits toy programs; the engine's frames in a debug build need more.
     config.stack_size = 1 << 20;
     config.silence_warnings = true;
-    let scheduler = shuttle::scheduler::RandomScheduler::new_from_seed(seed, runs);
+    config.max_steps = shuttle::MaxSteps::FailAfter(400_000);
+    EXPLORATIONS.fetch_add(1, Ordering::Relaxed);
+    let _exploring = Exploring;
     shuttle::Runner::new(scheduler, config).run(body);
 }
 

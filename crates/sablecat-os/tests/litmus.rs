@@ -4,14 +4,12 @@
 //! Explored by loom (Norris, Demsky 2013), which needs words of its own kind, so these are copies of the few
 //! operations that matter, each named after the code it stands for: an ordering that is changed there must be
 //! changed here. Every protocol is run as it is, and again without one of its orderings, which must fail: so
-//! an ordering that is here is needed. Run with `cargo test -p sablecat-os --features loom --test litmus
-//! --release`.
+//! an ordering that is here is needed.
 //!
 //! Loom takes sequentially consistent loads and stores for Acquire and Release ones. Where a protocol rests
 //! on two such operations in a row there is a fence between them here, which means the same to these
 //! programs.
 
-#![cfg(feature = "loom")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 use loom::sync::Arc;

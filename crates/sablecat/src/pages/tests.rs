@@ -133,7 +133,6 @@ impl Pages {
 
     /// As a participant that has waited for frames in vain, and then builds something else in some of those
     /// that it gets.
-    #[cfg(feature = "shuttle")]
     pub(crate) fn overwrite_unlooked(&self, me: &LocalParticipant) {
         let _ = self.sweep_round(me, usize::MAX, true);
         self.free_unlooked(me, true);

@@ -27,7 +27,9 @@ const LOOK_AGAIN_IDLE: Duration = Duration::from_secs(1);
 /// After so many sleeps that nobody ended, a wait takes long.
 const STALLED: u32 = 3;
 /// How often a waiter tries before it sleeps. Few when explored: there, nobody runs while one spins.
-const SPINS: u32 = if cfg!(feature = "shuttle") { 2 } else { 64 };
+fn spins() -> u32 {
+    if sablecat_os::atomic::explored() { 2 } else { 64 }
+}
 
 /// What follows a look that finds nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -107,7 +109,7 @@ impl WaitQueue {
                 return got;
             }
             tries += 1;
-            if tries < SPINS {
+            if tries < spins() {
                 sablecat_os::atomic::spin_hint();
                 continue;
             }
@@ -133,7 +135,7 @@ impl WaitQueue {
         stalled: impl Fn(),
         mut done: impl FnMut(WaitPhase) -> Option<T>,
     ) -> Option<T> {
-        for _ in 0..SPINS {
+        for _ in 0..spins() {
             if let Some(got) = done(WaitPhase::Spinning) {
                 return Some(got);
             }
@@ -243,7 +245,7 @@ impl Sleepers {
     }
 }
 
-#[cfg(all(test, not(feature = "shuttle")))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -113,7 +113,6 @@ fn all_who_wait_hear_of_a_failed_flush() {
 }
 
 /// The real code under explored schedules.
-#[cfg(feature = "shuttle")]
 mod explored {
     use super::*;
     use sablecat_os::shuttle::thread;

@@ -534,7 +534,6 @@ fn who_takes_others_for_stopped_that_are_not_does_no_harm() {
 }
 
 /// The same, switched between any two of their instructions that share something.
-#[cfg(feature = "shuttle")]
 #[test]
 fn explored_successions_in_the_flush_turn_lose_nothing() {
     for seed in 0..4 {

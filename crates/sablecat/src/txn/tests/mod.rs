@@ -7,7 +7,6 @@ mod bulk;
 mod counted;
 mod damaged;
 mod early;
-#[cfg(feature = "shuttle")]
 mod explore;
 mod failing;
 mod freed_runs;

@@ -266,7 +266,6 @@ fn who_takes_fillers_for_stopped_that_are_not_does_no_harm() {
 }
 
 /// The same, switched between any two of their instructions that share something.
-#[cfg(feature = "shuttle")]
 #[test]
 fn explored_successions_of_fillers_lose_nothing() {
     for seed in 0..4 {

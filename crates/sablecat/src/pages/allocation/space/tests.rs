@@ -302,11 +302,11 @@ proptest! {
 }
 
 /// The real code in every order of its atomic steps that the explorer comes upon.
-#[cfg(feature = "shuttle")]
 mod explored {
     use std::sync::Arc;
 
-    use sablecat_os::shuttle;
+    use sablecat_os::atomic::{explore, explore_few_switches};
+    use sablecat_os::shuttle::thread;
 
     use super::*;
 
@@ -323,7 +323,7 @@ mod explored {
                 .into_iter()
                 .map(|mine| {
                     let space = Arc::clone(&space);
-                    shuttle::thread::spawn(move || {
+                    thread::spawn(move || {
                         let mut held = Vec::from_iter(mine);
                         for _ in 0..2 {
                             held.extend(space.allocate_one().unwrap());
@@ -346,8 +346,8 @@ mod explored {
             let found: BTreeSet<_> = std::iter::from_fn(|| space.allocate_one().unwrap()).collect();
             assert_eq!(found, BTreeSet::from([5, 7, 100, 101]), "all room is found again");
         };
-        shuttle::check_random(scenario, 20_000);
-        shuttle::check_pct(scenario, 20_000, 4);
+        explore(1, 20_000, scenario);
+        explore_few_switches(1, 4, 20_000, scenario);
     }
 
     #[test]
@@ -358,7 +358,7 @@ mod explored {
             let threads: Vec<_> = (0..3)
                 .map(|n| {
                     let space = Arc::clone(&space);
-                    shuttle::thread::spawn(move || match n {
+                    thread::spawn(move || match n {
                         0 => {
                             let _ = space.trim_high_water();
                         }
@@ -378,7 +378,7 @@ mod explored {
             assert_eq!(space.used_count(), 3);
             assert!((0..space.capacity()).filter(|&n| space.is_used(n)).all(|n| n < space.high_water()));
         };
-        shuttle::check_random(scenario, 50_000);
-        shuttle::check_pct(scenario, 50_000, 4);
+        explore(2, 50_000, scenario);
+        explore_few_switches(2, 4, 50_000, scenario);
     }
 }

@@ -1,8 +1,7 @@
-//! Every kind of meeting, under many thread schedules. Run with `--features shuttle`.
+//! Every kind of meeting, under many thread schedules.
 
 use sablecat_os::atomic::{self, AtomicU32};
-use sablecat_os::shuttle::scheduler::PctScheduler;
-use sablecat_os::shuttle::{Config, Runner, thread};
+use sablecat_os::shuttle::thread;
 
 use super::*;
 use crate::error::ErrorKind;
@@ -15,10 +14,7 @@ const RUNS: usize = 2000;
 /// long and stop it at the worst moment.
 fn explore(runs: usize, body: impl Fn() + Clone + Send + Sync + 'static) {
     atomic::explore(SEED, runs, body.clone());
-    let mut config = Config::new();
-    config.stack_size = 1 << 20;
-    config.silence_warnings = true;
-    Runner::new(PctScheduler::new_from_seed(SEED, 4, runs), config).run(body);
+    atomic::explore_few_switches(SEED, 4, runs, body);
 }
 
 /// How many are inside: readers, or 1000 for a writer.

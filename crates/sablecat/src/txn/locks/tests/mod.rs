@@ -3,7 +3,6 @@
 mod deadlock;
 mod death;
 mod exclusion;
-#[cfg(feature = "shuttle")]
 mod explore;
 mod model;
 mod overflow;

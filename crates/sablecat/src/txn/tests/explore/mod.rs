@@ -1,5 +1,4 @@
-//! The kernel's own code under many thread schedules. Run with `--features shuttle`; `SABLECAT_SCHEDULES=N`
-//! multiplies the schedules by N.
+//! The kernel's own code under many thread schedules. `SABLECAT_SCHEDULES=N` multiplies the schedules by N.
 //!
 //! Half of the schedules switch threads at random at every atomic operation. The other half let one thread
 //! run until a few chosen moments (probabilistic concurrency testing: Burckhardt et al., 2010), which is what
@@ -20,9 +19,8 @@ mod removal;
 mod snapshots;
 mod two_mappings;
 
-use sablecat_os::atomic::{Ordering, fence, yield_now};
-use sablecat_os::shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
-use sablecat_os::shuttle::{Config, MaxSteps, Runner, thread};
+use sablecat_os::atomic::{self, Ordering, fence, yield_now};
+use sablecat_os::shuttle::thread;
 
 use super::*;
 use crate::error::ErrorKind;
@@ -31,25 +29,14 @@ pub(super) const LEFT: &[u8] = b"a0";
 pub(super) const BESIDE_LEFT: &[u8] = b"b0";
 pub(super) const RIGHT: &[u8] = b"z0";
 
-/// A body that has not ended after so many steps runs in a circle.
-const STEPS_MAX: usize = 400_000;
-
 /// Runs `body` under `runs` schedules of each kind.
 pub(super) fn explore(seed: u64, runs: usize, body: impl Fn() + Send + Sync + Clone + 'static) {
     let times = std::env::var("SABLECAT_SCHEDULES").ok().and_then(|times| times.parse().ok()).unwrap_or(1);
     let runs = runs * times;
-    run(RandomScheduler::new_from_seed(seed, runs / 2), body.clone());
-    for depth in [2, 3, 5] {
-        run(PctScheduler::new_from_seed(seed + depth as u64, depth, runs / 2), body.clone());
+    atomic::explore(seed, runs / 2, body.clone());
+    for moments in [2, 3, 5] {
+        atomic::explore_few_switches(seed + moments as u64, moments, runs / 2, body.clone());
     }
-}
-
-fn run(scheduler: impl Scheduler + 'static, body: impl Fn() + Send + Sync + 'static) {
-    let mut config = Config::new();
-    config.stack_size = 1 << 20;
-    config.silence_warnings = true;
-    config.max_steps = MaxSteps::FailAfter(STEPS_MAX);
-    Runner::new(scheduler, config).run(body);
 }
 
 pub(super) type Work = fn(&Store);

@@ -1,20 +1,15 @@
 //! Environments and their files: settings, volumes, copies, what is wrong with a disk.
 
-#[path = "../support/mod.rs"]
-mod support;
+use sablecat_tests as support;
 
 mod changes;
 mod changes_waiting;
-#[cfg(all(feature = "lz4", feature = "zstd"))]
 mod compression;
-#[cfg(all(feature = "lz4", feature = "zstd"))]
 mod compression_cost;
 mod copy;
-#[cfg(feature = "encryption")]
 mod encryption;
 mod foreign_names;
 mod full_disk;
-#[cfg(all(feature = "lz4", feature = "zstd"))]
 mod full_disk_lives;
 mod journal;
 mod lost_superblock;

@@ -9,24 +9,24 @@ use sablecat_os::check::signal;
 use sablecat_os::liveness;
 
 /// The variable that says where the environment is.
-pub(crate) const DIRECTORY: &str = "SABLECAT_TEST_DIR";
+pub const DIRECTORY: &str = "SABLECAT_TEST_DIR";
 
 /// The name by which this program knows a test.
-pub(crate) fn test_name<F: Fn()>(_: F) -> &'static str {
+pub fn test_name<F: Fn()>(_: F) -> &'static str {
     let (_, name) = std::any::type_name::<F>().split_once("::").expect("the name of the program comes first");
     name
 }
 
 /// One of them; killed when dropped. What it fails with it says on the standard error.
-pub(crate) struct Worker(pub(crate) Child);
+pub struct Worker(pub Child);
 
 impl Worker {
     /// One that runs the function.
-    pub(crate) fn start(function: impl Fn(), path: &Path) -> Worker {
+    pub fn start(function: impl Fn(), path: &Path) -> Worker {
         Worker::start_named(test_name(function), path)
     }
 
-    pub(crate) fn start_named(test: &str, path: &Path) -> Worker {
+    pub fn start_named(test: &str, path: &Path) -> Worker {
         let mut command = Command::new(std::env::current_exe().expect("a program"));
         command
             .args(["--exact", test, "--ignored", "--nocapture"])
@@ -36,7 +36,7 @@ impl Worker {
     }
 
     /// It is still at work.
-    pub(crate) fn assert_works(&mut self) {
+    pub fn assert_works(&mut self) {
         let ended = self.0.try_wait().expect("asked");
         assert_eq!(ended.map(|status| status.success()), None, "it has failed");
     }
@@ -44,7 +44,7 @@ impl Worker {
     /// Stops it, does `work`, which others get through but for the pages that it has latched, and lets it go
     /// on. Does nothing if it was stopped in the commit role before its commit point: there it holds up every
     /// commit.
-    pub(crate) fn stopped_beside(&mut self, env: &Env, work: impl FnOnce()) {
+    pub fn stopped_beside(&mut self, env: &Env, work: impl FnOnce()) {
         let pid = self.0.id();
         signal::stop(pid).expect("stopped");
         while !self.threads().all(liveness::is_stopped) {
@@ -71,7 +71,7 @@ impl Worker {
     }
 
     /// It ends by itself, and has not failed.
-    pub(crate) fn assert_ends(&mut self) {
+    pub fn assert_ends(&mut self) {
         assert!(self.0.wait().expect("waited for").success(), "a worker has failed");
     }
 }
@@ -84,7 +84,7 @@ impl Drop for Worker {
 }
 
 /// Passes over what may come of others' being there, stopped perhaps with the serial gate.
-pub(crate) fn unless<T>(kinds: &[ErrorKind], result: Result<T>) {
+pub fn unless<T>(kinds: &[ErrorKind], result: Result<T>) {
     match result {
         Err(error) if error.kind() == ErrorKind::Timeout || kinds.contains(&error.kind()) => {}
         done => drop(done.expect("nothing else fails")),
@@ -92,7 +92,7 @@ pub(crate) fn unless<T>(kinds: &[ErrorKind], result: Result<T>) {
 }
 
 /// Looks again when the cache is too small for so many changes beside a long look.
-pub(crate) fn patiently<T>(look: impl Fn() -> Result<T>) -> T {
+pub fn patiently<T>(look: impl Fn() -> Result<T>) -> T {
     loop {
         match look() {
             Err(error) if error.kind() == ErrorKind::SnapshotTooOld => {}

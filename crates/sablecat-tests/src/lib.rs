@@ -1,11 +1,11 @@
 //! What the tests of shared environments have in common: places for them, and disks that fail.
 
-#![allow(dead_code, reason = "each test file uses a part of it")]
+#![allow(missing_docs, missing_debug_implementations, reason = "names say it")]
 
-pub(crate) mod clock;
-pub(crate) mod dice;
-pub(crate) mod phantoms;
-pub(crate) mod worker;
+pub mod clock;
+pub mod dice;
+pub mod phantoms;
+pub mod worker;
 
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -19,12 +19,12 @@ use sablecat_os::disk::HostDisk;
 use sablecat_os::disk::between::{Between, Call, Judge, Verdict};
 
 /// A directory for an environment, and one for its region; removed when dropped.
-pub(crate) struct Place {
-    pub(crate) base: PathBuf,
+pub struct Place {
+    pub base: PathBuf,
 }
 
 impl Place {
-    pub(crate) fn new(name: &str) -> Place {
+    pub fn new(name: &str) -> Place {
         static PLACES: AtomicU64 = AtomicU64::new(0);
         let number = PLACES.fetch_add(1, Ordering::Relaxed);
         let base = format!("/dev/shm/sablecat-test-{name}-{}-{number}", std::process::id());
@@ -36,11 +36,11 @@ impl Place {
         Place { base }
     }
 
-    pub(crate) fn env(&self) -> PathBuf {
+    pub fn env(&self) -> PathBuf {
         self.base.join("env")
     }
 
-    pub(crate) fn builder(&self) -> Builder {
+    pub fn builder(&self) -> Builder {
         Env::builder()
             .shared(true)
             .background(false)
@@ -49,17 +49,17 @@ impl Place {
             .region_directory(self.base.join("region"))
     }
 
-    pub(crate) fn open(&self) -> sablecat::Result<Env> {
+    pub fn open(&self) -> sablecat::Result<Env> {
         self.builder().open(self.env())
     }
 
-    pub(crate) fn open_alone(&self) -> sablecat::Result<Env> {
+    pub fn open_alone(&self) -> sablecat::Result<Env> {
         self.builder().shared(false).open(self.env())
     }
 
     /// What is left of this one when all of its processes are killed at this moment: its files and its
     /// region, and nobody who holds a lock.
-    pub(crate) fn killed(&self, name: &str) -> Place {
+    pub fn killed(&self, name: &str) -> Place {
         let left = Place::new(name);
         copy(&self.env(), &left.env());
         sparse::copy(&self.region(), &left.region()).expect("copied");
@@ -67,12 +67,12 @@ impl Place {
     }
 
     /// Where its region is.
-    pub(crate) fn region(&self) -> PathBuf {
+    pub fn region(&self) -> PathBuf {
         let directory = fs::metadata(self.env()).expect("there");
         self.base.join("region").join(format!("sablecat-{:x}-{:x}", directory.dev(), directory.ino()))
     }
 
-    pub(crate) fn spoil(&self, at: u64, how: impl FnOnce(u8) -> u8) {
+    pub fn spoil(&self, at: u64, how: impl FnOnce(u8) -> u8) {
         let file = fs::File::options().read(true).write(true).open(self.region()).expect("there");
         let mut byte = [0];
         file.read_exact_at(&mut byte, at).expect("read");
@@ -80,7 +80,7 @@ impl Place {
     }
 
     /// The files beside the environment: its region, and any that was set aside.
-    pub(crate) fn regions(&self) -> Vec<PathBuf> {
+    pub fn regions(&self) -> Vec<PathBuf> {
         let mut found: Vec<_> = fs::read_dir(self.base.join("region"))
             .expect("there")
             .map(|file| file.expect("read").path())
@@ -97,7 +97,7 @@ impl Drop for Place {
 }
 
 /// Copies a directory's files over what is there, as `cp -r` does.
-pub(crate) fn copy(from: &Path, to: &Path) {
+pub fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).expect("made");
     for entry in fs::read_dir(from).expect("there") {
         let (from, to) = entry.map(|entry| (entry.path(), to.join(entry.file_name()))).expect("read");
@@ -107,39 +107,39 @@ pub(crate) fn copy(from: &Path, to: &Path) {
 
 /// Copies this program, for others to start. Another process does it: a file that is open for writing here is
 /// also in what another test starts at this moment, until that executes, and cannot be executed itself.
-pub(crate) fn copy_program(to: &Path) {
+pub fn copy_program(to: &Path) {
     let copied = Command::new("cp").arg(std::env::current_exe().expect("a program")).arg(to).status();
     assert!(copied.expect("started").success());
 }
 
 /// An environment with a value that is durable, and a newer one that is in the region alone.
-pub(crate) fn flushed_then_not(place: &Place) -> Env {
+pub fn flushed_then_not(place: &Place) -> Env {
     let env = place.open().expect("created");
     put(&env, "flushed");
     put_in_memory(&env, "in the region");
     env
 }
 
-pub(crate) fn put(env: &Env, value: &str) {
+pub fn put(env: &Env, value: &str) {
     env.database("d").and_then(|d| d.insert("k", value)).expect("inserted");
 }
 
-pub(crate) fn put_in_memory(env: &Env, value: &str) {
+pub fn put_in_memory(env: &Env, value: &str) {
     let d = env.database("d").expect("opened");
     let in_memory = TxnOptions::new().durability(Durability::Memory);
     env.write_with(in_memory, |txn| txn.insert(&d, "k", value).map(drop)).expect("committed");
 }
 
-pub(crate) fn get(env: &Env) -> Option<Vec<u8>> {
+pub fn get(env: &Env) -> Option<Vec<u8>> {
     env.database("d").and_then(|d| d.get("k")).expect("read")
 }
 
 /// With what a process ends that is cut off.
-pub(crate) const CUT_OFF: i32 = 77;
+pub const CUT_OFF: i32 = 77;
 
 /// The machine's disk, and the end of the process before so many calls that change something have been made
 /// on it.
-pub(crate) fn cut_off_after(calls: i64) -> Between {
+pub fn cut_off_after(calls: i64) -> Between {
     Between::new(HostDisk, CutOff { left: AtomicI64::new(calls) })
 }
 

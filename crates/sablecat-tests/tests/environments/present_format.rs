@@ -138,7 +138,6 @@ fn databases_of_every_kind_are_recovered_and_written_on() {
     again.check().expect("read");
 }
 
-#[cfg(all(feature = "encryption", feature = "lz4"))]
 mod sealed {
     use sablecat::{Compression, EncryptionKey};
 
@@ -250,7 +249,6 @@ fn write_the_fixtures() {
     let all: &[(&str, Make, Parts)] = &[
         ("format-6", make_plain, &[("main", "sablecat.db"), ("beside", "beside.db")]),
         ("kinds-6", Kinds::make, &[("main", "sablecat.db"), ("log", "log/0000000000000000.log")]),
-        #[cfg(all(feature = "encryption", feature = "lz4"))]
         ("sealed-6", sealed::make, &[("main", "sablecat.db"), ("log", "log/0000000000000000.log")]),
         ("lsm-6", present_uses::make_lsm, &[("main", "sablecat.db"), ("log", "log/")]),
         (
@@ -258,7 +256,6 @@ fn write_the_fixtures() {
             present_uses::Related::make,
             &[("main", "sablecat.db"), ("log", "log/"), ("archived", "journal/")],
         ),
-        #[cfg(all(feature = "encryption", feature = "zstd"))]
         (
             "plain-6",
             present_uses::plain::make,

@@ -3,8 +3,6 @@
 //! The other process is this test program itself, started again with `SABLECAT_TEST_DIR` set, so that it runs
 //! [`waiter`] alone.
 
-mod support;
-
 use std::fmt::{Debug, Write as _};
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -13,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use sablecat::Env;
-use support::Place;
+use sablecat_tests::Place;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};

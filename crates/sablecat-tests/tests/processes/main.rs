@@ -2,8 +2,7 @@
 //!
 //! The others are this program itself, started again to run one of its functions.
 
-#[path = "../support/mod.rs"]
-mod support;
+use sablecat_tests as support;
 
 mod changes_shared;
 mod counters;

@@ -6,49 +6,50 @@ use std::time::Duration;
 
 use sablecat::{Builder, Env, Isolation, Method, Moment, TxnOptions};
 
-pub(crate) const ISOLATIONS: [Isolation; 3] =
+pub const ISOLATIONS: [Isolation; 3] =
     [Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable];
 
-pub(crate) const METHODS: [Method; 2] = [Method::Btree, Method::Hash];
+pub const METHODS: [Method; 2] = [Method::Btree, Method::Hash];
 
 /// When the clock of a test begins.
-pub(crate) const BEGIN: u64 = 1_000_000;
+pub const BEGIN: u64 = 1_000_000;
 
 /// A clock that a test sets.
 #[derive(Clone, Debug)]
-pub(crate) struct Clock(Arc<AtomicU64>);
+pub struct Clock(Arc<AtomicU64>);
 
 impl Clock {
-    pub(crate) fn new() -> Clock {
+    #[allow(clippy::new_without_default, reason = "begins at a time that is chosen")]
+    pub fn new() -> Clock {
         Clock(Arc::new(AtomicU64::new(BEGIN)))
     }
 
-    pub(crate) fn now(&self) -> u64 {
+    pub fn now(&self) -> u64 {
         self.0.load(Ordering::SeqCst)
     }
 
-    pub(crate) fn set(&self, ms: u64) {
+    pub fn set(&self, ms: u64) {
         self.0.store(ms, Ordering::SeqCst);
     }
 
-    pub(crate) fn pass(&self, ms: u64) {
+    pub fn pass(&self, ms: u64) {
         self.0.fetch_add(ms, Ordering::SeqCst);
     }
 
-    pub(crate) fn builder(&self) -> Builder {
+    pub fn builder(&self) -> Builder {
         let clock = self.clone();
         Env::builder().clock(move || Moment { ms: clock.now() }).cache_size(8 << 20).background(false)
     }
 
-    pub(crate) fn in_memory(&self) -> Env {
+    pub fn in_memory(&self) -> Env {
         self.builder().in_memory().expect("made")
     }
 }
 
-pub(crate) fn ms(ms: u64) -> Duration {
+pub fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-pub(crate) fn at(isolation: Isolation) -> TxnOptions {
+pub fn at(isolation: Isolation) -> TxnOptions {
     TxnOptions::new().isolation(isolation)
 }

@@ -1,7 +1,6 @@
 //! What is stored, by each access method, and what is done with it.
 
-#[path = "../support/mod.rs"]
-mod support;
+use sablecat_tests as support;
 
 mod basics;
 mod counted;

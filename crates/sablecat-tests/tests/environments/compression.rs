@@ -578,7 +578,6 @@ fn on_the_machines_files_too_damage_is_found() {
     check(&open().unwrap(), &model);
 }
 
-#[cfg(feature = "encryption")]
 #[test]
 fn what_is_compressed_is_enciphered_as_well() {
     use sablecat::{Cipher, EncryptionKey};

@@ -554,7 +554,6 @@ fn loading_and_being_put_into_memory_may_be_cut_short() {
     }
 }
 
-#[cfg(feature = "lz4")]
 #[test]
 fn compressed_pages_are_as_small_in_the_image() {
     let place = Place::new("held-compressed");
@@ -576,7 +575,6 @@ fn compressed_pages_are_as_small_in_the_image() {
     assert!(loaded < stats.volumes[0].bytes / 2, "{loaded}");
 }
 
-#[cfg(feature = "encryption")]
 #[test]
 fn an_image_is_enciphered_and_has_the_keys_of_the_environment() {
     use sablecat::EncryptionKey;

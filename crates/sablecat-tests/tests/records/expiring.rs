@@ -16,7 +16,14 @@ use sablecat::{
 };
 use sablecat_os::sim::SimDisk;
 
-impl Dice {
+/// What is thrown here.
+trait Throws {
+    fn key(&mut self) -> Vec<u8>;
+    fn value(&mut self) -> Vec<u8>;
+    fn lifetime(&mut self, now: u64) -> Lifetime;
+}
+
+impl Throws for Dice {
     /// One of some keys, of which some are too long for a page.
     fn key(&mut self) -> Vec<u8> {
         let n = self.below(40) as u8;

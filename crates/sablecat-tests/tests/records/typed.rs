@@ -162,7 +162,6 @@ proptest! {
     }
 }
 
-#[cfg(feature = "serde")]
 #[test]
 fn what_serde_writes_is_read_and_nothing_longer() {
     use sablecat::typed::{Postcard, ValueBytes};
@@ -177,7 +176,6 @@ fn what_serde_writes_is_read_and_nothing_longer() {
     assert!(Postcard::<(String, Vec<Option<u32>>)>::from_value_bytes(&bytes).is_err());
 }
 
-#[cfg(feature = "bytemuck")]
 #[test]
 fn plain_data_is_read_wherever_it_lies() {
     use sablecat::typed::{Pod, ValueBytes};

@@ -238,7 +238,6 @@ fn an_archived_segment_leads_back_to_what_it_has() {
     assert_sound(&env);
 }
 
-#[cfg(all(feature = "encryption", feature = "zstd"))]
 pub(super) mod plain {
     use sablecat::{Compression, EncryptionKey, Place};
 

@@ -1,7 +1,6 @@
 //! Databases and their names; indices, and references from one to the other.
 
-#[path = "../support/mod.rs"]
-mod support;
+use sablecat_tests as support;
 
 mod arranged;
 mod damaged_databases;
