@@ -27,11 +27,11 @@ pub(super) struct Files {
 pub(super) const IN_MEMORY_BYTES: u64 = 256 << 10;
 
 impl Files {
-    /// Whether they are on a file system in memory, as far as that was found.
+    /// So many bytes; no more than `most` if they are on a file system in memory, as far as that was found.
     #[inline]
-    pub(super) fn is_in_memory(&self) -> bool {
+    pub(super) fn at_most_in_memory(&self, bytes: u64, most: u64) -> u64 {
         // Relaxed: nothing depends on it but how long things take.
-        self.in_memory.load(Ordering::Relaxed)
+        if self.in_memory.load(Ordering::Relaxed) { bytes.min(most) } else { bytes }
     }
 
     /// One of them is being made ready.

@@ -60,8 +60,8 @@ impl Log {
     #[inline]
     pub(crate) fn wants_drain_behind(&self, tail: Lsn) -> bool {
         self.files.as_ref().is_some_and(|files| {
-            let most = if files.is_in_memory() { IN_MEMORY_BYTES } else { u64::MAX };
-            tail.0.saturating_sub(self.written().0) >= most.min((self.memory.ring.len() / 2) as u64)
+            let enough = files.at_most_in_memory(self.memory.ring.len() as u64 / 2, IN_MEMORY_BYTES);
+            tail.0.saturating_sub(self.written().0) >= enough
         })
     }
 

@@ -83,15 +83,13 @@ impl Log {
     #[inline]
     fn ahead(&self, files: &Files, tail: Lsn) -> u64 {
         let used = tail.0.saturating_sub(self.words().life.0.load(Ordering::Acquire));
-        let most = if files.is_in_memory() { AHEAD_IN_MEMORY_MAX } else { u64::MAX };
-        used.min(most).max(AHEAD_MIN).min(files.segments.bytes() / 2)
+        files.at_most_in_memory(used, AHEAD_IN_MEMORY_MAX).max(AHEAD_MIN).min(files.segments.bytes() / 2)
     }
 
     /// How many bytes are made ready at once, if that many are left of the segment.
     fn piece(&self, files: &Files) -> u64 {
         let wanted = 2 * self.ahead(files, self.tail());
-        let most = if files.is_in_memory() { IN_MEMORY_BYTES } else { u64::MAX };
-        wanted.min(most).next_multiple_of(BLOCK)
+        files.at_most_in_memory(wanted, IN_MEMORY_BYTES).next_multiple_of(BLOCK)
     }
 
     /// Makes the next segment ready if it [is wanted](Log::wants_segment), unless somebody is at that

@@ -1,13 +1,11 @@
 //! Frames of a tiny pool: counted by state, and versions against a model of what each snapshot must see.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
 use sablecat_os::atomic::{AtomicU32, Ordering};
 use sablecat_os::check::sparse;
-use sablecat_os::liveness::LockFile;
 use sablecat_os::sim::SimDisk;
 
 use super::generation::Generations;
@@ -19,7 +17,8 @@ use super::pool::writing::{MarkedVersion, Writes};
 use super::volume::Volume;
 use super::{LocalParticipant, Pages, header};
 use crate::error::ErrorKind;
-use crate::region::{BlockWord, EntryWord, FrameState, Geometry, Membership, Region, RegionIdentity, Work};
+use crate::region::tests::in_a_file;
+use crate::region::{BlockWord, EntryWord, FrameState, Geometry, Region, Work};
 use crate::types::{FrameId, Lsn, PageId, VolumeId};
 
 /// Where the frames of a pool are.
@@ -611,19 +610,14 @@ fn a_version_is_what_it_was_until_its_frame_is_used_again() {
 /// killed.
 #[test]
 fn nothing_of_a_shared_region_is_touched_before_its_memory_is_certain() {
-    let path = Path::new("/dev/shm").join(format!("sablecat-touched-{}", std::process::id()));
-    let lock = path.with_extension("lock");
-    let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
-    let membership = Membership::new(LockFile::open(&lock, Some(0o600)).unwrap(), 0);
-    [&path, &lock].into_iter().for_each(|path| std::fs::remove_file(path).unwrap());
-    let geometry = Geometry::new(512, 1 << 20, 65536, false).with_volumes(3).shared();
-    let region = Region::create_shared(
-        (file.try_clone().unwrap(), &path),
-        geometry,
-        RegionIdentity::default(),
-        membership,
-    )
-    .unwrap();
+    // What describes the frames has memory from the beginning in the first, and as they do in the second.
+    for cache_bytes in [1 << 20, 64 << 20] {
+        touches_what_is_certain(Geometry::new(512, cache_bytes, 65536, false).with_volumes(3));
+    }
+}
+
+fn touches_what_is_certain(geometry: Geometry) {
+    let (file, region) = in_a_file("touched", geometry);
     let volume = Volume::create(
         &SimDisk::new(1),
         Path::new("sablecat.db"),

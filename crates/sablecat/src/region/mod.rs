@@ -42,7 +42,7 @@ mod ready;
 mod role;
 mod slot;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod wait;
 
 pub(crate) use berth::{BerthWords, DRAFT_BYTES, GENERATION_MAX, Moored, Stage};

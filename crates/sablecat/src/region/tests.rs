@@ -1,5 +1,6 @@
 //! One region at two addresses; and regions that are not what they should be.
 
+use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
 
 use sablecat_os::atomic::Ordering;
@@ -21,6 +22,22 @@ fn small() -> Geometry {
         volumes: 3,
         members: 1,
     }
+}
+
+/// A region that others could share, and its file, which is in memory and has no name any more.
+pub(crate) fn in_a_file(name: &str, geometry: Geometry) -> (File, Region) {
+    let path = Path::new("/dev/shm").join(format!("sablecat-{name}-{}", std::process::id()));
+    let lock = path.with_extension("lock");
+    let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
+    let membership = Membership::new(LockFile::open(&lock, Some(0o600)).unwrap(), 0);
+    [&path, &lock].into_iter().for_each(|path| std::fs::remove_file(path).unwrap());
+    let region = Region::create_shared(
+        (file.try_clone().unwrap(), &path),
+        geometry.shared(),
+        RegionIdentity::default(),
+        membership,
+    );
+    (file, region.unwrap())
 }
 
 #[test]
@@ -55,30 +72,34 @@ fn every_part_is_the_same_part_at_both_addresses() {
 /// The parts lie one behind the other: writing one to its last byte changes no other.
 #[test]
 fn no_part_overlaps_the_next() {
-    let region = Region::shareable(small()).unwrap();
-    let offsets = small().offsets();
-    let starts = [
-        offsets.log_words,
-        offsets.queues,
-        offsets.structure,
-        offsets.slots,
-        offsets.locks,
-        offsets.ring,
-        offsets.descriptors,
-        offsets.references,
-        offsets.table,
-        offsets.page_bits,
-        offsets.block_bits,
-        offsets.unsaved,
-        offsets.capturing,
-        offsets.frames,
-        offsets.last_word,
-        offsets.end,
-    ];
-    assert!(starts.is_sorted());
-    assert!(offsets.ring + region.geometry().ring_bytes <= offsets.descriptors);
-    assert!(offsets.frames + region.geometry().frames * region.geometry().block_size <= offsets.last_word);
-    assert_eq!(offsets.last_word + 8, offsets.end, "who cuts anything off cuts off some of it");
+    // What describes the frames has large pages of its own in the second.
+    for geometry in [small(), Geometry::new(512, 64 << 20, 65536, false).with_volumes(3)] {
+        let offsets = geometry.offsets();
+        let starts = [
+            offsets.log_words,
+            offsets.queues,
+            offsets.structure,
+            offsets.slots,
+            offsets.locks,
+            offsets.ring,
+            offsets.descriptors,
+            offsets.references,
+            offsets.table,
+            offsets.page_bits,
+            offsets.block_bits,
+            offsets.unsaved,
+            offsets.capturing,
+            offsets.frames,
+            offsets.last_word,
+            offsets.end,
+        ];
+        assert!(starts.is_sorted());
+        assert!(offsets.ring + geometry.ring_bytes <= offsets.descriptors);
+        assert!(offsets.descriptors + geometry.frames * size_of::<FrameDesc>() <= offsets.references);
+        assert!(offsets.references + geometry.frames <= offsets.table);
+        assert!(offsets.frames + geometry.frames * geometry.block_size <= offsets.last_word);
+        assert_eq!(offsets.last_word + 8, offsets.end, "who cuts anything off cuts off some of it");
+    }
 }
 
 #[test]
@@ -250,14 +271,7 @@ impl Region {
 /// A cache may be a quarter of the machine; what describes its frames is a part of that.
 #[test]
 fn what_describes_frames_takes_memory_as_they_do() {
-    let path = Path::new("/dev/shm").join(format!("sablecat-described-{}", std::process::id()));
-    let lock = path.with_extension("lock");
-    let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
-    let membership = Membership::new(LockFile::open(&lock, Some(0o600)).unwrap(), 0);
-    [&path, &lock].into_iter().for_each(|path| std::fs::remove_file(path).unwrap());
-    let geometry = Geometry::new(512, 64 << 20, 65536, false).shared();
-    let region =
-        Region::create_shared((file.try_clone().unwrap(), &path), geometry, OURS, membership).unwrap();
+    let (file, region) = in_a_file("described", Geometry::new(512, 64 << 20, 65536, false));
     let taken = || 512 * file.metadata().unwrap().blocks() as usize;
     let described = LARGE_PAGE / size_of::<FrameDesc>();
     let mut before = taken();

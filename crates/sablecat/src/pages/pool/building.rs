@@ -120,12 +120,12 @@ impl Pool {
     /// The publish list of a slot. May be nonsense if the owner goes on meanwhile; the caller checks the role
     /// word afterwards.
     pub(crate) fn read_list(&self, slot: &Slot) -> Vec<ListItem> {
-        let frames = self.region.geometry().frames;
+        let frames = self.frames_ready();
         let len = slot.list_len();
         let mut list: Vec<_> = (0..len.min(SLOT_LIST_INLINE)).map(|n| slot.item(n)).collect();
         let each = self.listed_in_frame();
         let mut more = slot.list_more();
-        while list.len() < len && more != FrameId::NONE && (more.0 as usize) < frames {
+        while list.len() < len && more != FrameId::NONE && u64::from(more.0) <= frames {
             let word = |n| self.region.frame_word(more, n).load(Ordering::Acquire);
             for n in 0..each.min(len - list.len()) {
                 let at = 1 + 3 * n;
