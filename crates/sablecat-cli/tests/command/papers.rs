@@ -9,6 +9,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
+use std::time::Duration;
 
 use crate::support::{Answer, Scratch};
 use serde_json::Value;
@@ -594,7 +595,8 @@ fn wrong_results_of_gtm_fail_the_run() {
 #[test]
 fn a_run_that_is_asked_to_end_leaves_nothing_behind() {
     let scratch = Scratch::new("threen1-end");
-    fs::write(scratch.path().join("input"), "1 2000000 1 50000\n").unwrap();
+    // Long enough for the run to be there still when it is asked.
+    fs::write(scratch.path().join("input"), "1 200000 1 5000\n").unwrap();
     let entries = |dir: &Path| {
         fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path()).collect::<Vec<_>>()
     };
@@ -624,7 +626,7 @@ fn a_run_that_is_asked_to_end_leaves_nothing_behind() {
             if child.try_wait().unwrap().is_some() {
                 break None;
             }
-            thread::yield_now();
+            thread::sleep(Duration::from_millis(1));
         };
         if region.is_some() {
             assert!(Command::new("kill").arg(child.id().to_string()).status().unwrap().success());

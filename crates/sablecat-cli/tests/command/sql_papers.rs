@@ -9,6 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
+use std::time::Duration;
 
 use crate::support::Scratch;
 use serde_json::Value;
@@ -130,7 +131,7 @@ fn an_interrupted_run_gives_shared_memory_back() {
                 break PathBuf::from(name);
             }
         }
-        thread::yield_now();
+        thread::sleep(Duration::from_millis(1));
     };
     assert!(Command::new("kill").arg(child.id().to_string()).status().unwrap().success());
     let output = child.wait_with_output().unwrap();
