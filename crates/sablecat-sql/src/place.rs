@@ -9,7 +9,7 @@ use std::ops::{Bound, ControlFlow};
 use std::ptr::NonNull;
 use std::time::Duration;
 
-use sablecat::{Database, ErrorKind, Txn};
+use sablecat::{Database, ErrorKind, Lsn, Txn};
 
 use crate::ahead::{Ahead, StateOf, no_rowid};
 use crate::connection::{Connection, SharedRowIds};
@@ -390,7 +390,7 @@ impl Place {
     fn take(&mut self, of: &mut Connection, sequence: Option<Sequence>) -> Result<Option<i64>> {
         loop {
             let newest = of.newest();
-            let after = match self.last_committed(of, sequence)? {
+            let after = match self.last_committed(of, newest, sequence)? {
                 Some(last) => self.row_ids.borrow().after(last),
                 None => None,
             };
@@ -405,8 +405,9 @@ impl Place {
                 }
             };
             let (mut first, last) = (block.first, block.last());
-            if of.newest() != newest
-                && let Some(Some(committed)) = self.last_committed(of, sequence)?
+            let now = of.newest();
+            if now != newest
+                && let Some(Some(committed)) = self.last_committed(of, now, sequence)?
                 && committed >= first
             {
                 // Committed by the transaction that had these numbers until now.
@@ -429,7 +430,7 @@ impl Place {
                 Some(found) if found == from => return self.look_for_last(of),
                 Some(found) => key::rowid(&found).map_or(first, |found| found - 1),
             };
-            self.row_ids.borrow_mut().take(of.savepoint_count(), (first, last));
+            of.change_row_ids(&self.row_ids, |ids, savepoints| ids.take(savepoints, (first, last)));
             return Ok(Some(first));
         }
     }
@@ -438,16 +439,21 @@ impl Place {
     fn look_for_last(&mut self, of: &mut Connection) -> Result<Option<i64>> {
         let last = of.txn()?.last(&self.tree)?;
         let last = last.map(|(key, _)| key::rowid(&key).ok_or_else(no_rowid)).transpose()?;
-        let mut row_ids = self.row_ids.borrow_mut();
-        row_ids.looked(of.savepoint_count(), last);
-        Ok(row_ids.next())
+        of.change_row_ids(&self.row_ids, |ids, savepoints| ids.looked(savepoints, last));
+        Ok(self.row_ids.borrow().next())
     }
 
-    /// The last row id that is committed, if there is one, or what a sequence says if that is greater. None
-    /// if nobody else has the table, or nobody has it any more.
-    fn last_committed(&self, of: &mut Connection, sequence: Option<Sequence>) -> Result<Option<Option<i64>>> {
-        let last = match self.tree.last() {
-            Ok(last) => last.and_then(|(key, _)| key::rowid(&key)),
+    /// The last row id that is committed, if there is one, or what a sequence says if that is greater, when
+    /// the newest commit was this one. None if nobody else has the table, or nobody has it any more.
+    fn last_committed(
+        &self,
+        of: &mut Connection,
+        newest: Lsn,
+        sequence: Option<Sequence>,
+    ) -> Result<Option<Option<i64>>> {
+        let known = self.row_ids.borrow().last_committed(newest);
+        let last = match known.map_or_else(|| self.tree.last(), |_| Ok(None)) {
+            Ok(last) => known.unwrap_or_else(|| last.and_then(|(key, _)| key::rowid(&key))),
             Err(error) if matches!(error.kind(), ErrorKind::NotAllowed | ErrorKind::NotFound) => {
                 return Ok(None);
             }
@@ -516,7 +522,7 @@ impl Place {
             }
         }
         self.changed(of);
-        self.row_ids.borrow_mut().set(of.savepoint_count(), rowid);
+        of.change_row_ids(&self.row_ids, |ids, savepoints| ids.set(savepoints, rowid));
         if self.changes_sequences {
             of.sequences.is_set((self.root, rowid));
         }
@@ -569,7 +575,7 @@ impl Place {
         of.check(&self.tree, &self.key)?;
         if !self.is_index() {
             let rowid = key::rowid(&self.key).ok_or_else(no_rowid)?;
-            self.row_ids.borrow_mut().removed(of.savepoint_count(), rowid);
+            of.change_row_ids(&self.row_ids, |ids, savepoints| ids.removed(savepoints, rowid));
             if self.changes_sequences {
                 of.sequences.is_set((self.root, rowid));
             }

@@ -15,6 +15,11 @@
 //! A transaction that has removed the row that was last looks itself, as SQLite does, so that it gives that
 //! number again. So does one that writes alone. With AUTOINCREMENT numbers are also behind what the table's
 //! sequence says ([`sequences`](crate::sequences)).
+//!
+//! Which row was committed last need not be looked for as long as nothing was committed since a transaction
+//! of the same connection that has set it.
+
+use sablecat::Lsn;
 
 /// Blocks of numbers have these lengths, as powers of two, the longest first: each is named under the one
 /// before.
@@ -25,7 +30,14 @@ const TRIES: u64 = 3;
 /// What the names of all numbers begin with.
 const NAME: &[u8] = b"sablecat-sql rows";
 /// What it begins with, the table, and a number.
-const NAME_BYTES: usize = NAME.len() + 4 + 8;
+const NAME_BYTES: usize = NAME.len() + 2 * WORD_BYTES;
+/// So long is a number in a name.
+const WORD_BYTES: usize = 10;
+
+/// A number as part of a name, without zero bytes, which names have each twice.
+pub(crate) fn word(number: u64) -> [u8; WORD_BYTES] {
+    std::array::from_fn(|n| (number >> (7 * (WORD_BYTES - 1 - n))) as u8 | 1 << 7)
+}
 
 /// What a transaction knows of the row ids of one table.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +50,8 @@ struct Known {
     set: Option<i64>,
     /// and of one that it has removed.
     removed: Option<i64>,
+    /// It has removed all rows, and set none since.
+    is_empty: bool,
 }
 
 /// What the transaction in progress knows of the row ids of one table, as of each savepoint.
@@ -45,6 +59,8 @@ struct Known {
 pub(crate) struct RowIds {
     /// Each with how many savepoints there were when it became known; the last one counts.
     known: Vec<(usize, Known)>,
+    /// Which row was the last one, if any, when a transaction before had been committed.
+    committed: Option<(Lsn, Option<i64>)>,
 }
 
 /// A block of numbers.
@@ -58,7 +74,7 @@ pub(crate) struct Block {
 
 impl RowIds {
     fn known(&self) -> &Known {
-        const NOTHING: &Known = &Known { free: None, takes: 0, set: None, removed: None };
+        const NOTHING: &Known = &Known { free: None, takes: 0, set: None, removed: None, is_empty: false };
         self.known.last().map_or(NOTHING, |(_, known)| known)
     }
 
@@ -71,9 +87,30 @@ impl RowIds {
         &mut self.known[last].1
     }
 
-    /// The transaction is over.
+    /// Nothing is known of what the transaction in progress has done.
+    pub(crate) fn is_new(&self) -> bool {
+        self.known.is_empty()
+    }
+
+    /// The transaction is over, or begins anew.
     pub(crate) fn forget(&mut self) {
         self.known.clear();
+    }
+
+    /// The transaction was committed, as the only one since it began.
+    pub(crate) fn commit_alone(&mut self, at: Lsn) {
+        let Known { free, set, removed, is_empty, .. } = *self.known();
+        self.committed = match (free, set) {
+            _ if is_empty => Some((at, None)),
+            // There was no row behind those numbers, or in them.
+            (Some((from, _)), Some(set)) if set >= from && removed < Some(set) => Some((at, Some(set))),
+            _ => None,
+        };
+    }
+
+    /// The last row that is committed, if any, when the newest commit is this one; none if that is not known.
+    pub(crate) fn last_committed(&self, newest: Lsn) -> Option<Option<i64>> {
+        self.committed.filter(|(at, _)| *at == newest).map(|(_, last)| last)
     }
 
     /// What was done with more than so many savepoints stands, and is undone with that many.
@@ -146,9 +183,17 @@ impl RowIds {
 
     /// A row was set.
     pub(crate) fn set(&mut self, savepoints: usize, rowid: i64) {
-        if self.known().set < Some(rowid) {
-            self.at(savepoints).set = Some(rowid);
+        let Known { set, is_empty, .. } = *self.known();
+        if set < Some(rowid) || is_empty {
+            let known = self.at(savepoints);
+            (known.set, known.is_empty) = (set.max(Some(rowid)), false);
         }
+    }
+
+    /// All rows were removed.
+    pub(crate) fn cleared(&mut self, savepoints: usize) {
+        self.removed(savepoints, i64::MAX);
+        self.at(savepoints).is_empty = true;
     }
 
     /// A row was removed.
@@ -190,8 +235,7 @@ impl Block {
         BITS.into_iter().take_while(move |bits| *bits >= self.bits).map(move |bits| {
             let mut name = [0; NAME_BYTES];
             name[..NAME.len()].copy_from_slice(NAME);
-            name[NAME.len()..NAME_BYTES - 8].copy_from_slice(&root.to_be_bytes());
-            name[NAME_BYTES - 8..].copy_from_slice(&(place >> bits).to_be_bytes());
+            name[NAME.len()..].copy_from_slice([word(root.into()), word(place >> bits)].as_flattened());
             name
         })
     }
@@ -225,6 +269,46 @@ mod tests {
         assert_eq!((ids.next(), ids.is_free(i64::MAX), ids.is_free(8)), (Some(9), true, false));
         ids.removed(0, 8);
         assert_eq!(ids.next(), None);
+    }
+
+    #[test]
+    fn the_last_row_is_known_after_a_commit_that_was_alone_and_set_or_removed_it_until_the_next() {
+        let committed = |work: &dyn Fn(&mut RowIds)| {
+            let mut ids = RowIds::default();
+            work(&mut ids);
+            ids.commit_alone(Lsn(5));
+            ids.forget();
+            assert!(ids.is_new() && ids.last_committed(Lsn(6)).is_none());
+            ids.last_committed(Lsn(5))
+        };
+        let insert = |ids: &mut RowIds| {
+            ids.take(0, (8, 300));
+            ids.set(0, 8);
+            ids.set(0, 9);
+        };
+        assert_eq!(committed(&insert), Some(Some(9)));
+        assert_eq!(committed(&|ids| ids.take(0, (8, 300))), None, "numbers may have been taken further on");
+        assert_eq!(committed(&|ids| ids.set(0, 8)), None, "there may be rows behind one that was named");
+        let removed = |row| {
+            move |ids: &mut RowIds| {
+                insert(ids);
+                ids.removed(0, row);
+            }
+        };
+        assert_eq!((committed(&removed(3)), committed(&removed(9))), (Some(Some(9)), None));
+        assert_eq!(committed(&|ids| ids.cleared(0)), Some(None));
+        assert_eq!(committed(&|ids| ids.removed(0, i64::MAX)), None);
+        let set_again = |ids: &mut RowIds| {
+            ids.cleared(0);
+            ids.set(0, -3);
+        };
+        assert_eq!(committed(&set_again), None);
+        let rolled_back = |ids: &mut RowIds| {
+            insert(ids);
+            ids.cleared(2);
+            ids.roll_back(1);
+        };
+        assert_eq!(committed(&rolled_back), Some(Some(9)));
     }
 
     #[test]

@@ -25,7 +25,7 @@ use crate::engine::{self, Shared};
 use crate::failure::{BUSY_SNAPSHOT, Failure};
 use crate::key_value::KeyValues;
 use crate::place::Place;
-use crate::row_ids::RowIds;
+use crate::row_ids::{self, RowIds};
 use crate::sequences::{self, Sequences};
 use statements::{Level, Statements};
 
@@ -74,6 +74,8 @@ pub(crate) struct Connection {
     pub(crate) key_values: KeyValues,
     /// By root; one for all cursors there have been.
     row_ids: BTreeMap<u32, SharedRowIds>,
+    /// Those of which something is known of the transaction in progress.
+    row_ids_known: Vec<SharedRowIds>,
     pub(crate) sequences: Sequences,
     /// The transaction may write.
     writes: bool,
@@ -151,6 +153,7 @@ impl Connection {
             spare: Vec::new(),
             key_values: KeyValues::default(),
             row_ids: BTreeMap::new(),
+            row_ids_known: Vec::new(),
             sequences: Sequences::default(),
             seen: [None; NUMBERS],
             writes: false,
@@ -250,13 +253,22 @@ impl Connection {
         Rc::clone(self.row_ids.entry(root).or_default())
     }
 
-    fn each_row_ids(&self, each: impl Fn(&mut RowIds)) {
-        self.row_ids.values().for_each(|ids| each(&mut ids.borrow_mut()));
+    /// Something becomes known of the row ids of a table, where there are so many savepoints.
+    pub(crate) fn change_row_ids(&mut self, ids: &SharedRowIds, change: impl FnOnce(&mut RowIds, usize)) {
+        let mut ids_now = ids.borrow_mut();
+        if ids_now.is_new() {
+            self.row_ids_known.push(Rc::clone(ids));
+        }
+        change(&mut ids_now, self.savepoints.len());
     }
 
-    /// How many savepoints there are.
-    pub(crate) fn savepoint_count(&self) -> usize {
-        self.savepoints.len()
+    fn each_row_ids(&self, each: impl Fn(&mut RowIds)) {
+        self.row_ids_known.iter().for_each(|ids| each(&mut ids.borrow_mut()));
+    }
+
+    /// What is known of row ids is of a transaction that is over, or begins anew.
+    fn forget_row_ids(&mut self) {
+        self.row_ids_known.drain(..).for_each(|ids| ids.borrow_mut().forget());
     }
 
     /// Whether nobody else may write before the transaction ends.
@@ -347,10 +359,9 @@ impl Connection {
     }
 
     fn lock(&mut self, alone: bool) -> Result<()> {
-        let env = self.numbers.env().clone();
         let locker = match &mut self.locker {
             Some(locker) => locker,
-            none => none.insert(env.locker()?),
+            none => none.insert(self.numbers.env().locker()?),
         };
         let alone_next = std::mem::take(&mut self.alone_next);
         let patience = if alone_next { ALONE_WITHIN } else { Duration::ZERO };
@@ -359,7 +370,7 @@ impl Connection {
             locker.lock_within([WRITERS], patience)
         } else {
             let own = [u64::from(std::process::id()), std::ptr::from_ref(locker) as u64];
-            locker.lock_within([WRITERS, own.map(u64::to_le_bytes).as_flattened()], patience)
+            locker.lock_within([WRITERS, own.map(row_ids::word).as_flattened()], patience)
         };
         match locked {
             Ok(true) => Ok(()),
@@ -384,11 +395,15 @@ impl Connection {
         self.may_commit()?;
         let joined = sequences::join(self)?;
         let txn = self.txn.take().ok_or_else(|| Failure::internal("committing where no transaction is"))?;
+        let (saw_newest, began_over) = (txn.sees_newest(), self.data_version.0);
         // No transaction that waits for a sequence waits for a disk.
         let is_flushed_later = !joined.is_empty() && durability == Durability::Sync;
         let (lsn, contents) =
             txn.commit_over(if is_flushed_later { Durability::NoSync } else { durability })?;
         if let Some([before, since]) = contents {
+            if saw_newest && before == began_over {
+                self.each_row_ids(|ids| ids.commit_alone(lsn));
+            }
             self.note_change(before);
             self.data_version.0 = since;
             self.own_changes = self.own_changes.wrapping_add(1);
@@ -404,7 +419,7 @@ impl Connection {
     /// Ends the transaction. What was not committed never was.
     pub(crate) fn end(&mut self) {
         self.txn = None;
-        self.each_row_ids(RowIds::forget);
+        self.forget_row_ids();
         self.sequences.clear();
         (self.begin, self.writes) = (None, false);
         self.forget_made();
@@ -481,7 +496,7 @@ impl Connection {
         if let Some(Whole::Kept(begin)) = self.statement.take() {
             self.go_back(&begin)?;
             // It inserts no more rows.
-            self.each_row_ids(RowIds::forget);
+            self.forget_row_ids();
         }
         Err(failure)
     }
@@ -506,8 +521,11 @@ impl Connection {
         self.go_back(&to)?;
         self.savepoints.truncate(index.map_or(0, |index| index + 1));
         match index {
-            None => self.each_row_ids(RowIds::forget),
-            Some(index) => self.each_row_ids(|ids| ids.roll_back(index)),
+            None => self.forget_row_ids(),
+            Some(index) => {
+                self.each_row_ids(|ids| ids.roll_back(index));
+                self.row_ids_known.retain(|ids| !ids.borrow().is_new());
+            }
         }
         Ok(())
     }
@@ -605,7 +623,8 @@ impl Connection {
     /// Removes all records of a tree; how many there were.
     pub(crate) fn clear(&mut self, root: u32) -> Result<u64> {
         let tree = self.tree(root)?;
-        self.row_ids(root).borrow_mut().removed(self.savepoints.len(), i64::MAX);
+        let row_ids = self.row_ids(root);
+        self.change_row_ids(&row_ids, RowIds::cleared);
         let count = self.writing()?.clear(&tree)?;
         if self.may_go_back() {
             self.checked(|txn| txn.check_all_unchanged(&tree))?;

@@ -60,17 +60,17 @@ impl Connection {
     }
 
     fn number(&self, key: &[u8]) -> Result<Option<u32>> {
-        let value = match &self.txn {
-            Some(txn) => txn.get(&self.numbers, key)?,
-            None => self.numbers.get(key)?,
-        };
-        let number = |value: Vec<u8>| {
-            let bytes = value.as_slice().try_into().map_err(|_| {
+        let number = |value: Option<&[u8]>| {
+            let value = value?;
+            Some(value.try_into().map(u32::from_be_bytes).map_err(|_| {
                 Failure::corrupt(format!("a number of the schema, {key:?}, has {} bytes", value.len()))
-            })?;
-            Ok(u32::from_be_bytes(bytes))
+            }))
         };
-        value.map(number).transpose()
+        let number = match &self.txn {
+            Some(txn) => txn.get_with(&self.numbers, key, number)?,
+            None => self.numbers.get_with(key, number)?,
+        };
+        number.transpose()
     }
 
     /// What is another number for each state that the connection has come to: by what others have committed,

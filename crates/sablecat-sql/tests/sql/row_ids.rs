@@ -191,3 +191,39 @@ fn a_number_of_a_sequence_that_somebody_moved_a_row_to_is_a_conflict_and_not_los
     assert_eq!(code(&lost), Some(BUSY_SNAPSHOT), "{lost:?}");
     assert_eq!(texts(&one, "SELECT s FROM t"), ["moved"]);
 }
+
+/// Statements by themselves, of one connection or by turns, each behind the last row as that is by then.
+#[test]
+fn a_row_that_is_inserted_by_itself_follows_the_last_one_whoever_has_set_or_removed_that() {
+    let directory = Directory::new();
+    let (one, other) = (directory.ours(), directory.ours());
+    one.execute_batch("CREATE TABLE t (id INTEGER PRIMARY KEY, who INTEGER); CREATE TABLE u (a)")
+        .expect("tables");
+    let mut dice = Dice::new(5);
+    let (mut last, mut rows) = (0, 0);
+    for _ in 0..400 {
+        let db = if dice.once_in(4) { &other } else { &one };
+        let sql = match dice.below(12) {
+            0 => "DELETE FROM t",
+            1 => "DELETE FROM t WHERE id = (SELECT max(id) FROM t)",
+            2 => "DELETE FROM t WHERE id = (SELECT min(id) FROM t)",
+            3 => "BEGIN; DELETE FROM t; INSERT INTO t (who) VALUES (3); COMMIT",
+            4 => {
+                "BEGIN; INSERT INTO t (who) VALUES (4), (4);
+                 DELETE FROM t WHERE id = (SELECT max(id) FROM t); COMMIT"
+            }
+            5 => "BEGIN; INSERT INTO t (who) VALUES (5); DELETE FROM t; ROLLBACK",
+            6 => "INSERT INTO t (id) VALUES ((SELECT coalesce(max(id), 0) + 7 FROM t))",
+            7 => "INSERT INTO t (id) VALUES ((SELECT coalesce(min(id), 0) - 1 FROM t))",
+            8 => "INSERT INTO u VALUES (8)",
+            _ => {
+                db.execute("INSERT INTO t (who) VALUES (0)", []).expect("a row");
+                assert_eq!(db.last_insert_rowid(), if rows == 0 { 1 } else { last + 1 });
+                ""
+            }
+        };
+        db.execute_batch(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+        rows = number(&one, "SELECT count(*) FROM t");
+        last = number(&one, "SELECT coalesce(max(id), 0) FROM t");
+    }
+}
