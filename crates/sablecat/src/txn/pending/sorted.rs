@@ -93,10 +93,22 @@ impl<N: FirstKeyed> NodeRow<N> {
 }
 
 impl Sorted {
-    /// Of sorted records.
+    /// Of sorted records, fewer than a leaf has at most.
     pub(super) fn of(records: &[(Short, Pending)]) -> Sorted {
         let mut sorted = Sorted::default();
-        records.iter().for_each(|(key, value)| sorted.set(key, value.as_deref(), |_| ()));
+        let in_leaf = |value: &Pending| match value.as_deref().map_or(0, <[u8]>::len) {
+            apart if apart > IN_LEAF_MAX => 0,
+            here => here,
+        };
+        let bytes: usize = records.iter().map(|(key, value)| key.len() + in_leaf(value)).sum();
+        for (n, (key, value)) in records.iter().enumerate() {
+            sorted.set(key, value.as_deref(), |_| ());
+            if n == 0 {
+                // The leaf's others are like these.
+                let room = bytes * NODES_MAX / records.len();
+                sorted.leaf_mut(At { group: 0, leaf: 0, record: 0 }).bytes.reserve(room);
+            }
+        }
         sorted
     }
 

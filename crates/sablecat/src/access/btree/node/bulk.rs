@@ -26,6 +26,9 @@ struct Waiting {
     child: PageId,
 }
 
+/// Entries of a page, mostly.
+const WAITING_USUAL: usize = 32;
+
 /// What leaves and inner pages have in common in loading.
 #[derive(Clone, Debug)]
 struct Loader<const C: usize> {
@@ -66,8 +69,9 @@ impl<const C: usize> Loader<C> {
             lower: lower.map(<[u8]>::to_vec),
             first_child: PageId::NONE,
             first_records: [0; COUNT_BYTES],
-            arena: Vec::new(),
-            waiting: Vec::new(),
+            // What of a page waits when it is ready, and some more.
+            arena: Vec::with_capacity(page_size + page_size / 4),
+            waiting: Vec::with_capacity(WAITING_USUAL),
             bytes: 0,
             ready: 0,
             ready_upper: Vec::new(),
