@@ -1,4 +1,5 @@
-//! What the tests of shared environments have in common: places for them, and disks that fail.
+//! Tests of the library's interface are in `tests`. Here is what they have in common: places for
+//! environments, disks that fail, other processes, a clock, and numbers that look like chance.
 
 #![allow(missing_docs, missing_debug_implementations, reason = "names say it")]
 
