@@ -624,8 +624,9 @@ impl Connection {
     pub(crate) fn clear(&mut self, root: u32) -> Result<u64> {
         let tree = self.tree(root)?;
         let row_ids = self.row_ids(root);
-        self.change_row_ids(&row_ids, RowIds::cleared);
+        self.change_row_ids(&row_ids, |ids, savepoints| ids.removed(savepoints, i64::MAX));
         let count = self.writing()?.clear(&tree)?;
+        self.change_row_ids(&row_ids, RowIds::cleared);
         if self.may_go_back() {
             self.checked(|txn| txn.check_all_unchanged(&tree))?;
         }

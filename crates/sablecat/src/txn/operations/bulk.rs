@@ -48,7 +48,8 @@ impl Kernel {
         records: impl IntoIterator<Item = (K, V)>,
         durability: Durability,
     ) -> Result<u64> {
-        let (mut records, mut drawn) = (records.into_iter(), Vec::new());
+        // Whether there are more is asked again behind the last.
+        let (mut records, mut drawn) = (records.into_iter().fuse(), Vec::new());
         self.load_drawn(tree, durability, &mut |take| {
             draw(&mut records, PAGES_AT_ONCE * self.page_size(), &mut drawn);
             let drawn: Vec<_> = drawn.iter().map(|(key, value)| (key.as_ref(), value.as_ref())).collect();
