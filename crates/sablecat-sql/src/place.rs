@@ -451,9 +451,10 @@ impl Place {
         newest: Lsn,
         sequence: Option<Sequence>,
     ) -> Result<Option<Option<i64>>> {
+        let rowid = |record: Option<(Vec<u8>, Vec<u8>)>| record.and_then(|(key, _)| key::rowid(&key));
         let known = self.row_ids.borrow().last_committed(newest);
-        let last = match known.map_or_else(|| self.tree.last(), |_| Ok(None)) {
-            Ok(last) => known.unwrap_or_else(|| last.and_then(|(key, _)| key::rowid(&key))),
+        let last = match known.map_or_else(|| self.tree.last().map(rowid), Ok) {
+            Ok(last) => last,
             Err(error) if matches!(error.kind(), ErrorKind::NotAllowed | ErrorKind::NotFound) => {
                 return Ok(None);
             }

@@ -190,9 +190,8 @@ impl RowIds {
         }
     }
 
-    /// All rows were removed.
+    /// None of the table's rows is left: all were [removed](RowIds::removed).
     pub(crate) fn cleared(&mut self, savepoints: usize) {
-        self.removed(savepoints, i64::MAX);
         self.at(savepoints).is_empty = true;
     }
 
@@ -289,6 +288,10 @@ mod tests {
         assert_eq!(committed(&insert), Some(Some(9)));
         assert_eq!(committed(&|ids| ids.take(0, (8, 300))), None, "numbers may have been taken further on");
         assert_eq!(committed(&|ids| ids.set(0, 8)), None, "there may be rows behind one that was named");
+        let clear = |ids: &mut RowIds, savepoints| {
+            ids.removed(savepoints, i64::MAX);
+            ids.cleared(savepoints);
+        };
         let removed = |row| {
             move |ids: &mut RowIds| {
                 insert(ids);
@@ -296,16 +299,16 @@ mod tests {
             }
         };
         assert_eq!((committed(&removed(3)), committed(&removed(9))), (Some(Some(9)), None));
-        assert_eq!(committed(&|ids| ids.cleared(0)), Some(None));
+        assert_eq!(committed(&|ids| clear(ids, 0)), Some(None));
         assert_eq!(committed(&|ids| ids.removed(0, i64::MAX)), None);
         let set_again = |ids: &mut RowIds| {
-            ids.cleared(0);
+            clear(ids, 0);
             ids.set(0, -3);
         };
         assert_eq!(committed(&set_again), None);
         let rolled_back = |ids: &mut RowIds| {
             insert(ids);
-            ids.cleared(2);
+            clear(ids, 2);
             ids.roll_back(1);
         };
         assert_eq!(committed(&rolled_back), Some(Some(9)));

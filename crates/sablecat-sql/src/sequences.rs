@@ -24,6 +24,7 @@ use crate::connection::Connection;
 use crate::failure::Failure;
 use crate::key;
 use crate::record::{Value, Values, push_varint};
+use crate::row_ids::word;
 
 type Result<T> = std::result::Result<T, Failure>;
 
@@ -132,7 +133,7 @@ pub(crate) fn last_committed(of: &mut Connection, row: (u32, i64)) -> Result<Opt
 }
 
 fn path((root, row): (u32, i64)) -> [Vec<u8>; 2] {
-    [NAME.to_vec(), [&root.to_be_bytes()[..], &row.to_be_bytes()].concat()]
+    [NAME.to_vec(), [word(root.into()), word(row as u64)].concat()]
 }
 
 /// Raises what the transaction in progress is about to commit to what others have committed meanwhile, and
