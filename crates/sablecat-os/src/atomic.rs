@@ -63,7 +63,11 @@ pub fn explored() -> bool {
 }
 
 /// Runs `body` under `runs` random thread schedules, the same ones for the same `seed`: they switch threads
-/// at any operation. As [`explore_by`].
+/// at any operation.
+///
+/// `body` starts its threads with `shuttle::thread::spawn`. A panic in any of them fails the exploration and
+/// prints the schedule that led there; so does a run that has not ended after very many steps, which is one
+/// in a circle.
 #[cfg(feature = "shuttle")]
 pub fn explore(seed: u64, runs: usize, body: impl Fn() + Send + Sync + 'static) {
     explore_by(shuttle::scheduler::RandomScheduler::new_from_seed(seed, runs), body);
@@ -71,17 +75,12 @@ pub fn explore(seed: u64, runs: usize, body: impl Fn() + Send + Sync + 'static) 
 
 /// Runs `body` under schedules that let one thread run until `moments` chosen moments (probabilistic
 /// concurrency testing: Burckhardt et al., 2010), which is what finds a thread that is stopped between two
-/// operations for long. As [`explore_by`].
+/// operations for long. Else as [`explore`].
 #[cfg(feature = "shuttle")]
 pub fn explore_few_switches(seed: u64, moments: usize, runs: usize, body: impl Fn() + Send + Sync + 'static) {
     explore_by(shuttle::scheduler::PctScheduler::new_from_seed(seed, moments, runs), body);
 }
 
-/// Runs `body` under the schedules of `scheduler`.
-///
-/// `body` starts its threads with `shuttle::thread::spawn`. A panic in any of them fails the exploration and
-/// prints the schedule that led there; so does a run that has not ended after very many steps, which is one
-/// in a circle.
 #[cfg(feature = "shuttle")]
 fn explore_by(
     scheduler: impl shuttle::scheduler::Scheduler + 'static,

@@ -1,8 +1,8 @@
 //! Serialisable transactions that read through an index: whatever would alter an answer that one of them has
 //! had is a conflict, and what is far from it is none.
 
-use crate::support::phantoms::{At, Tally, meet};
 use sablecat::{Database, Env, Index, IndexCursor, IndexOptions, Result, Txn};
+use sablecat_tests::phantoms::{At, Tally, meet};
 
 /// The index that is asked, and the others of the same records, which are joined with it.
 struct Indices {

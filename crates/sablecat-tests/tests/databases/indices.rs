@@ -7,12 +7,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::support::Place;
 use sablecat::{
     Builder, Database, Env, Error, ErrorKind, Follower, Index, IndexKeys, IndexOptions, Isolation, Method,
     Prefix, Read, Result, TxnOptions,
 };
 use sablecat_os::sim::SimDisk;
+use sablecat_tests::Place;
 
 const ISOLATIONS: [Isolation; 3] = [Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable];
 

@@ -1,7 +1,5 @@
 //! Databases and their names; indices, and references from one to the other.
 
-use sablecat_tests as support;
-
 mod arranged;
 mod damaged_databases;
 mod database_stats;

@@ -5,9 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::support::Place;
-use crate::support::dice::Dice;
 use sablecat::{Cursor, Database, Env, ErrorKind, Method, Range, Read, ReadTxn, Record, Result};
+use sablecat_tests::Place;
+use sablecat_tests::dice::Dice;
 
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 const METHODS: [Method; 3] = [Method::Btree, Method::Hash, Method::Counted];

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use sablecat::ErrorKind;
 
-use crate::support::{Place, get, put};
+use sablecat_tests::{Place, get, put};
 
 #[test]
 fn names_beyond_all_lsns_are_no_segments() {

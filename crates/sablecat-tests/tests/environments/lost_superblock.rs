@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use sablecat::{Env, ErrorKind};
 
-use crate::support::{Place, get, put, put_in_memory};
+use sablecat_tests::{Place, get, put, put_in_memory};
 
 /// Where superblocks are: docs/format.md.
 const COPIES_AT: [u64; 8] = [0, 4096, 8192, 61_440, 65_536, 69_632, 122_880, 126_976];

@@ -1,7 +1,5 @@
 //! Environments and their files: settings, volumes, copies, what is wrong with a disk.
 
-use sablecat_tests as support;
-
 mod changes;
 mod changes_waiting;
 mod compression;

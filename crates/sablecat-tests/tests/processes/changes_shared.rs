@@ -10,8 +10,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-use crate::support::worker::test_name;
 use sablecat::{Change, ChangesOptions, Durability, Env, ErrorKind, Lsn};
+use sablecat_tests::worker::test_name;
 
 const DIRECTORY: &str = "SABLECAT_TEST_DIR";
 const NUMBER: &str = "SABLECAT_TEST_NUMBER";

@@ -7,9 +7,9 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-use crate::support::Place;
-use crate::support::worker::test_name;
 use sablecat::{Counters, Durability, Env, ErrorKind, Isolation, TxnOptions};
+use sablecat_tests::Place;
+use sablecat_tests::worker::test_name;
 
 const DIRECTORY: &str = "SABLECAT_TEST_DIR";
 const NUMBER: &str = "SABLECAT_TEST_NUMBER";

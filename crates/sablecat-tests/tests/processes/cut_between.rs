@@ -12,7 +12,7 @@ use sablecat_os::disk::HostDisk;
 use sablecat_os::disk::between::{Between, Call, Judge, Verdict};
 
 use crate::cut_short::{cut, newest_segment};
-use crate::support::{Place, copy};
+use sablecat_tests::{Place, copy};
 
 /// Cuts a file and makes it as long again, right before a call that changes something: the guard, which is in
 /// front of this, has looked by then.

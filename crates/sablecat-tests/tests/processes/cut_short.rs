@@ -12,9 +12,9 @@ use sablecat::{Database, Durability, Env, Error, ErrorKind, TxnOptions};
 
 use sablecat_os::check::sparse;
 
-use crate::support::Place;
-use crate::support::dice::Dice;
-use crate::support::worker::{DIRECTORY, Worker, test_name};
+use sablecat_tests::Place;
+use sablecat_tests::dice::Dice;
+use sablecat_tests::worker::{DIRECTORY, Worker, test_name};
 
 const PROCESSES: u64 = 2;
 const THREADS: u64 = 2;

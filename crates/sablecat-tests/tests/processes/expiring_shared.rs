@@ -10,12 +10,12 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use crate::support::Place;
-use crate::support::dice::Dice;
-use crate::support::worker::{DIRECTORY, Worker};
 use sablecat::{
     Database, Durability, Env, ErrorKind, Expiring, Isolation, Lifetime, Method, Result, TxnOptions,
 };
+use sablecat_tests::Place;
+use sablecat_tests::dice::Dice;
+use sablecat_tests::worker::{DIRECTORY, Worker};
 
 /// Long for anything that is to happen.
 const PATIENCE: Duration = Duration::from_secs(600);

@@ -8,9 +8,9 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use crate::support::worker::test_name;
 use sablecat::{Durability, Env, Error, ErrorKind};
 use sablecat_os::check::descriptors;
+use sablecat_tests::worker::test_name;
 
 const DIRECTORY: &str = "SABLECAT_TEST_DIR";
 

@@ -12,8 +12,8 @@ use sablecat_os::disk::HostDisk;
 use sablecat_os::disk::between::{Between, Call, Judge, Verdict};
 use sablecat_os::sim::{Fault, SimDisk};
 
-use crate::support::worker::test_name;
-use crate::support::{CUT_OFF, Place, copy, cut_off_after, get, put, put_in_memory};
+use sablecat_tests::worker::test_name;
+use sablecat_tests::{CUT_OFF, Place, copy, cut_off_after, get, put, put_in_memory};
 
 /// More records than the cache has room for, all of one generation.
 const RECORDS: u32 = 3000;

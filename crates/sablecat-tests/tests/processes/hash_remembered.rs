@@ -11,10 +11,10 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 
-use crate::support::Place;
-use crate::support::worker::test_name;
 use sablecat::{Builder, Database, Durability, Env, Method, Read, ReadTxn};
 use sablecat_os::sim::SimDisk;
+use sablecat_tests::Place;
+use sablecat_tests::worker::test_name;
 
 const DIRECTORY: &str = "SABLECAT_TEST_DIR";
 const FEW: u32 = 30;

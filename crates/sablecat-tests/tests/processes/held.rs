@@ -12,11 +12,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use crate::support::worker::{DIRECTORY, Worker};
-use crate::support::{Place, copy, get, put, put_in_memory};
 use sablecat::{Builder, Durability, Env, ErrorKind, Journal};
 use sablecat_os::disk::Disk;
 use sablecat_os::sim::{Fault, SimDisk, Survival};
+use sablecat_tests::worker::{DIRECTORY, Worker};
+use sablecat_tests::{Place, copy, get, put, put_in_memory};
 
 fn memory(place: &Place) -> PathBuf {
     place.base.join("memory")

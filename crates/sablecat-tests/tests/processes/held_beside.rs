@@ -12,13 +12,13 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::support::worker::{DIRECTORY, Worker};
-use crate::support::{Place, get, put};
 use sablecat::{Builder, Durability, Env, Method, TxnOptions};
 use sablecat_os::check::signal;
 use sablecat_os::disk::HostDisk;
 use sablecat_os::disk::between::{Between, Call, Judge, Verdict};
 use sablecat_os::liveness;
+use sablecat_tests::worker::{DIRECTORY, Worker};
+use sablecat_tests::{Place, get, put};
 
 fn memory(base: &Path) -> PathBuf {
     base.join("memory")

@@ -7,8 +7,8 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 
-use crate::support::{Place, copy, get, put};
 use sablecat::{Builder, Env, ErrorKind, Journal};
+use sablecat_tests::{Place, copy, get, put};
 
 fn memory(place: &Place) -> PathBuf {
     place.base.join("memory")

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use crate::support::worker::test_name;
 use sablecat::{Builder, Durability, Env, ErrorKind, Isolation, Method};
 use sablecat_os::disk::between::{Between, Call, Judge, Verdict};
 use sablecat_os::sim::{SimDisk, Survival};
+use sablecat_tests::worker::test_name;
 
 const DIRECTORY: &str = "/env";
 

@@ -5,11 +5,11 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use crate::support::Place;
-use crate::support::worker::test_name;
 use proptest::prelude::*;
 use sablecat::globals::Globals;
 use sablecat::{Env, ErrorKind, Locker};
+use sablecat_tests::Place;
+use sablecat_tests::worker::test_name;
 
 const NOW: Duration = Duration::ZERO;
 /// Longer than any wait that ends by itself.

@@ -2,8 +2,6 @@
 //!
 //! The others are this program itself, started again to run one of its functions.
 
-use sablecat_tests as support;
-
 mod changes_shared;
 mod counters;
 mod cut_between;

@@ -14,13 +14,13 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use crate::support::Place;
-use crate::support::dice::Dice;
-use crate::support::worker::{DIRECTORY, Worker, unless};
 use sablecat::{
     Changes, Database, Durability, Env, ErrorKind, Follower, Isolation, Method, Numbered, Queue, ReadTxn,
     Result, Txn, TxnOptions,
 };
+use sablecat_tests::Place;
+use sablecat_tests::dice::Dice;
+use sablecat_tests::worker::{DIRECTORY, Worker, unless};
 
 /// Long for anything that is to happen.
 const PATIENCE: Duration = Duration::from_secs(600);

@@ -12,11 +12,11 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use crate::support::Place;
-use crate::support::dice::Dice;
-use crate::support::worker::{DIRECTORY, Worker};
 use sablecat::{Durability, Env, ErrorKind, Isolation, Queue, Txn, TxnOptions};
 use sablecat_os::sim::SimDisk;
+use sablecat_tests::Place;
+use sablecat_tests::dice::Dice;
+use sablecat_tests::worker::{DIRECTORY, Worker};
 
 /// Long for anything that is to happen.
 const PATIENCE: Duration = Duration::from_secs(600);

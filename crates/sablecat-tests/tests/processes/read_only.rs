@@ -11,8 +11,8 @@ use std::process::{Child, Command, Stdio};
 
 use sablecat::{Builder, Database, Durability, Env, ErrorKind, Journal, ReadTxn, TxnOptions};
 
-use crate::support::copy_program;
-use crate::support::worker::test_name;
+use sablecat_tests::copy_program;
+use sablecat_tests::worker::test_name;
 
 const NOBODY: u32 = 65534;
 /// Where a process that a test has started finds the environment.

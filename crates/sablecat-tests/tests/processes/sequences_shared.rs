@@ -13,10 +13,10 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::support::Place;
-use crate::support::dice::Dice;
-use crate::support::worker::{DIRECTORY, Worker};
 use sablecat::{Durability, Env, SequenceOptions};
+use sablecat_tests::Place;
+use sablecat_tests::dice::Dice;
+use sablecat_tests::worker::{DIRECTORY, Worker};
 
 /// Long for anything that is to happen.
 const PATIENCE: Duration = Duration::from_secs(600);

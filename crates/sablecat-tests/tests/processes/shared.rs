@@ -7,8 +7,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-use crate::support::worker::{patiently, test_name};
 use sablecat::{Durability, Env, ErrorKind};
+use sablecat_tests::worker::{patiently, test_name};
 
 const DIRECTORY: &str = "SABLECAT_TEST_DIR";
 const WORKER: &str = "SABLECAT_TEST_WORKER";

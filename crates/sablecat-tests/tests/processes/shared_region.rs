@@ -12,8 +12,8 @@ use sablecat::{Env, ErrorKind, Isolation, SequenceOptions, TxnOptions};
 use sablecat_os::check::sparse;
 use sablecat_os::liveness::LockFile;
 
-use crate::support::worker::test_name;
-use crate::support::{Place, copy_program, flushed_then_not, get, put};
+use sablecat_tests::worker::test_name;
+use sablecat_tests::{Place, copy_program, flushed_then_not, get, put};
 
 /// How often something is tried that is in the way of nobody for long.
 const TRIES: u64 = 300;

@@ -16,11 +16,11 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::support::Place;
-use crate::support::dice::Dice;
-use crate::support::worker::{DIRECTORY, Worker, patiently, test_name, unless};
 use sablecat::{Database, Durability, Env, ErrorKind, Expiring, Lifetime, Method, ReadTxn, Result, Txn};
 use sablecat_os::check::signal;
+use sablecat_tests::Place;
+use sablecat_tests::dice::Dice;
+use sablecat_tests::worker::{DIRECTORY, Worker, patiently, test_name, unless};
 
 /// Long for anything that is to happen.
 const PATIENCE: Duration = Duration::from_secs(600);

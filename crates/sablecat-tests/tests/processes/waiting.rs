@@ -10,8 +10,8 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::support::worker::{DIRECTORY, Worker};
 use sablecat::{Durability, Env, ErrorKind};
+use sablecat_tests::worker::{DIRECTORY, Worker};
 
 /// Long for anything that is to happen.
 const PATIENCE: Duration = Duration::from_secs(600);

@@ -8,13 +8,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 
-use crate::support::clock::{BEGIN, Clock, ISOLATIONS, METHODS, at, ms};
-use crate::support::dice::Dice;
 use sablecat::{
     Durability, Env, ErrorKind, Expiring, Follower, Holds, Index, IndexOptions, Lifetime, Method, Moment,
     MultiMap, Result, Txn,
 };
 use sablecat_os::sim::SimDisk;
+use sablecat_tests::clock::{BEGIN, Clock, ISOLATIONS, METHODS, at, ms};
+use sablecat_tests::dice::Dice;
 
 /// What is thrown here.
 trait Throws {

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use crate::support::clock::{Clock, ISOLATIONS, METHODS, at, ms};
 use sablecat::{Database, Env, ErrorKind, Expiring, Isolation, Lifetime, Method, Result, Txn};
 use sablecat_os::sim::SimDisk;
+use sablecat_tests::clock::{Clock, ISOLATIONS, METHODS, at, ms};
 
 /// What expired less long ago housekeeping leaves alone.
 const GRACE: u64 = 5000;

@@ -1,9 +1,9 @@
 //! What a database holds: said when it is made, and to whoever takes it for something else.
 
-use crate::support::Place;
 use sablecat::globals::Globals;
 use sablecat::typed::Typed;
 use sablecat::{Database, Duplicates, Env, ErrorKind, Follower, Holds, Method, MultiMap};
+use sablecat_tests::Place;
 
 const ALL: [(&str, Holds); 9] = [
     ("plain", Holds::Records),

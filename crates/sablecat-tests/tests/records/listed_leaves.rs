@@ -8,7 +8,7 @@ use std::sync::Arc;
 use sablecat::{Database, Each, Env, Read};
 use sablecat_os::sim::SimDisk;
 
-use crate::support::dice::Dice;
+use sablecat_tests::dice::Dice;
 
 type Records = BTreeMap<Vec<u8>, Vec<u8>>;
 type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);

@@ -1,7 +1,5 @@
 //! What is stored, by each access method, and what is done with it.
 
-use sablecat_tests as support;
-
 mod basics;
 mod counted;
 mod cursors;

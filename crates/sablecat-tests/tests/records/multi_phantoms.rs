@@ -3,8 +3,8 @@
 
 use std::ops::ControlFlow;
 
-use crate::support::phantoms::{At, Tally, meet};
 use sablecat::{Duplicates, Env, ErrorKind, Isolation, MultiCursor, MultiMap, Result, Txn, TxnOptions};
+use sablecat_tests::phantoms::{At, Tally, meet};
 
 type Pair = (&'static str, &'static str);
 

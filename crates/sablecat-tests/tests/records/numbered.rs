@@ -417,7 +417,7 @@ fn a_file_is_written_back_whole_or_not_at_all() {
 /// Who keeps a file elsewhere, and has it found by a link, goes on to do so.
 #[test]
 fn a_link_stays_and_the_file_it_leads_to_is_written() {
-    let place = crate::support::Place::new("text-links");
+    let place = sablecat_tests::Place::new("text-links");
     let at = |name: &str| place.base.join(name);
     let names = |directory: &str| {
         let entries = std::fs::read_dir(at(directory)).unwrap();
@@ -474,7 +474,7 @@ fn a_link_stays_and_the_file_it_leads_to_is_written() {
 /// It would be gone: devices too, for who may write where they are.
 #[test]
 fn what_is_no_file_is_not_replaced_by_one() {
-    let place = crate::support::Place::new("text-no-file");
+    let place = sablecat_tests::Place::new("text-no-file");
     let socket = place.base.join("socket");
     let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
     std::os::unix::fs::symlink("socket", place.base.join("link")).unwrap();
@@ -492,7 +492,7 @@ fn what_is_no_file_is_not_replaced_by_one() {
 /// A file that somebody's link leads to would be emptied, and become the text.
 #[test]
 fn a_link_with_the_name_of_the_new_file_is_not_written_through() {
-    let place = crate::support::Place::new("text-new-link");
+    let place = sablecat_tests::Place::new("text-new-link");
     let at = |name: &str| place.base.join(name);
     std::fs::write(at("text"), "old\n").unwrap();
     std::fs::write(at("other"), "other\n").unwrap();
@@ -590,7 +590,7 @@ impl Disk for AfterOpening {
 /// to the text itself.
 #[test]
 fn of_two_who_write_a_file_back_none_writes_to_what_the_other_has_written() {
-    let place = crate::support::Place::new("two-texts");
+    let place = sablecat_tests::Place::new("two-texts");
     let path = place.base.join("text");
     let text_of = |env: &Env, line: &str| {
         let lines = Numbered::open(env, "lines").unwrap();

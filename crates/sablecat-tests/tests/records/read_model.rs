@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use crate::support::dice::Dice;
 use sablecat::{Database, Durability, Env, ErrorKind, Isolation, Method, Txn, TxnOptions};
 use sablecat_os::sim::SimDisk;
+use sablecat_tests::dice::Dice;
 
 type Key = Vec<u8>;
 type Records = BTreeMap<Key, Vec<u8>>;

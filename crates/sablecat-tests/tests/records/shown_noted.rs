@@ -5,7 +5,7 @@ use std::ops::{Bound, ControlFlow};
 
 use sablecat::{Database, Env, ErrorKind, Method, TxnOptions};
 
-use crate::support::dice::Dice;
+use sablecat_tests::dice::Dice;
 
 /// Of so many kinds; some are so long that they are in subtrees.
 fn key(n: u64) -> Vec<u8> {

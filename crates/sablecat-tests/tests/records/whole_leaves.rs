@@ -6,7 +6,7 @@ use std::ops::{Bound, ControlFlow};
 
 use sablecat::{Database, Env, ErrorKind, Isolation, Method, Read, TxnOptions};
 
-use crate::support::dice::Dice;
+use sablecat_tests::dice::Dice;
 
 const KEYS: u64 = 700;
 
